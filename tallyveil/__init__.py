@@ -1,0 +1,1 @@
+"""tallyveil: SQL counts about a confidential table, under differential privacy."""

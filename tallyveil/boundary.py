@@ -1,0 +1,130 @@
+"""The confidential boundary: a `TrueAnswer` meets a `Receipt`, or nothing is released.
+
+The cube wraps Wx in a `TrueAnswer`. The accountant issues a `Receipt` once a charge is durable.
+`open_answer` is the one way to the value; mechanisms call it and add the noise the receipt was
+issued for. A receipt opens one answer, once, and only the answer to the workload it paid for.
+
+Python cannot hide an object from code in its own process; this boundary stops mistakes (a log
+line, a comparison, a pickle, a release before the charge), not a hostile library.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from tallyveil.errors import ReceiptError
+
+__all__ = ["Receipt", "TrueAnswer", "issue_receipt", "open_answer"]
+
+_ISSUER: Final = object()
+_lock = threading.Lock()
+
+
+class Receipt:
+    """Proof that the charge for one workload at given noise scales is durable.
+
+    ``charge_id`` is the ledger's number of the charge, ``workload_key`` the digest of what was
+    paid for, ``scales`` the noise scale b of each column in units of its integer lattice.
+    """
+
+    __slots__ = ("_spent", "charge_id", "scales", "workload_key")
+
+    def __init__(
+        self,
+        issuer: object,
+        charge_id: int,
+        workload_key: bytes,
+        scales: Sequence[float],
+    ) -> None:
+        if issuer is not _ISSUER:
+            raise ReceiptError("only the accountant issues receipts")
+        self.charge_id = charge_id
+        self.workload_key = workload_key
+        self.scales = tuple(scales)
+        self._spent = False
+
+    def __copy__(self) -> NoReturn:
+        raise ReceiptError("a receipt cannot be copied")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise ReceiptError("a receipt cannot be copied")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise ReceiptError("a receipt cannot be pickled")
+
+
+def issue_receipt(charge_id: int, workload_key: bytes, scales: Sequence[float]) -> Receipt:
+    """For the accountant alone, after the charge is durable."""
+    return Receipt(_ISSUER, charge_id, workload_key, scales)
+
+
+def _opaque(name: str) -> Any:
+    def refuse(self: object, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"a TrueAnswer is confidential and has no {name}")
+
+    return refuse
+
+
+class TrueAnswer:
+    """Wx, sealed. ``values[c][i]`` is the exact integer answer of row i of column c."""
+
+    __slots__ = ("_sealed",)
+
+    def __init__(self, workload_key: bytes, values: Sequence[Sequence[int]]) -> None:
+        def unseal(receipt: Receipt) -> tuple[tuple[int, ...], ...]:
+            with _lock:
+                if type(receipt) is not Receipt or receipt._spent:
+                    raise ReceiptError("a true answer opens against one unused receipt")
+                if receipt.workload_key != workload_key:
+                    raise ReceiptError("the receipt was issued for another workload")
+                if len(receipt.scales) != len(values):
+                    raise ReceiptError("the receipt has another number of noise scales")
+                receipt._spent = True
+            return tuple(tuple(int(v) for v in column) for column in values)
+
+        object.__setattr__(self, "_sealed", unseal)
+
+    def __repr__(self) -> str:
+        return "TrueAnswer(sealed)"
+
+    __str__ = __repr__
+
+    __setattr__ = _opaque("settable attributes")
+    __delattr__ = _opaque("deletable attributes")
+    __format__ = _opaque("formatted form")
+    __eq__ = _opaque("comparison")
+    __ne__ = _opaque("comparison")
+    __lt__ = _opaque("order")
+    __le__ = _opaque("order")
+    __gt__ = _opaque("order")
+    __ge__ = _opaque("order")
+    __hash__ = _opaque("hash")
+    __bool__ = _opaque("truth value")
+    __int__ = _opaque("integer value")
+    __float__ = _opaque("float value")
+    __complex__ = _opaque("complex value")
+    __index__ = _opaque("index value")
+    __len__ = _opaque("length")
+    __iter__ = _opaque("iterator")
+    __getitem__ = _opaque("items")
+    __contains__ = _opaque("members")
+    __add__ = __radd__ = __sub__ = __rsub__ = _opaque("arithmetic")
+    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _opaque("arithmetic")
+    __neg__ = __abs__ = __round__ = _opaque("arithmetic")
+    __copy__ = _opaque("copy")
+    __deepcopy__ = _opaque("copy")
+    __reduce__ = _opaque("pickled form")
+    __reduce_ex__ = _opaque("pickled form")
+    __getstate__ = _opaque("state")
+    __array__ = _opaque("array")
+
+
+def open_answer(answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
+    """The exact values, for a mechanism that adds noise at ``receipt.scales`` to them.
+
+    Raises ReceiptError if the receipt is used, or was issued for another workload.
+    """
+    values: tuple[tuple[int, ...], ...] = answer._sealed(receipt)
+    return values

@@ -1,0 +1,228 @@
+"""Every error tallyveil raises, with the SQLSTATE a PostgreSQL client receives.
+
+::
+
+    TallyveilError                         XX000  something is wrong in tallyveil itself
+    ├── PolicyError                        F0000  the policy file; one message per mistake
+    ├── LedgerError                        58030  the ledger cannot be read or written
+    │   └── LedgerMismatch                 55000  it belongs to another policy or table
+    ├── SourceError                        58030  the confidential source cannot be loaded
+    ├── StatementError                     (a class below says which)
+    │   ├── SQLSyntaxError                 42601  it does not parse
+    │   ├── UndefinedTable                 42P01
+    │   ├── UndefinedColumn                42703
+    │   ├── AmbiguousColumn                42702
+    │   ├── UndefinedFunction              42883
+    │   ├── UndefinedParameter             42P02
+    │   ├── DatatypeMismatch               42804
+    │   ├── GroupingError                  42803
+    │   ├── FeatureNotSupported            0A000  understood and refused; says what to ask instead
+    │   ├── InvalidParameterValue          22023
+    │   │   └── BinCut                     22023  a predicate cuts through a declared bin
+    │   ├── InvalidTextRepresentation      22P02
+    │   ├── DivisionByZero                 22012
+    │   ├── DataError                      22000
+    │   ├── UndefinedSetting               42704
+    │   ├── InsufficientPrivilege          42501
+    │   ├── ReadOnlyTransaction            25006
+    │   ├── TransactionAborted             25P02
+    │   ├── StatementTooComplex            54001
+    │   └── QueryCanceled                  57014
+    ├── BudgetExceeded                     53400  carries what remains
+    └── ReceiptError                       XX000  a release was tried without a valid receipt
+
+The text of an error depends on the SQL, the policy and the ledger only, never on a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+__all__ = [
+    "AmbiguousColumn",
+    "BinCut",
+    "BudgetExceeded",
+    "DataError",
+    "DatatypeMismatch",
+    "DivisionByZero",
+    "FeatureNotSupported",
+    "GroupingError",
+    "InsufficientPrivilege",
+    "InvalidParameterValue",
+    "InvalidTextRepresentation",
+    "LedgerError",
+    "LedgerMismatch",
+    "PolicyError",
+    "QueryCanceled",
+    "ReadOnlyTransaction",
+    "ReceiptError",
+    "SQLSyntaxError",
+    "SourceError",
+    "StatementError",
+    "StatementTooComplex",
+    "TallyveilError",
+    "TransactionAborted",
+    "UndefinedColumn",
+    "UndefinedFunction",
+    "UndefinedParameter",
+    "UndefinedSetting",
+    "UndefinedTable",
+]
+
+
+class TallyveilError(Exception):
+    """An error with the fields a PostgreSQL ErrorResponse carries.
+
+    ``position`` counts characters of the statement from 1, as PostgreSQL does.
+    """
+
+    sqlstate: ClassVar[str] = "XX000"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.detail:
+            parts.append(f"DETAIL: {self.detail}")
+        if self.hint:
+            parts.append(f"HINT: {self.hint}")
+        return "\n".join(parts)
+
+
+class PolicyError(TallyveilError):
+    """The policy is wrong. ``mistakes`` has one line each: key, value, what was expected."""
+
+    sqlstate = "F0000"
+
+    def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
+        super().__init__(message, detail="\n".join(mistakes) or None)
+        self.mistakes = tuple(mistakes)
+
+
+class LedgerError(TallyveilError):
+    sqlstate = "58030"
+
+
+class LedgerMismatch(LedgerError):
+    sqlstate = "55000"
+
+
+class SourceError(TallyveilError):
+    sqlstate = "58030"
+
+
+class ReceiptError(TallyveilError):
+    sqlstate = "XX000"
+
+
+class BudgetExceeded(TallyveilError):
+    """The charge would take some cell over the table's budget. Nothing was charged.
+
+    ``requested`` and ``remaining`` are in ε, per privacy unit.
+    """
+
+    sqlstate = "53400"
+
+    def __init__(
+        self, message: str, *, requested: float, remaining: float, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.requested = requested
+        self.remaining = remaining
+
+
+class StatementError(TallyveilError):
+    """The statement is wrong or not answered. Nothing was charged."""
+
+
+class SQLSyntaxError(StatementError):
+    sqlstate = "42601"
+
+
+class UndefinedTable(StatementError):
+    sqlstate = "42P01"
+
+
+class UndefinedColumn(StatementError):
+    sqlstate = "42703"
+
+
+class AmbiguousColumn(StatementError):
+    sqlstate = "42702"
+
+
+class UndefinedFunction(StatementError):
+    sqlstate = "42883"
+
+
+class UndefinedParameter(StatementError):
+    sqlstate = "42P02"
+
+
+class UndefinedSetting(StatementError):
+    sqlstate = "42704"
+
+
+class DatatypeMismatch(StatementError):
+    sqlstate = "42804"
+
+
+class GroupingError(StatementError):
+    sqlstate = "42803"
+
+
+class FeatureNotSupported(StatementError):
+    sqlstate = "0A000"
+
+
+class InvalidParameterValue(StatementError):
+    sqlstate = "22023"
+
+
+class BinCut(InvalidParameterValue):
+    """A predicate on a binned attribute does not meet an edge."""
+
+
+class InvalidTextRepresentation(StatementError):
+    sqlstate = "22P02"
+
+
+class DivisionByZero(StatementError):
+    sqlstate = "22012"
+
+
+class DataError(StatementError):
+    sqlstate = "22000"
+
+
+class InsufficientPrivilege(StatementError):
+    sqlstate = "42501"
+
+
+class ReadOnlyTransaction(StatementError):
+    sqlstate = "25006"
+
+
+class TransactionAborted(StatementError):
+    sqlstate = "25P02"
+
+
+class StatementTooComplex(StatementError):
+    sqlstate = "54001"
+
+
+class QueryCanceled(StatementError):
+    sqlstate = "57014"

@@ -1,0 +1,122 @@
+"""What the faces of the gate (the wire, the in-process connection, the shell) rely on.
+
+A face owns a `Session` per connection and calls it from one thread at a time. Every call may
+block on SQL, DuckDB or the ledger, so the wire calls it off the event loop. Only
+`Session.execute` can spend budget; `parse`, `describe` and EXPLAIN never do.
+
+Types are named as DuckDB names them (BIGINT, VARCHAR, DECIMAL(18,3), …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+__all__ = ["ColumnType", "Description", "Kind", "Notice", "Result", "Session", "Statement"]
+
+Kind: TypeAlias = Literal[
+    "select",  # any query, private or not
+    "explain",
+    "set",  # SET, RESET, DISCARD ALL and their like
+    "show",
+    "begin",
+    "commit",
+    "rollback",
+    "savepoint",  # SAVEPOINT and RELEASE, inside a transaction block
+    "rollback_to",  # ROLLBACK TO SAVEPOINT
+    "no_op",  # understood, without effect here: UNLISTEN *, CLOSE ALL
+    "deallocate",  # DEALLOCATE name or ALL: the wire drops its prepared statements
+    "empty",  # nothing but white space and comments
+]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One parsed statement. ``tag`` is the command tag's first words (SELECT, SET, BEGIN, …)."""
+
+    sql: str
+    kind: Kind
+    tag: str
+    parameter_count: int = 0
+    target: str | None = None  # the name in DEALLOCATE name; None for ALL
+    tree: Any = field(default=None, compare=False, repr=False)
+    offset: int = 0  # where `sql` starts in the text it was parsed from, for error positions
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """``columns`` is None for a statement that returns no rows."""
+
+    parameter_types: tuple[str, ...]
+    columns: tuple[ColumnType, ...] | None
+
+
+@dataclass(frozen=True)
+class Notice:
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+    sqlstate: str = "00000"
+    severity: Literal["NOTICE", "WARNING", "INFO"] = "NOTICE"
+
+
+@dataclass(frozen=True)
+class Result:
+    """``rows`` hold Python values of the types in ``columns``; ``tag`` is complete (SELECT 5)."""
+
+    columns: tuple[ColumnType, ...] | None
+    rows: Sequence[tuple[Any, ...]]
+    tag: str
+    notices: tuple[Notice, ...] = ()
+
+
+class Session(Protocol):
+    """One analyst's conversation with the gate."""
+
+    def parse(self, sql: str) -> tuple[Statement, ...]:
+        """Split and parse. Raises SQLSyntaxError (42601) with the position in ``sql``."""
+        ...
+
+    def describe(
+        self, statement: Statement, parameter_types: Sequence[str | None] = ()
+    ) -> Description:
+        """The types of the parameters (inferred where None) and of the result, free of charge."""
+        ...
+
+    def execute(
+        self,
+        statement: Statement,
+        parameters: Sequence[Any] = (),
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Result:
+        """Run it. ``cancelled`` is asked before anything is charged; then QueryCanceled.
+
+        Every TallyveilError raised before a charge leaves budget and settings as they were.
+        """
+        ...
+
+    def set(self, name: str, value: str) -> None:
+        """A setting, as from a startup packet. Raises UndefinedSetting, InvalidParameterValue."""
+        ...
+
+    def show(self, name: str) -> str:
+        """A setting's value as text. Raises UndefinedSetting."""
+        ...
+
+    def reportable(self) -> dict[str, str]:
+        """The settings PostgreSQL reports by ParameterStatus, with their current values."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop evaluation under way, from another thread; it raises QueryCanceled."""
+        ...
+
+    def close(self) -> None: ...

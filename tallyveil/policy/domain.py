@@ -1,0 +1,108 @@
+"""The public domain of a protected table: finite, complete axes with named cells.
+
+An *attribute* is one axis; its *cells* are what a record can hold there. The product of the
+axes is the cube: ``x`` in ``N^n`` counts the records of each cell (BAYES §2.4). Everything here
+is public: it comes from the policy, never from the data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["Attribute", "Domain", "Kind", "Value"]
+
+Value: TypeAlias = str | bool | int | float | dt.date | None
+Kind: TypeAlias = Literal["values", "range", "bins"]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One axis of the cube.
+
+    ``cells[i]`` is the value an analyst's SQL sees for a record in cell ``i``: a declared value,
+    an integer or a day of a range, the lower edge of a bin, the label of ``other``, or None for
+    the NULL cell. ``sql_type`` is the DuckDB type of these values.
+
+    A record whose value is outside the declared ones goes to ``other_cell``, or with ``clamp``
+    to the nearest end; a NULL goes to ``null_cell``. Where no such cell is declared the record
+    is left out of the table (see `complete`).
+    """
+
+    name: str
+    kind: Kind
+    sql_type: str
+    cells: tuple[Value, ...]
+    edges: tuple[int | float, ...] | None = None
+    null_cell: int | None = None
+    other_cell: int | None = None
+    clamp: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.cells:
+            raise ValueError(f"attribute {self.name} has no cells")
+        if len(set(self.cells)) != len(self.cells):
+            raise ValueError(f"attribute {self.name} declares a cell twice")
+        if (self.kind == "bins") != (self.edges is not None):
+            raise ValueError(f"attribute {self.name}: edges belong to bins, and only to bins")
+        for cell in (self.null_cell, self.other_cell):
+            if cell is not None and not 0 <= cell < len(self.cells):
+                raise ValueError(f"attribute {self.name} has no cell {cell}")
+
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every conceivable record has a cell here, so that none is left out."""
+        outside = self.other_cell is not None or self.clamp
+        null = self.null_cell is not None or self.other_cell is not None
+        return outside and null
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The cube's axes in declared order."""
+
+    table: str
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        names = [a.name for a in self.attributes]
+        if len(set(names)) != len(names):
+            raise ValueError(f"table {self.table} declares an attribute twice")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """n, the number of cells of the cube."""
+        return math.prod(a.size for a in self.attributes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every record lies in exactly one cell, so that N is the sum of the cells."""
+        return all(a.complete for a in self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        for attribute in self.attributes:
+            if attribute.name == name:
+                return attribute
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(a.name == name for a in self.attributes)
+
+    def project(self, names: Iterable[str]) -> tuple[Attribute, ...]:
+        """The named attributes, in declared order."""
+        wanted = set(names)
+        unknown = wanted.difference(self.names)
+        if unknown:
+            raise KeyError(", ".join(sorted(unknown)))
+        return tuple(a for a in self.attributes if a.name in wanted)
