@@ -1,0 +1,26 @@
+"""The custodian's declarations, validated: what is protected, by which domain, at what budget.
+
+Only public facts live here; nothing in this room opens the source. `declaration` mirrors the
+file, `model` is what the other rooms rely on, and `load` leads from the one to the other. A
+policy that is wrong in any way is refused, with one message per mistake; a key that this version
+does not enforce is refused too.
+"""
+
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.load import load_policy, parse_policy
+from tallyveil.policy.model import Budget, Defaults, Policy, PrivacyUnit, Source, Table
+from tallyveil.policy.summary import summary
+
+__all__ = [
+    "Attribute",
+    "Budget",
+    "Defaults",
+    "Domain",
+    "Policy",
+    "PrivacyUnit",
+    "Source",
+    "Table",
+    "load_policy",
+    "parse_policy",
+    "summary",
+]

@@ -1,0 +1,203 @@
+"""Checks of single values in a policy. Each returns the value as the policy keeps it.
+
+A failed check raises `wrong`, whose text completes "key = value: …". Python's numbers and
+dates are accepted beside TOML's, so that a policy made in code reads the same; a TOML float
+arrives as a Decimal, which keeps its digits.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import os
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+__all__ = [
+    "MAX_CELLS",
+    "bins",
+    "confidence",
+    "epsilon",
+    "half_width",
+    "ledger",
+    "max_rows",
+    "path",
+    "range_ends",
+    "source_kind",
+    "source_url",
+    "values",
+    "wrong",
+]
+
+MAX_CELLS = 1_000_000
+_INT64 = 2**63
+_LEAST_EPSILON, _GREATEST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
+_KINDS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".db": "duckdb",
+}
+_SUPPORTED = "a Parquet file (.parquet), a CSV file (.csv, .csv.gz) or a DuckDB file (.duckdb, .db)"
+_TEXT_DIGITS = 400  # beyond it a decimal exponent only serves to exhaust memory
+
+
+def wrong(expected: str) -> PydanticCustomError:
+    """The error that completes "key = value: …"."""
+    return PydanticCustomError("mistake", "{expected}", {"expected": expected})
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+
+
+def _exact(value: Any) -> Fraction | None:
+    """The rational number its decimal text says; None if it is no finite number."""
+    if isinstance(value, Fraction) or _is_integer(value):
+        return Fraction(value)
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return None
+    if value and abs(value.adjusted()) > _TEXT_DIGITS:
+        return None
+    return Fraction(value)
+
+
+def epsilon(value: Any) -> Fraction:
+    """A privacy-loss bound ε of pure differential privacy, exactly as written."""
+    exact = _exact(value)
+    if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
+        raise wrong("expected a number ε with 1e-12 <= ε <= 1e6, such as 0.1")
+    return exact
+
+
+def half_width(value: Any) -> float:
+    exact = _exact(value)
+    if exact is None or not 0 < exact <= 10**15:
+        raise wrong("expected a positive number: how far from the truth an answer may lie")
+    return float(exact)
+
+
+def confidence(value: Any) -> float:
+    exact = _exact(value)
+    if exact is None or not 0 < float(exact) < 1:
+        raise wrong("expected a number strictly between 0 and 1, such as 0.95")
+    return float(exact)
+
+
+def max_rows(value: Any) -> int:
+    if not _is_integer(value) or not 1 <= value <= MAX_CELLS:
+        raise wrong(f"expected a whole number of rows from 1 to {MAX_CELLS:,}")
+    return int(value)
+
+
+def path(value: Any) -> str:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise wrong("expected a path in quotes")
+    return text
+
+
+def ledger(value: Any) -> str:
+    text = path(value)
+    if "://" in text:
+        raise wrong("expected the path of an SQLite file")
+    return text
+
+
+def source_kind(url: str) -> str | None:
+    """parquet, csv or duckdb, by the file's ending; None for anything else."""
+    endings = (end for end in _KINDS if url.lower().endswith(end) and "://" not in url)
+    return next((_KINDS[end] for end in endings), None)
+
+
+def source_url(value: Any) -> str:
+    url = path(value)
+    if source_kind(url) is None:
+        raise wrong(
+            f"expected {_SUPPORTED}; attach anything else to a DuckDB connection, leave [source] "
+            "out and pass the connection to connect() as source"
+        )
+    return url
+
+
+def _listed(value: Any, expected: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise wrong(f"expected {expected}")
+    return list(value)
+
+
+def values(value: Any) -> tuple[Any, ...]:
+    """Distinct values of one type: text, booleans, whole numbers, or dates."""
+    expected = "a list of values of one type: text, booleans, whole numbers or dates"
+    listed = _listed(value, expected)
+    if not listed:
+        raise wrong(f"expected {expected}; it is empty")
+    if len(listed) > MAX_CELLS:
+        raise wrong(f"expected at most {MAX_CELLS:,} values, found {len(listed):,}")
+    if any(isinstance(v, float | Decimal) for v in listed):
+        raise wrong(f"expected {expected}; for numbers with a fraction declare bins")
+    kind = type(listed[0])
+    if kind not in (str, bool, int, dt.date) or any(type(v) is not kind for v in listed):
+        raise wrong(f"expected {expected}")
+    if kind is int and not all(-_INT64 <= v < _INT64 for v in listed):
+        raise wrong("expected whole numbers of at most 64 bits")
+    if kind is str and any("\0" in v for v in listed):
+        raise wrong("expected text without NUL characters")
+    seen: set[Any] = set()
+    for item in listed:
+        if item in seen:
+            raise wrong(f"expected each value once; {item!r} occurs twice")
+        seen.add(item)
+    return tuple(listed)
+
+
+def range_ends(value: Any) -> tuple[Any, Any]:
+    """Both ends of an inclusive range of whole numbers or of days."""
+    expected = "[lowest, highest], two whole numbers or two dates"
+    listed = _listed(value, expected)
+    if len(listed) != 2 or not (
+        all(_is_integer(v) for v in listed) or all(_is_day(v) for v in listed)
+    ):
+        raise wrong(f"expected {expected}")
+    low, high = listed
+    if low > high:
+        raise wrong(f"expected {expected}, the lower end first")
+    if _is_integer(low) and not (low >= -_INT64 and high < _INT64):
+        raise wrong("expected whole numbers of at most 64 bits")
+    size = high - low + 1 if _is_integer(low) else (high - low).days + 1
+    if size > MAX_CELLS:
+        raise wrong(f"expected at most {MAX_CELLS:,} cells, found {size:,}; declare bins")
+    return low, high
+
+
+def bins(value: Any) -> tuple[int | float, ...]:
+    """Strictly increasing edges of half-open bins [a, b): all whole numbers, or all floats."""
+    expected = "a list of at least two increasing numbers, the edges of the bins [a, b)"
+    listed = _listed(value, expected)
+    if len(listed) < 2 or any(_exact(v) is None for v in listed):
+        raise wrong(f"expected {expected}")
+    if len(listed) - 1 > MAX_CELLS:
+        raise wrong(f"expected at most {MAX_CELLS:,} bins, found {len(listed) - 1:,}")
+    edges: list[int | float]
+    if all(_is_integer(v) for v in listed):
+        edges = listed
+        if not all(-_INT64 <= v < _INT64 for v in edges):
+            raise wrong("expected whole numbers of at most 64 bits")
+    else:
+        edges = [float(v) + 0.0 for v in listed]  # + 0.0 turns -0.0 into 0.0
+    increasing = all(a < b for a, b in pairwise(edges))
+    if not increasing or not all(math.isfinite(e) for e in edges):
+        raise wrong(f"expected {expected}")
+    return tuple(edges)

@@ -1,0 +1,81 @@
+"""Contradictions between keys of a policy, found on the mapping as written.
+
+They are looked for beside the check of single values, not after it, so that one reading of the
+file reports every mistake. What has the wrong shape is skipped here: `declaration` reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tallyveil.policy.mistakes import written
+
+__all__ = ["conflicts"]
+
+_KINDS = ("values", "range", "bins")
+_LABEL = "other"
+
+
+def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
+    """One message per contradiction."""
+    defaults = policy.get("defaults")
+    if isinstance(defaults, Mapping) and {"epsilon", "half_width"} <= defaults.keys():
+        yield "defaults: expected either epsilon or half_width; both are given"
+    for name, table in _tables(policy):
+        unit = table.get("privacy_unit")
+        if isinstance(unit, Mapping):
+            yield from _unit(f"tables.{name}.privacy_unit", unit)
+        attributes = table.get("attributes")
+        if isinstance(attributes, Mapping):
+            for attribute, declared in attributes.items():
+                if isinstance(declared, Mapping):
+                    yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
+
+
+def _tables(policy: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    tables = policy.get("tables")
+    if isinstance(tables, Mapping):
+        yield from ((k, v) for k, v in tables.items() if isinstance(v, Mapping))
+
+
+def _unit(key: str, unit: Mapping[str, Any]) -> Iterator[str]:
+    missing = [k for k in ("column", "max_rows") if k not in unit]
+    if missing:
+        yield (
+            f'{key}: {" and ".join(missing)} missing; expected "row" or '
+            '{ column = "…", max_rows = 3 }'
+        )
+
+
+def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
+    kinds = [kind for kind in _KINDS if declared.get(kind) is not None]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) if kinds else "none"
+        yield f"{key}: expected exactly one of values, range, bins; found {found}"
+        return
+    if declared.get("clamp") is True:
+        if kinds == ["values"]:
+            yield f"{key}.clamp = true: expected with range or bins only; values have no ends"
+        if declared.get("other") not in (None, False):
+            yield f"{key}: expected either clamp or other; both are given"
+    yield from _label(key, declared)
+
+
+def _label(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
+    """``other`` reads as a label among text, and as NULL among numbers, dates and booleans."""
+    other, values = declared.get("other"), declared.get("values")
+    text = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
+    if not text:
+        if isinstance(other, str):
+            yield (
+                f"{key}.other = {written(other)}: expected true or false; a label goes with text "
+                "values only, elsewhere other reads as NULL"
+            )
+        return
+    label = _LABEL if other is True else other
+    if isinstance(label, str) and isinstance(values, list | tuple) and label in values:
+        yield (
+            f"{key}.other = {written(other)}: expected a label that is not among the values; "
+            f'{written(label)} is, so write other = "another label"'
+        )

@@ -1,0 +1,143 @@
+"""What a policy file may say, key by key. These models mirror the file; nothing else uses them.
+
+A field's description completes "key = value: expected …" where no check of `checks` has more to
+say. Contradictions between keys are in `conflicts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from tallyveil.policy import checks
+from tallyveil.policy.names import is_table_reference, name_mistake
+
+__all__ = [
+    "AttributeDeclaration",
+    "BudgetDeclaration",
+    "DefaultsDeclaration",
+    "PolicyDeclaration",
+    "SourceDeclaration",
+    "TableDeclaration",
+    "UnitDeclaration",
+]
+
+
+class _Declaration(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _checked(check: Callable[[Any], Any]) -> BeforeValidator:
+    return BeforeValidator(check)
+
+
+def _attribute_name(name: str) -> str:
+    mistake = name_mistake(name)
+    if mistake:
+        raise checks.wrong(f'{mistake}; column = "…" can name the source\'s column')
+    return name
+
+
+def _table_name(name: str) -> str:
+    mistake = name_mistake(name)
+    if mistake:
+        raise checks.wrong(f'{mistake}; from = "…" can name the source\'s table')
+    if name == "dp":
+        raise checks.wrong("expected another name: dp is the schema of tallyveil's relations")
+    return name
+
+
+def _origin(text: str) -> str:
+    stripped = text.strip().removesuffix(";").rstrip()
+    first = stripped.split(None, 1)[0].upper() if stripped else ""
+    if first in ("SELECT", "WITH", "FROM") or is_table_reference(stripped):
+        return stripped
+    raise checks.wrong(
+        "expected the name of a table or view (parts that are no plain words in double quotes), "
+        "or a SELECT"
+    )
+
+
+class SourceDeclaration(_Declaration):
+    url: Annotated[str, _checked(checks.source_url)] = Field(description="a path in quotes")
+
+
+class UnitDeclaration(_Declaration):
+    """``"row"``, or the column that says whose row it is."""
+
+    column: str | None = Field(None, min_length=1, description="the name of a column")
+    max_rows: Annotated[int, _checked(checks.max_rows)] = Field(
+        1, description="how many rows of one unit are kept, a whole number"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        if value == "row":
+            return {}
+        if not isinstance(value, dict):
+            raise checks.wrong('expected "row" or { column = "…", max_rows = 3 }')
+        return value
+
+
+class BudgetDeclaration(_Declaration):
+    epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(
+        description="the total privacy loss ε, a positive number"
+    )
+
+
+class AttributeDeclaration(_Declaration):
+    """One axis. What none of its keys says is in `domain.Attribute`."""
+
+    values: Annotated[Any, _checked(checks.values)] = Field(None, description="a list")
+    range: Annotated[Any, _checked(checks.range_ends)] = Field(None, description="two ends")
+    bins: Annotated[Any, _checked(checks.bins)] = Field(None, description="a list of edges")
+    nullable: bool = Field(False, description="true or false")
+    other: bool | str = Field(False, description="true, false, or (for text values) a label")
+    clamp: bool = Field(False, description="true or false")
+    column: str | None = Field(None, min_length=1, description="the name of a column")
+
+
+class TableDeclaration(_Declaration):
+    origin: Annotated[str, AfterValidator(_origin)] | None = Field(
+        None, alias="from", description="the name of a table or view, or a SELECT, in quotes"
+    )
+    privacy_unit: UnitDeclaration = Field(
+        default_factory=lambda: UnitDeclaration.model_validate("row"),
+        description='"row" or { column = "…", max_rows = 3 }',
+    )
+    neighbours: Literal["add_remove", "replace"] = Field(
+        "add_remove", description='"add_remove" or "replace"'
+    )
+    budget: BudgetDeclaration = Field(description="a budget such as { epsilon = 3.0 }")
+    attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
+        min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
+    )
+
+
+class DefaultsDeclaration(_Declaration):
+    epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(None, description="ε of a query")
+    half_width: Annotated[Any, _checked(checks.half_width)] = Field(
+        None, description="a positive number"
+    )
+    confidence: Annotated[float, _checked(checks.confidence)] = Field(
+        0.95, description="a number strictly between 0 and 1"
+    )
+
+
+class PolicyDeclaration(_Declaration):
+    source: SourceDeclaration | None = Field(
+        None, description='a table such as [source] with url = "people.parquet"'
+    )
+    tables: dict[Annotated[str, AfterValidator(_table_name)], TableDeclaration] = Field(
+        min_length=1, description="at least one table such as [tables.person]"
+    )
+    defaults: DefaultsDeclaration = Field(
+        default_factory=lambda: DefaultsDeclaration.model_validate({}),
+        description="a table [defaults]",
+    )
+    ledger: Annotated[str, _checked(checks.ledger)] | None = Field(
+        None, description="the path of an SQLite file"
+    )

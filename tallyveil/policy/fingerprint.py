@@ -1,0 +1,54 @@
+"""A stable digest of what the ledger is bound to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tallyveil.policy.domain import Domain, Value
+
+__all__ = ["digest"]
+
+
+def digest(
+    origin: Sequence[str | None],
+    neighbours: str,
+    unit: Sequence[str | int | None],
+    domain: Domain,
+    columns: Sequence[str],
+) -> str:
+    """BLAKE2b (128 bits, hexadecimal) of the canonical JSON of everything given.
+
+    Equal declarations have equal digests on every platform: keys are sorted, text is ASCII,
+    floats are written by their shortest exact decimal and a cell carries its type, so that
+    the text "1" and the number 1 differ.
+    """
+    document: dict[str, Any] = {
+        "version": 1,
+        "origin": list(origin),
+        "neighbours": neighbours,
+        "unit": list(unit),
+        "attributes": [
+            {
+                "name": a.name,
+                "column": column,
+                "kind": a.kind,
+                "type": a.sql_type,
+                "cells": [_cell(c) for c in a.cells],
+                "edges": None if a.edges is None else [_cell(e) for e in a.edges],
+                "null": a.null_cell,
+                "other": a.other_cell,
+                "clamp": a.clamp,
+            }
+            for a, column in zip(domain.attributes, columns, strict=True)
+        ],
+    }
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+def _cell(value: Value) -> Any:
+    return {"date": value.isoformat()} if isinstance(value, dt.date) else value

@@ -1,0 +1,124 @@
+"""Reading a policy: TOML or a mapping in, a validated `Policy` or one PolicyError out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from tallyveil.errors import PolicyError
+from tallyveil.policy.axes import attribute
+from tallyveil.policy.checks import source_kind
+from tallyveil.policy.conflicts import conflicts
+from tallyveil.policy.declaration import (
+    DefaultsDeclaration,
+    PolicyDeclaration,
+    TableDeclaration,
+)
+from tallyveil.policy.domain import Domain
+from tallyveil.policy.mistakes import mistakes, written
+from tallyveil.policy.model import (
+    Budget,
+    Defaults,
+    Policy,
+    PrivacyUnit,
+    Source,
+    SourceKind,
+    Table,
+)
+
+__all__ = ["load_policy", "parse_policy"]
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy in a TOML file. Paths in it are relative to it.
+
+    Raises PolicyError, with every mistake at once.
+    """
+    file = Path(path)
+    try:
+        mapping = tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
+    except OSError as error:
+        raise PolicyError(f"the policy {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"the policy {file} is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"the policy {file} is not valid TOML: {error}", [str(error)]) from error
+    ledger = file.with_suffix(".ledger.sqlite")
+    return _policy(mapping, base=file.parent, ledger=ledger, path=file)
+
+
+def parse_policy(mapping: Mapping[str, Any], *, base: str | Path = ".") -> Policy:
+    """The policy in a mapping with the keys of the file. Paths in it are relative to ``base``.
+
+    >>> people = {"attributes": {"age": {"range": [0, 115]}}, "budget": {"epsilon": 1.5}}
+    >>> parse_policy({"tables": {"person": people}}).tables["person"].domain.size
+    116
+
+    Raises PolicyError, with every mistake at once.
+    """
+    ledger = Path(base) / "tallyveil.ledger.sqlite"
+    return _policy(mapping, base=Path(base), ledger=ledger, path=None)
+
+
+def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path | None) -> Policy:
+    found: list[str] = []
+    declared = source = None
+    try:
+        declared = PolicyDeclaration.model_validate(dict(mapping))
+    except ValidationError as error:
+        found.extend(mistakes(error, PolicyDeclaration))
+    found.extend(conflicts(mapping))
+    if declared is not None:
+        source = _source(declared, base)
+        if declared.ledger is not None:
+            ledger = base / declared.ledger
+        if source is not None and ledger.resolve() == source.path.resolve():
+            found.append(f"ledger = {written(declared.ledger)}: expected another file than source")
+    if found or declared is None:
+        where = "the policy" if path is None else f"the policy {path}"
+        count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
+        raise PolicyError(f"{where} has {count}", found)
+    url = None if declared.source is None else declared.source.url
+    tables = {name: _table(name, table, url) for name, table in declared.tables.items()}
+    return Policy(
+        tables=MappingProxyType(tables),
+        ledger=ledger,
+        source=source,
+        defaults=_defaults(declared.defaults),
+        path=path,
+    )
+
+
+def _source(declared: PolicyDeclaration, base: Path) -> Source | None:
+    if declared.source is None:
+        return None
+    url = declared.source.url
+    return Source(url, base / url, cast(SourceKind, source_kind(url)))
+
+
+def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
+    axes = {n: attribute(n, a) for n, a in declared.attributes.items()}
+    return Table(
+        name=name,
+        origin=declared.origin or name,
+        source_url=url,
+        privacy_unit=PrivacyUnit(declared.privacy_unit.column, declared.privacy_unit.max_rows),
+        neighbours=declared.neighbours,
+        budget=Budget(declared.budget.epsilon),
+        domain=Domain(name, tuple(axes.values())),
+        columns=tuple(a.column or n for n, a in declared.attributes.items()),
+    )
+
+
+def _defaults(declared: DefaultsDeclaration) -> Defaults:
+    epsilon = declared.epsilon
+    if epsilon is None and declared.half_width is None:
+        epsilon = Fraction(1, 10)
+    return Defaults(epsilon, declared.half_width, declared.confidence)

@@ -1,0 +1,123 @@
+"""A failed validation in the custodian's words: one line per mistake, by key."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+__all__ = ["dotted", "mistakes", "written"]
+
+# Keys of the design that this version does not enforce. Accepting them would let a custodian
+# believe in a protection that is not there.
+_UNSUPPORTED = {
+    "analysts": "this version has no budgets for single analysts; all share the table's",
+    "invariants": "this version does not enforce invariants; every count is released with noise",
+    "rho": "this version supports pure ε budgets only; write { epsilon = 3.0 }",
+    "delta": "this version supports pure ε budgets only; write { epsilon = 3.0 }",
+}
+_ENTRY = "a table of keys, such as { range = [0, 115] }"
+_LONGEST = 60
+
+
+def written(value: Any) -> str:
+    """A value as TOML writes it, cut to a line."""
+    match value:
+        case bool():
+            text = str(value).lower()
+        case str():
+            text = '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        case list() | tuple():
+            text = "[" + ", ".join(written(v) for v in value[:20]) + "]"
+        case dict():
+            pairs = ", ".join(f"{k} = {written(v)}" for k, v in value.items())
+            text = f"{{ {pairs} }}" if pairs else "{}"
+        case dt.date() | dt.time():
+            text = value.isoformat()
+        case _:
+            text = str(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def dotted(location: tuple[int | str, ...]) -> str:
+    """The key as TOML writes it."""
+    return ".".join(
+        str(part) if re.fullmatch(r"[A-Za-z0-9_-]+", str(part)) else written(str(part))
+        for part in location
+    )
+
+
+def mistakes(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
+    """One line per error, in the file's order. ``model`` is what the whole file should be."""
+    told: set[str] = set()
+    for found in error.errors(include_url=False):
+        location = tuple(part for part in found["loc"] if part != "[key]")
+        line = _line(found["type"], location, found, model)
+        if line not in told:
+            told.add(line)
+            yield line
+
+
+def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[BaseModel]) -> str:
+    location, field, owner = _place(location, model)
+    key = dotted(location) or "the policy"
+    if kind == "extra_forbidden":
+        return f"{key}: {_unknown(str(location[-1]), owner)}"
+    expected = f"expected {field.description}" if field is not None else f"expected {_ENTRY}"
+    if kind == "missing":
+        return f"{key}: missing; {expected}"
+    if kind == "mistake":
+        expected = found["msg"]
+    if "[key]" in found["loc"]:
+        return f"{key}: {expected}"
+    return f"{key} = {written(found['input'])}: {expected}"
+
+
+def _unknown(key: str, owner: type[BaseModel]) -> str:
+    if key in _UNSUPPORTED:
+        return f"not supported; {_UNSUPPORTED[key]}"
+    known = [field.alias or name for name, field in owner.model_fields.items()]
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+    return f"unknown key; {hint}"
+
+
+def _place(
+    location: tuple[int | str, ...], model: type[BaseModel]
+) -> tuple[tuple[int | str, ...], FieldInfo | None, type[BaseModel]]:
+    """The key without the steps a validator adds, its field, and the model that owns the key.
+
+    Below a field that is no table, a step is such an addition (the branch of a union, the place
+    in a list), and the mistake is told of the field.
+    """
+    owner, field, inside_mapping = model, None, False
+    for depth, part in enumerate(location):
+        if inside_mapping:
+            inside_mapping, field = False, None
+            continue
+        found = next((f for n, f in owner.model_fields.items() if part in (f.alias, n)), None)
+        if found is None:
+            return location[: depth + 1], None, owner
+        field = found
+        table, inside_mapping = _table_of(found.annotation)
+        if table is None:
+            return location[: depth + 1], field, owner
+        owner = table
+    return location, field, owner
+
+
+def _table_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    """The model a field holds, and whether it holds a mapping of names to it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    mapping = getattr(annotation, "__origin__", None) is dict
+    for argument in get_args(annotation):
+        table, nested = _table_of(argument)
+        if table is not None:
+            return table, mapping or nested
+    return None, False

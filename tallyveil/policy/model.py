@@ -1,0 +1,119 @@
+"""The policy as the other rooms see it: immutable values, public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tallyveil.policy.domain import Domain
+from tallyveil.policy.fingerprint import digest
+
+__all__ = [
+    "Budget",
+    "Defaults",
+    "Neighbours",
+    "Policy",
+    "PrivacyUnit",
+    "Source",
+    "SourceKind",
+    "Table",
+]
+
+Neighbours: TypeAlias = Literal["add_remove", "replace"]
+SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the confidential rows are: ``url`` as written, ``path`` resolved."""
+
+    url: str
+    path: Path
+    kind: SourceKind
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """Whose presence is protected: one row, or all rows that share a value of ``column``.
+
+    At most ``max_rows`` rows of a unit are counted, so one unit moves the cube by at most
+    ``max_rows`` in the L1 norm under add/remove.
+    """
+
+    column: str | None = None
+    max_rows: int = 1
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The table's total privacy loss ε per privacy unit, pure ε-DP, exactly as written."""
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0:
+            raise ValueError("a budget is positive")
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a session starts with: a cost ``epsilon`` or a target ``half_width``, never both."""
+
+    epsilon: Fraction | None = Fraction(1, 10)
+    half_width: float | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.half_width is None):
+            raise ValueError("either a cost or a target")
+        if not 0 < self.confidence < 1:
+            raise ValueError("a confidence lies strictly between 0 and 1")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One protected table.
+
+    ``origin`` is the source's table, view or SELECT; ``columns[i]`` is its column that holds
+    ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
+    (``add_remove``) or exchanged for another (``replace``).
+    """
+
+    name: str
+    origin: str
+    source_url: str | None
+    privacy_unit: PrivacyUnit
+    neighbours: Neighbours
+    budget: Budget
+    domain: Domain
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.domain.attributes):
+            raise ValueError(f"table {self.name}: every attribute needs a column")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all that gives the ledger's charges their meaning.
+
+        It covers where the rows come from, the neighbouring relation, the privacy unit and the
+        domain; not the budget or the defaults, which may be changed later on.
+        """
+        unit = (self.privacy_unit.column, self.privacy_unit.max_rows)
+        origin = (self.name, self.origin, self.source_url)
+        return digest(origin, self.neighbours, unit, self.domain, self.columns)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The custodian's declarations. ``path`` is the file they were read from, if any."""
+
+    tables: Mapping[str, Table]
+    ledger: Path
+    source: Source | None = None
+    defaults: Defaults = Defaults()
+    path: Path | None = None

@@ -1,0 +1,47 @@
+"""Names of tables and attributes: what SQL can write without quotes."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["is_table_reference", "name_mistake"]
+
+# PostgreSQL's reserved words: an unquoted one cannot stand for a table or a column.
+_RESERVED_WORDS = (
+    "all analyse analyze and any array as asc asymmetric authorization binary both case cast "
+    "check collate collation column concurrently constraint create cross current_catalog "
+    "current_date current_role current_schema current_time current_timestamp current_user "
+    "default deferrable desc distinct do else end except false fetch for foreign freeze from "
+    "full grant group having ilike in initially inner intersect into is isnull join lateral "
+    "leading left like limit localtime localtimestamp natural not notnull null offset on only "
+    "or order outer overlaps placing primary references returning right select session_user "
+    "similar some symmetric system_user table tablesample then to trailing true union unique "
+    "user using variadic verbose when where window with "
+)
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
+_PART = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
+_REFERENCE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
+_LONGEST = 63
+
+
+def name_mistake(name: str) -> str | None:
+    """What is wrong with a table's or attribute's name, or None.
+
+    PostgreSQL folds unquoted names to lower case and cuts them at 63 bytes; the name an analyst
+    types must be the declared one.
+    """
+    if not _IDENTIFIER.fullmatch(name):
+        return "expected a name of lower-case letters, digits and _, not starting with a digit"
+    if len(name) > _LONGEST:
+        return f"expected a name of at most {_LONGEST} characters"
+    if name.startswith("__"):
+        return "expected a name that does not start with __"
+    if name in _RESERVED:
+        return "expected a name that is not a reserved word of SQL"
+    return None
+
+
+def is_table_reference(text: str) -> bool:
+    """Whether ``text`` names a table: up to three parts, quoted where they need it."""
+    return _REFERENCE.fullmatch(text) is not None

@@ -1,0 +1,90 @@
+"""What a policy protects, in words, for `tallyveil check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from tallyveil.policy.domain import Attribute, Value
+from tallyveil.policy.model import Policy, PrivacyUnit, Table
+
+__all__ = ["summary"]
+
+
+def summary(policy: Policy) -> list[str]:
+    """Lines about every table, then the defaults and the ledger. Public facts only."""
+    lines = [line for table in policy.tables.values() for line in _table(table)]
+    source = policy.source.path if policy.source else "an open DuckDB connection, passed to connect"
+    defaults = policy.defaults
+    target = (
+        f"ε = {_number(defaults.epsilon)} a query"
+        if defaults.epsilon is not None
+        else f"a half-width of {defaults.half_width:g}"
+    )
+    return [
+        *lines,
+        f"source: {source}",
+        f"by default: {target}, intervals at {defaults.confidence:g} confidence",
+        f"ledger: {policy.ledger}",
+    ]
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield (
+        f"table {table.name}: {table.domain.size:,} cells, "
+        f"budget ε = {_number(table.budget.epsilon)}"
+    )
+    yield f"  protects: {_unit(table.privacy_unit, table.neighbours)}"
+    for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
+        name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
+        yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
+    if table.domain.complete:
+        yield "  every record has a cell: count(*) counts all records"
+    else:
+        left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
+        yield f"  records without a cell are not counted at all; that can happen by: {left}"
+
+
+def _unit(unit: PrivacyUnit, neighbours: str) -> str:
+    change = "added or removed" if neighbours == "add_remove" else "exchanged for another"
+    if unit.column is None:
+        return f"one row, {change}"
+    rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
+    return f"all rows of one {unit.column}, {change}; at most {rows} of each are counted"
+
+
+def _axis(attribute: Attribute) -> str:
+    if attribute.edges is not None:
+        low, high = attribute.edges[0], attribute.edges[-1]
+        return f"{len(attribute.edges) - 1:,} bins [{low}, {high}), {attribute.sql_type}"
+    special = {attribute.null_cell, attribute.other_cell}
+    declared = [c for i, c in enumerate(attribute.cells) if i not in special]
+    if attribute.kind == "range":
+        span = f"{declared[0]} to {declared[-1]}"
+        return f"range {span}, {len(declared):,} cells, {attribute.sql_type}"
+    return f"{len(declared):,} values, {attribute.sql_type}"
+
+
+def _outside(attribute: Attribute) -> str:
+    if attribute.clamp:
+        return "values beyond an end go to the nearest cell"
+    if attribute.other_cell is None:
+        return "records with other values are left out"
+    return f"other values go to {_cell(attribute.cells[attribute.other_cell])}"
+
+
+def _null(attribute: Attribute) -> str:
+    cell = attribute.null_cell if attribute.null_cell is not None else attribute.other_cell
+    if cell is None:
+        return "records with a NULL are left out"
+    return f"NULLs go to {_cell(attribute.cells[cell])}"
+
+
+def _cell(value: Value) -> str:
+    return "the NULL cell" if value is None else f"'{value}'"
+
+
+def _number(value: Fraction) -> str:
+    """A decimal where it has one of few digits, else the fraction itself."""
+    text = f"{float(value):g}"
+    return text if Fraction(text) == value else str(value)

@@ -1,0 +1,181 @@
+"""Every mistake in a policy is told, by key, value and what was expected, all at once."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyveil.errors import PolicyError
+from tallyveil.policy import load_policy, parse_policy
+
+RIGHT: dict[str, Any] = {
+    "tables": {
+        "person": {
+            "budget": {"epsilon": 1.0},
+            "attributes": {"age": {"range": [0, 115]}, "sex": {"values": ["F", "M"]}},
+        }
+    }
+}
+
+
+def with_(key: str, value: Any) -> dict[str, Any]:
+    """The right policy with one key set; `.` separates the steps."""
+    policy = copy.deepcopy(RIGHT)
+    *steps, last = key.split(".")
+    owner = policy
+    for step in steps:
+        owner = owner.setdefault(step, {})
+    owner[last] = value
+    return policy
+
+
+def mistakes_of(policy: dict[str, Any]) -> tuple[str, ...]:
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(policy)
+    return caught.value.mistakes
+
+
+AGE = "tables.person.attributes.age"
+SEX = "tables.person.attributes.sex"
+
+# key set, value, what the one message starts with, what it goes on to say
+CASES: list[tuple[str, Any, str, str]] = [
+    ("tables.person.budget.epsilon", 0, "tables.person.budget.epsilon = 0: ", "a number ε"),
+    ("tables.person.budget.epsilon", -1.5, "tables.person.budget.epsilon = -1.5: ", "1e-12"),
+    ("tables.person.budget.epsilon", math.nan, "tables.person.budget.epsilon = nan: ", "ε"),
+    ("tables.person.budget.epsilon", math.inf, "tables.person.budget.epsilon = inf: ", "ε"),
+    ("tables.person.budget.epsilon", True, "tables.person.budget.epsilon = true: ", "ε"),
+    ("tables.person.budget.epsilon", "1", 'tables.person.budget.epsilon = "1": ', "ε"),
+    ("tables.person.budget", {"rho": 0.1, "epsilon": 1}, "tables.person.budget.rho: ", "pure ε"),
+    ("tables.person.budget", {"epsilon": 1, "delta": 1e-6}, "tables.person.budget.delta: ", "pure"),
+    ("tables.person.budget", 3, "tables.person.budget = 3: ", "{ epsilon = 3.0 }"),
+    ("tables.person.neighbours", "swap", 'tables.person.neighbours = "swap": ', '"replace"'),
+    ("tables.person.from", "two words", 'tables.person.from = "two words": ', "a SELECT"),
+    ("tables.person.from", "a; DROP TABLE b", "tables.person.from = ", "a SELECT"),
+    ("tables.person.form", "people", "tables.person.form: ", "did you mean from?"),
+    ("tables.person.invariants", [{"sql": ""}], "tables.person.invariants: ", "not enforce"),
+    ("tables.person.privacy_unit", "person", "tables.person.privacy_unit = ", '"row" or {'),
+    ("tables.person.privacy_unit", {"column": "pid"}, "tables.person.privacy_unit: ", "max_rows"),
+    (
+        "tables.person.privacy_unit",
+        {"column": "pid", "max_rows": 0},
+        "tables.person.privacy_unit.max_rows = 0: ",
+        "a whole number of rows",
+    ),
+    ("tables.person.attributes", {}, "tables.person.attributes = {}: ", "at least one attribute"),
+    (AGE, 3, f"{AGE} = 3: ", "a table of keys"),
+    (AGE, {}, f"{AGE}: ", "exactly one of values, range, bins; found none"),
+    (AGE, {"range": [0, 1], "bins": [0, 1]}, f"{AGE}: ", "found range and bins"),
+    (AGE, {"range": [1, 0]}, f"{AGE}.range = [1, 0]: ", "lower end first"),
+    (AGE, {"range": [0, 1.5]}, f"{AGE}.range = [0, 1.5]: ", "two whole numbers"),
+    (AGE, {"range": [False, True]}, f"{AGE}.range = [false, true]: ", "two whole numbers"),
+    (AGE, {"range": [0, 10**6]}, f"{AGE}.range = [0, 1000000]: ", "1,000,001; declare bins"),
+    (AGE, {"range": [0, 2**63]}, f"{AGE}.range = ", "64 bits"),
+    (AGE, {"range": [0, dt.date(2020, 1, 1)]}, f"{AGE}.range = [0, 2020-01-01]: ", "two dates"),
+    (AGE, {"bins": [1]}, f"{AGE}.bins = [1]: ", "at least two increasing"),
+    (AGE, {"bins": [1, 1]}, f"{AGE}.bins = [1, 1]: ", "at least two increasing"),
+    (AGE, {"bins": [0, math.nan]}, f"{AGE}.bins = [0, nan]: ", "at least two increasing"),
+    (AGE, {"bins": [0, math.inf]}, f"{AGE}.bins = [0, inf]: ", "at least two increasing"),
+    (AGE, {"bins": [0.0, 2**53, 2**53 + 1]}, f"{AGE}.bins = ", "at least two increasing"),
+    (AGE, {"values": []}, f"{AGE}.values = []: ", "it is empty"),
+    (AGE, {"values": [1, "1"]}, f'{AGE}.values = [1, "1"]: ', "one type"),
+    (AGE, {"values": [1, True]}, f"{AGE}.values = [1, true]: ", "one type"),
+    (AGE, {"values": [1, 1]}, f"{AGE}.values = [1, 1]: ", "1 occurs twice"),
+    (AGE, {"values": [0.5]}, f"{AGE}.values = [0.5]: ", "declare bins"),
+    (AGE, {"values": [dt.datetime(2020, 1, 1)]}, f"{AGE}.values = ", "one type"),
+    (AGE, {"values": "ab"}, f'{AGE}.values = "ab": ', "a list of values"),
+    (AGE, {"range": [0, 1], "nullable": "no"}, f'{AGE}.nullable = "no": ', "true or false"),
+    (AGE, {"range": [0, 1], "other": "rest"}, f'{AGE}.other = "rest": ', "reads as NULL"),
+    (AGE, {"range": [0, 1], "other": True, "clamp": True}, f"{AGE}: ", "either clamp or other"),
+    (AGE, {"range": [0, 1], "nulable": True}, f"{AGE}.nulable: ", "did you mean nullable?"),
+    (SEX, {"values": ["F"], "clamp": True}, f"{SEX}.clamp = true: ", "range or bins only"),
+    (SEX, {"values": ["F"], "other": "F"}, f'{SEX}.other = "F": ', "another label"),
+    (SEX, {"values": ["other"], "other": True}, f"{SEX}.other = true: ", "another label"),
+    (SEX, {"values": ["F"], "other": 3}, f"{SEX}.other = 3: ", "a label"),
+    (SEX, {"values": ["F"], "column": ""}, f'{SEX}.column = "": ', "name of a column"),
+    ("tables.person.attributes.Age", {"range": [0, 1]}, "tables.person.attributes.Age: ", "lower"),
+    ("tables.person.attributes.__n", {"range": [0, 1]}, "tables.person.attributes.__n: ", "__"),
+    ("tables.person.attributes.user", {"range": [0, 1]}, "tables.person.attributes.user: ", "resv"),
+    ("tables.person.attributes.a b", {"range": [0, 1]}, 'tables.person.attributes."a b": ', "lett"),
+    ("tables.dp", RIGHT["tables"]["person"], "tables.dp: ", "the schema of tallyveil's"),
+    ("source.url", "postgresql://h/d", 'source.url = "postgresql://h/d": ', "a Parquet file"),
+    ("source.url", "people.xlsx", 'source.url = "people.xlsx": ', "a Parquet file"),
+    ("source", "people.csv", 'source = "people.csv": ', "[source]"),
+    ("defaults.epsilon", 0, "defaults.epsilon = 0: ", "a number ε"),
+    ("defaults.half_width", -1, "defaults.half_width = -1: ", "a positive number"),
+    ("defaults.confidence", 1, "defaults.confidence = 1: ", "strictly between 0 and 1"),
+    ("defaults", {"epsilon": 1, "half_width": 5}, "defaults: ", "either epsilon or half_width"),
+    ("analysts", {"alice": {"budget": {"epsilon": 1}}}, "analysts: ", "not supported"),
+    ("ledger", "postgresql://h/d", 'ledger = "postgresql://h/d": ', "an SQLite file"),
+    ("tabels", {}, "tabels: ", "did you mean tables?"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "start", "says"), CASES)
+def test_one_mistake_one_message(key: str, value: Any, start: str, says: str) -> None:
+    (message,) = mistakes_of(with_(key, value))
+    assert message.startswith(start)
+    assert says.replace("resv", "reserved word") in message
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    wrong = with_("tables.person.budget.epsilon", -1)
+    wrong["tables"]["person"]["attributes"]["age"] = {"range": [3, 1], "clamp": True, "other": True}
+    wrong["tables"]["person"]["colour"] = "red"
+    wrong["analysts"] = {}
+    assert [m.split(":")[0] for m in mistakes_of(wrong)] == [
+        "tables.person.budget.epsilon = -1",
+        "tables.person.attributes.age.range = [3, 1]",
+        "tables.person.colour",
+        "analysts",
+        "tables.person.attributes.age",
+    ]
+
+
+@pytest.mark.parametrize("policy", [{}, {"tables": {}}, {"tables": {"person": {}}}])
+def test_what_is_missing_is_named(policy: dict[str, Any]) -> None:
+    told = "\n".join(mistakes_of(policy))
+    assert "expected at least one table" in told or "tables.person.budget: missing" in told
+
+
+def test_messages_speak_no_pydantic() -> None:
+    for key, value, _, _ in CASES:
+        with pytest.raises(PolicyError) as caught:
+            parse_policy(with_(key, value))
+        for word in ("pydantic", "http", "Input should", "type=", "validation error"):
+            assert word not in str(caught.value)
+
+
+def test_a_huge_exponent_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text(
+        "[tables.person]\nbudget = { epsilon = 1e999999999 }\n"
+        "attributes = { age = { bins = [0, 1e999999999] } }\n"
+    )
+    with pytest.raises(PolicyError) as caught:
+        load_policy(file)
+    assert len(caught.value.mistakes) == 2
+
+
+def test_toml_errors_name_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text("[tables.person]\nbudget = \n")
+    with pytest.raises(PolicyError, match=r"people\.toml is not valid TOML: .*line 2"):
+        load_policy(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(PolicyError, match="is not UTF-8 text"):
+        load_policy(file)
+    with pytest.raises(PolicyError, match="cannot be read: No such file"):
+        load_policy(tmp_path / "absent.toml")
+
+
+def test_the_ledger_is_not_the_source() -> None:
+    wrong = with_("source.url", "people.db")
+    wrong["ledger"] = "./people.db"
+    (message,) = mistakes_of(wrong)
+    assert message.startswith('ledger = "./people.db": ')

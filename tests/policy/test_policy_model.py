@@ -1,0 +1,244 @@
+"""What a right policy becomes: axes, defaults, paths and fingerprints."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyveil.policy import Attribute, Policy, load_policy, parse_policy, summary
+
+TOML = """
+[source]
+url = "data/people.parquet"
+
+[tables.person]
+from = "people"
+privacy_unit = { column = "pid", max_rows = 3 }
+neighbours = "replace"
+budget = { epsilon = 0.1 }
+
+[tables.person.attributes]
+state  = { values = ["AL", "AK"], other = "elsewhere", nullable = true }
+sex    = { values = ["F", "M"], nullable = true }
+age    = { range = [0, 115], clamp = true, column = "Age at census" }
+born   = { range = [2020-02-28, 2020-03-01] }
+income = { bins = [0, 15000, 60000], other = true }
+"""
+
+
+def attribute(**declared: Any) -> Attribute:
+    table = {"budget": {"epsilon": 1}, "attributes": {"a": declared}}
+    return parse_policy({"tables": {"t": table}}).tables["t"].domain["a"]
+
+
+def read(tmp_path: Path, text: str = TOML) -> Policy:
+    file = tmp_path / "people.toml"
+    file.write_text(text)
+    return load_policy(file)
+
+
+def test_a_policy_file(tmp_path: Path) -> None:
+    policy = read(tmp_path)
+    person = policy.tables["person"]
+    assert policy.source is not None
+    assert policy.source.path == tmp_path / "data/people.parquet"
+    assert policy.source.kind == "parquet"
+    assert policy.ledger == tmp_path / "people.ledger.sqlite"
+    assert person.origin == "people"
+    assert (person.privacy_unit.column, person.privacy_unit.max_rows) == ("pid", 3)
+    assert person.neighbours == "replace"
+    assert person.budget.epsilon == Fraction(1, 10)  # not the float's 3602879701896397/2**55
+    assert person.domain.names == ("state", "sex", "age", "born", "income")
+    assert person.columns == ("state", "sex", "Age at census", "born", "income")
+    assert person.domain.size == 4 * 3 * 116 * 3 * 3
+    assert not person.domain.complete
+
+
+def test_defaults() -> None:
+    minimal: dict[str, Any] = {
+        "tables": {"t": {"budget": {"epsilon": 2}, "attributes": {"a": {"range": [0, 1]}}}}
+    }
+    policy = parse_policy(minimal, base="/somewhere")
+    table = policy.tables["t"]
+    assert policy.source is None
+    assert policy.ledger == Path("/somewhere/tallyveil.ledger.sqlite")
+    assert (policy.defaults.epsilon, policy.defaults.confidence) == (Fraction(1, 10), 0.95)
+    assert (table.origin, table.neighbours) == ("t", "add_remove")
+    assert (table.privacy_unit.column, table.privacy_unit.max_rows) == (None, 1)
+    target = parse_policy({**minimal, "defaults": {"half_width": 20, "confidence": 0.9}})
+    assert target.defaults.epsilon is None
+    assert (target.defaults.half_width, target.defaults.confidence) == (20.0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("declared", "cells", "sql_type", "null", "other"),
+    [
+        ({"values": ["b", "a"]}, ("b", "a"), "VARCHAR", None, None),
+        ({"values": ["b"], "other": True}, ("b", "other"), "VARCHAR", None, 1),
+        (
+            {"values": ["b"], "other": "rest", "nullable": True},
+            ("b", "rest", None),
+            "VARCHAR",
+            2,
+            1,
+        ),
+        ({"values": [True, False], "nullable": True}, (True, False, None), "BOOLEAN", 2, None),
+        ({"values": [3, 2**31]}, (3, 2**31), "BIGINT", None, None),
+        ({"values": [dt.date(2020, 1, 1)]}, (dt.date(2020, 1, 1),), "DATE", None, None),
+        ({"range": [-1, 1]}, (-1, 0, 1), "INTEGER", None, None),
+        ({"range": [-1, 0], "other": True}, (-1, 0, None), "INTEGER", 2, 2),
+        ({"range": [2**31, 2**31]}, (2**31,), "BIGINT", None, None),
+        (
+            {"range": [dt.date(2020, 2, 28), dt.date(2020, 3, 1)]},
+            (dt.date(2020, 2, 28), dt.date(2020, 2, 29), dt.date(2020, 3, 1)),
+            "DATE",
+            None,
+            None,
+        ),
+        ({"bins": [0, 10, 20]}, (0, 10), "INTEGER", None, None),
+        ({"bins": [0, 10, 2**31]}, (0, 10), "BIGINT", None, None),
+        ({"bins": [0, 0.5, 20], "nullable": True}, (0.0, 0.5, None), "DOUBLE", 2, None),
+    ],
+)
+def test_cells(
+    declared: dict[str, Any],
+    cells: tuple[Any, ...],
+    sql_type: str,
+    null: int | None,
+    other: int | None,
+) -> None:
+    axis = attribute(**declared)
+    assert axis.cells == cells
+    assert [type(c) for c in axis.cells] == [type(c) for c in cells]
+    assert (axis.sql_type, axis.null_cell, axis.other_cell) == (sql_type, null, other)
+
+
+@pytest.mark.parametrize(
+    ("declared", "complete"),
+    [
+        ({"values": ["a"]}, False),
+        ({"values": ["a"], "nullable": True}, False),
+        ({"values": ["a"], "other": True}, True),
+        ({"range": [0, 1], "other": True}, True),
+        ({"range": [0, 1], "clamp": True}, False),
+        ({"range": [0, 1], "clamp": True, "nullable": True}, True),
+    ],
+)
+def test_complete(declared: dict[str, Any], complete: bool) -> None:
+    assert attribute(**declared).complete is complete
+
+
+@given(st.decimals(min_value="0.000001", max_value=1000, places=9))
+def test_a_budget_is_what_the_decimal_says(epsilon: Any) -> None:
+    if epsilon <= 0:
+        return
+    table = {"budget": {"epsilon": epsilon}, "attributes": {"a": {"range": [0, 1]}}}
+    policy = parse_policy({"tables": {"t": table}})
+    assert policy.tables["t"].budget.epsilon == Fraction(str(epsilon))
+
+
+CHANGES: list[tuple[str, str, bool]] = [
+    ("epsilon = 0.1", "epsilon = 5.0", False),
+    ("[source]", "[defaults]\nepsilon = 0.5\n[source]", False),
+    ('url = "data/people.parquet"', 'url = "people.parquet"', True),
+    ('from = "people"', 'from = "SELECT * FROM people"', True),
+    ("max_rows = 3", "max_rows = 2", True),
+    ('"pid"', '"person_id"', True),
+    ("replace", "add_remove", True),
+    ("[tables.person", "[tables.human", True),
+    ('["AL", "AK"]', '["AK", "AL"]', True),
+    ('"elsewhere"', "true", True),
+    ("nullable = true }\nage", "nullable = false }\nage", True),
+    ("clamp = true", "clamp = false", True),
+    ('"Age at census"', '"age"', True),
+    ("[0, 15000, 60000]", "[0, 15000, 60001]", True),
+    ("2020-03-01]", "2020-03-02]", True),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "differs"), CHANGES)
+def test_fingerprint(tmp_path: Path, old: str, new: str, differs: bool) -> None:
+    assert old in TOML
+    (before,) = read(tmp_path).tables.values()
+    (after,) = read(tmp_path, TOML.replace(old, new)).tables.values()
+    assert (before.fingerprint != after.fingerprint) is differs
+
+
+def test_fingerprints_tell_types_apart() -> None:
+    def print_of(values: list[Any]) -> str:
+        table = {"budget": {"epsilon": 1}, "attributes": {"a": {"values": values}}}
+        return parse_policy({"tables": {"t": table}}).tables["t"].fingerprint
+
+    assert len({print_of(v) for v in ([1], ["1"], [True], ["2020-01-01"])}) == 4
+    assert print_of([dt.date(2020, 1, 1)]) != print_of(["2020-01-01"])
+
+
+def test_a_fingerprint_is_stable() -> None:
+    """A change here makes every ledger in the world refuse its policy."""
+    table = {
+        "budget": {"epsilon": 1},
+        "attributes": {"sex": {"values": ["F", "M"], "nullable": True}, "age": {"range": [0, 2]}},
+    }
+    policy = parse_policy({"tables": {"person": table}})
+    assert policy.tables["person"].fingerprint == "64825f007fe165053e1ed52c9b390ac7"
+
+
+def test_policies_are_immutable(tmp_path: Path) -> None:
+    policy = read(tmp_path)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        policy.ledger = Path("x")  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        policy.tables["person"] = policy.tables["person"]  # type: ignore[index]
+
+
+def test_code_and_file_agree(tmp_path: Path) -> None:
+    mapping: dict[str, Any] = {
+        "source": {"url": "data/people.parquet"},
+        "tables": {
+            "person": {
+                "from": "people",
+                "privacy_unit": {"column": "pid", "max_rows": 3},
+                "neighbours": "replace",
+                "budget": {"epsilon": 0.1},
+                "attributes": {
+                    "state": {"values": ("AL", "AK"), "other": "elsewhere", "nullable": True},
+                    "sex": {"values": ["F", "M"], "nullable": True},
+                    "age": {"range": (0, 115), "clamp": True, "column": "Age at census"},
+                    "born": {"range": [dt.date(2020, 2, 28), dt.date(2020, 3, 1)]},
+                    "income": {"bins": [0, 15000, 60000], "other": True},
+                },
+            }
+        },
+    }
+    before = copy.deepcopy(mapping)
+    made, loaded = parse_policy(mapping, base=tmp_path), read(tmp_path)
+    assert made.tables == loaded.tables
+    assert made.source == loaded.source
+    assert mapping == before
+
+
+def test_summary(tmp_path: Path) -> None:
+    lines = summary(read(tmp_path))
+    assert lines[0] == "table person: 12,528 cells, budget ε = 0.1"
+    assert "at most 3 rows of each are counted" in lines[1]
+    assert lines[2:7] == [
+        "  state: 2 values, VARCHAR; other values go to 'elsewhere'; NULLs go to the NULL cell",
+        "  sex: 2 values, VARCHAR; records with other values are left out; "
+        "NULLs go to the NULL cell",
+        "  age (from Age at census): range 0 to 115, 116 cells, INTEGER; "
+        "values beyond an end go to the nearest cell; records with a NULL are left out",
+        "  born: range 2020-02-28 to 2020-03-01, 3 cells, DATE; "
+        "records with other values are left out; records with a NULL are left out",
+        "  income: 2 bins [0, 60000), INTEGER; other values go to the NULL cell; "
+        "NULLs go to the NULL cell",
+    ]
+    assert lines[7].endswith("that can happen by: sex, age, born")
+    assert lines[-1] == f"ledger: {tmp_path / 'people.ledger.sqlite'}"
