@@ -1,0 +1,28 @@
+"""SQL to workloads: a statement is parsed, checked, split and made a matrix over the domain.
+
+What lives here reads public facts only (the policy's domains, the statement) and spends nothing.
+Linear coefficients come from evaluating the analyst's own SQL on the domain relation in DuckDB,
+so every expression DuckDB knows has DuckDB's exact meaning. What is not understood is refused.
+"""
+
+from tallyveil.rewriter.database import Cursor, PublicDatabase
+from tallyveil.rewriter.parameters import count as parameter_count
+from tallyveil.rewriter.plan import NoisyTable, Output, Plan, Rewriter
+from tallyveil.rewriter.statements import Dialect, Piece, parse_query, split
+from tallyveil.rewriter.workload import Column, Workload
+
+__all__ = [
+    "Column",
+    "Cursor",
+    "Dialect",
+    "NoisyTable",
+    "Output",
+    "Piece",
+    "Plan",
+    "PublicDatabase",
+    "Rewriter",
+    "Workload",
+    "parameter_count",
+    "parse_query",
+    "split",
+]

@@ -1,0 +1,105 @@
+"""A binned attribute may be grouped by, tested for NULL and compared at its edges, no more.
+
+Within a bin ``[a, b)`` the cube does not know the values, so an expression that could tell two of
+them apart has no answer. In the domain relation a bin stands as its lower edge, which decides
+``x < c`` and ``x >= c`` rightly exactly when c is an edge or lies outside all bins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from tallyveil.errors import BinCut
+from tallyveil.policy.domain import Attribute
+from tallyveil.rewriter.check import position
+from tallyveil.rewriter.linear import is_constant
+
+__all__ = ["check_bins"]
+
+_FLIPPED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+
+
+def check_bins(
+    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any]
+) -> None:
+    """Raise BinCut unless the place where the column stands respects the bins.
+
+    ``constant`` evaluates a constant expression.
+    """
+    child: exp.Expr = column
+    while isinstance(child.parent, exp.Paren):
+        child = child.parent
+    parent = child.parent
+    match parent:
+        case exp.Is() | exp.Count() | exp.Group() | exp.Select() | exp.Alias() | exp.Ordered():
+            return
+        case exp.Tuple() if isinstance(parent.parent, exp.Group):
+            return
+        case exp.Between() if parent.this is child:
+            _meet(attribute, exp.GTE, constant(_of(parent, "low", attribute)), column)
+            _meet(attribute, exp.LTE, constant(_of(parent, "high", attribute)), column)
+        case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.EQ() | exp.NEQ():
+            left = parent.this is child
+            other = parent.expression if left else parent.this
+            kind = type(parent) if left else _FLIPPED.get(type(parent), type(parent))
+            _meet(attribute, kind, constant(_constant(other, attribute, column)), column)
+        case exp.In() if parent.this is child and not parent.args.get("query"):
+            for value in parent.expressions:
+                _meet(attribute, exp.EQ, constant(_constant(value, attribute, column)), column)
+        case _:
+            _cut(attribute, column, "it stands inside an expression")
+
+
+def _of(between: exp.Between, end: str, attribute: Attribute) -> exp.Expr:
+    bound: exp.Expr = between.args[end]
+    return _constant(bound, attribute, bound)
+
+
+def _constant(node: exp.Expr, attribute: Attribute, where: exp.Expr) -> exp.Expr:
+    if not is_constant(node):
+        _cut(attribute, where, "it is compared with something that is not a constant")
+    return node
+
+
+def _meet(attribute: Attribute, kind: type[exp.Expr], value: Any, where: exp.Expr) -> None:
+    """Whether ``attribute <kind> value`` is the same for all values of each bin."""
+    if value is None:
+        return  # NULL for every value
+    edges = attribute.edges or ()
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        _cut(attribute, where, "it is compared with something that is not a number")
+    if math.isnan(number):
+        _cut(attribute, where, "it is compared with NaN")
+    if number < edges[0] or number >= edges[-1] or (kind is exp.GTE and number == edges[0]):
+        return
+    if kind in (exp.LT, exp.GTE) and value in edges:
+        return
+    below = max(e for e in edges if e <= number)
+    above = min(e for e in edges if e > number)
+    if value in edges:
+        _cut(attribute, where, f"only < {value} and >= {value} meet the edge {value}")
+    _cut(attribute, where, f"{value} lies inside the bin [{below}, {above})", (below, above))
+
+
+def _cut(
+    attribute: Attribute,
+    where: exp.Expr,
+    why: str,
+    nearest: tuple[int | float, int | float] | None = None,
+) -> NoReturn:
+    name, edges = attribute.name, attribute.edges or ()
+    hint = f"Compare {name} with an edge by < or >=: its edges are {', '.join(map(str, edges))}."
+    if nearest is not None:
+        hint = f"The nearest edges are {nearest[0]} and {nearest[1]}: use {name} < or >= one."
+    raise BinCut(
+        f"the predicate cuts through a bin of {name}",
+        detail=f"{name} is known only by bins [a, b): {why}.",
+        hint=hint,
+        position=position(where),
+    )

@@ -1,0 +1,169 @@
+"""Refuse, before anything is evaluated, whatever is not wholly understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction
+from tallyveil.rewriter import vocabulary as known
+
+__all__ = ["check", "function_name", "position"]
+
+_REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyType(
+    {
+        exp.TableSample: (
+            "TABLESAMPLE is not answered",
+            "Ask for the whole table: sampling would not lower the cost.",
+        ),
+        exp.Rollup: ("ROLLUP is not answered", "Ask one GROUP BY per level."),
+        exp.Cube: ("CUBE is not answered", "Ask one GROUP BY per set of attributes."),
+        exp.GroupingSets: ("GROUPING SETS are not answered", "Ask one GROUP BY per set."),
+        exp.Exists: (
+            "EXISTS is not answered",
+            "Put the condition on declared attributes into WHERE.",
+        ),
+        exp.Lateral: ("LATERAL is not answered", None),
+        exp.Unnest: ("table functions are not answered", None),
+        exp.Lock: ("FOR UPDATE and FOR SHARE are not answered", "Analysts can only read."),
+        exp.Into: ("SELECT INTO is not answered", "Analysts can only read."),
+        exp.Rand: ("random() is not answered", "Answers must depend on the statement alone."),
+        exp.Uuid: ("random values are not answered", "Answers must depend on the statement alone."),
+        exp.CurrentTimestamp: (
+            "the current time is not answered",
+            "Write the date you mean: DATE '2020-01-01'.",
+        ),
+        exp.CurrentDate: (
+            "the current date is not answered",
+            "Write the date you mean: DATE '2020-01-01'.",
+        ),
+        exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
+        exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
+    }
+)
+
+_JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
+
+
+def position(node: exp.Expr) -> int | None:
+    """Where the node begins in its statement, counting characters from 1."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) + 1 if starts else None
+
+
+def function_name(node: exp.Expr) -> str:
+    """The name a user would know the function by."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()
+    if isinstance(node, exp.CurrentVersion):
+        return "version"
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
+def check(tree: exp.Expr) -> None:
+    """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
+    for node in tree.walk():
+        _check_node(node)
+
+
+def _check_node(node: exp.Expr) -> None:
+    kind = type(node)
+    if isinstance(node, exp.Star):
+        if not isinstance(node.parent, exp.Count | exp.Select):
+            raise _refuse(node)
+        if any(value for value in node.args.values()):
+            raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
+    elif isinstance(node, exp.DataType):
+        _check_type(node)
+    elif isinstance(node, exp.Anonymous):
+        _check_named(node)
+    elif isinstance(node, exp.Func) and kind not in known.FUNCTIONS:
+        _check_function(node)
+    elif kind not in known.SYNTAX and kind not in known.FUNCTIONS:
+        if isinstance(node, exp.Dot):
+            _check_dot(node)
+        else:
+            raise _refuse(node)
+    _check_arguments(node)
+
+
+def _check_arguments(node: exp.Expr) -> None:
+    allowed = known.ARGUMENTS.get(type(node))
+    if allowed is None:
+        return
+    for name, value in node.args.items():
+        if value and name not in allowed:
+            inner = value[0] if isinstance(value, list) else value
+            if isinstance(inner, exp.Expr):
+                if type(inner) in _REFUSED:
+                    raise _refuse(inner)
+                where = position(inner)
+            else:
+                where = position(node)
+            raise FeatureNotSupported(
+                f"{name.strip('_').upper().replace('_', ' ')} in {node.key.upper()} "
+                "is not answered",
+                position=where,
+            )
+    if isinstance(node, exp.Join):
+        words = {(node.side or "").upper(), (node.kind or "").upper()}
+        if not words <= _JOINS:
+            raise FeatureNotSupported("this kind of join is not answered", position=position(node))
+    if isinstance(node, exp.LimitOptions) and (
+        node.args.get("percent") or node.args.get("with_ties")
+    ):
+        raise FeatureNotSupported("FETCH with PERCENT or WITH TIES is not answered")
+
+
+def _check_function(node: exp.Func) -> None:
+    kind = type(node)
+    if kind in known.AGGREGATES or function_name(node) in known.SESSION_FUNCTIONS:
+        return
+    if kind in known.WINDOW_FUNCTIONS and isinstance(node.parent, exp.Window):
+        return
+    if kind in known.REFUSED_AGGREGATES:
+        return  # fine over noisy rows; a private block refuses it with its own hint
+    raise _refuse(node)
+
+
+def _check_named(node: exp.Anonymous) -> None:
+    name = function_name(node)
+    if name in known.NAMED_FUNCTIONS or name in known.SESSION_FUNCTIONS:
+        return
+    if name in ("dp_interval_low", "dp_interval_high"):
+        return
+    raise UndefinedFunction(
+        f"function {name} is not answered",
+        hint="Deterministic functions of declared attributes are; see the analyst's guide.",
+        position=position(node),
+    )
+
+
+def _check_dot(node: exp.Dot) -> None:
+    """pg_catalog.version(): a schema before a function we know; nothing else has a dot."""
+    schema, function = node.this, node.expression
+    named = isinstance(schema, exp.Identifier) and schema.name.lower() == "pg_catalog"
+    if named and isinstance(function, exp.Func):
+        return
+    raise _refuse(node)
+
+
+def _check_type(node: exp.DataType) -> None:
+    if node.this is exp.DType.ARRAY and node.expressions:
+        return
+    if node.this not in known.TYPES:
+        raise FeatureNotSupported(
+            f"type {node.sql('postgres')} is not answered", position=position(node.parent or node)
+        )
+
+
+def _refuse(node: exp.Expr) -> TallyveilError:
+    message, hint = _REFUSED.get(type(node), (None, None))
+    if message is None:
+        what = function_name(node) if isinstance(node, exp.Func) else node.key.upper()
+        message = f"{what} is not answered"
+    where = position(node) or (position(node.parent) if node.parent else None)
+    return FeatureNotSupported(message, hint=hint, position=where)

@@ -1,0 +1,246 @@
+"""The public DuckDB: where analysts' SQL is evaluated, on domains and noisy rows only.
+
+It is an in-memory database that never holds a confidential value, with no file, network or
+extension access, no view of Python's variables, a memory limit, and its configuration locked.
+A watchdog interrupts what runs longer than the time limit.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from tallyveil.errors import (
+    DataError,
+    DatatypeMismatch,
+    DivisionByZero,
+    FeatureNotSupported,
+    InvalidParameterValue,
+    QueryCanceled,
+    StatementError,
+    StatementTooComplex,
+    UndefinedColumn,
+    UndefinedFunction,
+)
+from tallyveil.policy.domain import Attribute, Domain
+
+__all__ = ["Cursor", "PublicDatabase", "domain_table"]
+
+_SETTINGS: Final = (
+    "SET python_enable_replacements = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET allow_persistent_secrets = false",
+    "SET enable_external_access = false",
+    "SET enable_progress_bar = false",
+    "SET arrow_large_buffer_size = false",
+    "SET TimeZone = 'UTC'",
+)
+
+# DuckDB's message class -> ours. The messages speak of SQL, domains and noisy rows only.
+_ERRORS: Final = MappingProxyType(
+    {
+        duckdb.ConversionException: DataError,
+        duckdb.OutOfRangeException: DataError,
+        duckdb.InvalidInputException: InvalidParameterValue,
+        duckdb.BinderException: DatatypeMismatch,
+        duckdb.NotImplementedException: FeatureNotSupported,
+        duckdb.OutOfMemoryException: StatementTooComplex,
+        duckdb.InterruptException: QueryCanceled,
+    }
+)
+
+
+def domain_table(domain: Domain, attribute: Attribute) -> str:
+    """The name of the public table with the cells of one attribute: (code, value)."""
+    return f"__domain_{domain.table}_{attribute.name}"
+
+
+class PublicDatabase:
+    """One per gate. `cursor` gives each session a connection of its own to it."""
+
+    def __init__(
+        self,
+        domains: Sequence[Domain],
+        *,
+        memory_limit: str = "1GiB",
+        threads: int = 2,
+        time_limit: float = 10.0,
+    ) -> None:
+        self._connection = duckdb.connect(":memory:", config={"threads": threads})
+        self._connection.execute(f"SET memory_limit = '{memory_limit}'")
+        for domain in domains:
+            for attribute in domain.attributes:
+                self._create_domain_table(domain, attribute)
+        for setting in _SETTINGS:
+            self._connection.execute(setting)
+        self._connection.execute("SET lock_configuration = true")
+        self._watchdog = _Watchdog(time_limit)
+
+    def _create_domain_table(self, domain: Domain, attribute: Attribute) -> None:
+        cells = pa.table(
+            {
+                "code": pa.array(range(attribute.size), pa.int64()),
+                "value": pa.array(attribute.cells, _ARROW_TYPES[attribute.sql_type]),
+            }
+        )
+        self._connection.register("__cells", cells)
+        self._connection.execute(
+            f'CREATE TABLE "{domain_table(domain, attribute)}" AS '
+            f"SELECT code, CAST(value AS {attribute.sql_type}) AS value FROM __cells ORDER BY code"
+        )
+        self._connection.unregister("__cells")
+
+    def cursor(self) -> Cursor:
+        return Cursor(self._connection.cursor(), self._watchdog)
+
+    def close(self) -> None:
+        self._watchdog.close()
+        self._connection.close()
+
+
+_ARROW_TYPES: Final = MappingProxyType(
+    {
+        "VARCHAR": pa.string(),
+        "BOOLEAN": pa.bool_(),
+        "INTEGER": pa.int32(),
+        "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(),
+        "DATE": pa.date32(),
+    }
+)
+
+
+class Cursor:
+    """A connection to the public database, used by one thread at a time."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: _Watchdog) -> None:
+        self._connection = connection
+        self._watchdog = watchdog
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The result of a query, columns and types as DuckDB has them."""
+        with self._running():
+            relation = self._connection.sql(sql)
+            return relation.to_arrow_table()
+
+    def rows(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        """The result's (name, DuckDB type) columns and its rows as Python values."""
+        with self._running():
+            self._connection.execute(sql)
+            description = self._connection.description or []
+            return [(c[0], str(c[1])) for c in description], self._connection.fetchall()
+
+    def relation(self, sql: str) -> duckdb.DuckDBPyRelation:
+        with self._running():
+            return self._connection.sql(sql)
+
+    def describe(self, sql: str) -> list[tuple[str, str]]:
+        """The (name, DuckDB type) of each column of a query, which is not executed."""
+        with self._running():
+            relation = self._connection.sql(sql)
+            return list(zip(relation.columns, map(str, relation.types), strict=True))
+
+    @contextmanager
+    def tables(self, tables: dict[str, pa.Table]) -> Iterator[None]:
+        """Make Arrow tables visible under these names to this cursor, for a while."""
+        for name, table in tables.items():
+            self._connection.register(name, table)
+        try:
+            yield
+        finally:
+            for name in tables:
+                self._connection.unregister(name)
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        self._watchdog.enter(self._connection)
+        try:
+            yield
+        except duckdb.Error as error:
+            raise _translate(error, timed_out=self._watchdog.fired(self._connection)) from None
+        finally:
+            self._watchdog.leave(self._connection)
+
+    def interrupt(self) -> None:
+        """From any thread: what runs on this cursor ends with QueryCanceled."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
+    text = re.split(r"\n\s*\n?LINE \d+:|\n\nCandidate", str(error))[0]
+    message = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text).strip()
+    if isinstance(error, duckdb.InterruptException):
+        if timed_out:
+            return StatementTooComplex(
+                "evaluating the statement took longer than the time limit",
+                hint="Mention fewer attributes, or simplify the expressions.",
+            )
+        return QueryCanceled("canceling statement due to user request")
+    if "division by zero" in message.lower():
+        return DivisionByZero(
+            "division by zero",
+            detail="The expression divides by zero somewhere in the public domain.",
+            hint="Guard the divisor with NULLIF(…, 0).",
+        )
+    if isinstance(error, duckdb.CatalogException):
+        return UndefinedFunction(message.split("\n")[0])
+    if isinstance(error, duckdb.BinderException) and "not found" in message:
+        return UndefinedColumn(message.split("\n")[0])
+    for kind, ours in _ERRORS.items():
+        if isinstance(error, kind):
+            return ours(message.split("\n")[0])
+    return DataError(message.split("\n")[0])
+
+
+class _Watchdog:
+    """One thread that interrupts connections busy for longer than the limit."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._busy: dict[int, tuple[float, duckdb.DuckDBPyConnection]] = {}
+        self._fired: set[int] = set()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def enter(self, connection: duckdb.DuckDBPyConnection) -> None:
+        with self._lock:
+            self._busy[id(connection)] = (time.monotonic() + self._limit, connection)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
+                self._thread.start()
+
+    def leave(self, connection: duckdb.DuckDBPyConnection) -> None:
+        with self._lock:
+            self._busy.pop(id(connection), None)
+            self._fired.discard(id(connection))
+
+    def fired(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        return id(connection) in self._fired
+
+    def _watch(self) -> None:
+        while not self._closed.wait(min(0.05, self._limit / 4)):
+            now = time.monotonic()
+            with self._lock:
+                for key, (deadline, connection) in self._busy.items():
+                    if now > deadline:
+                        self._fired.add(key)
+                        connection.interrupt()
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()

@@ -1,0 +1,71 @@
+"""The domain relation: one row per cell of the mentioned attributes, with the cell's number.
+
+Put in the place of the protected table, it lets DuckDB compute each cell's coefficient with the
+analyst's own SQL: a linear query's coefficient is its answer on the table with that one record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.block import RECORD
+from tallyveil.rewriter.database import domain_table
+
+__all__ = ["MAX_CELLS", "coefficient_query", "relation"]
+
+MAX_CELLS: Final = 4_000_000
+
+
+def relation(domain: Domain, mentioned: frozenset[str]) -> str:
+    """A parenthesised query: ``__cell`` (C-order over the mentioned axes) and their values.
+
+    Raises InvalidParameterValue where the axes have more than MAX_CELLS cells together.
+    """
+    axes = domain.project(mentioned)
+    cells = math.prod(axis.size for axis in axes)
+    if cells > MAX_CELLS:
+        sizes = " × ".join(f"{axis.name} ({axis.size})" for axis in axes)
+        raise InvalidParameterValue(
+            f"the statement ties together {cells} cells; the limit is {MAX_CELLS}",
+            detail=f"It mentions {sizes}.",
+            hint="Mention fewer attributes in one statement.",
+        )
+    if not axes:
+        return "(SELECT CAST(0 AS BIGINT) AS __cell)"
+    terms, values, sources = [], [], []
+    stride = cells
+    for number, axis in enumerate(axes):
+        stride //= axis.size
+        terms.append(f"a{number}.code * {stride}")
+        values.append(f'a{number}.value AS "{axis.name}"')
+        sources.append(f'"{domain_table(domain, axis)}" AS a{number}')
+    return f"(SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)})"
+
+
+def coefficient_query(
+    domain: Domain,
+    mentioned: frozenset[str],
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Sequence[exp.Expr],
+) -> str:
+    """SQL whose rows are (``__k0 …``, ``__cell``, ``__c0 …``): W, sparse, as DuckDB computes it."""
+    items = [f"{_sql(key)} AS __k{i}" for i, key in enumerate(keys)]
+    items.append("__cell")
+    items += [f"{_sql(c)} AS __c{i}" for i, c in enumerate(coefficients)]
+    query = f'SELECT {", ".join(items)} FROM {relation(domain, mentioned)} AS "{RECORD}"'
+    if where is not None:
+        query += f" WHERE {_sql(where)}"
+    if coefficients:
+        query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
+    return query
+
+
+def _sql(node: exp.Expr) -> str:
+    return node.sql("duckdb", identify=True)

@@ -1,0 +1,90 @@
+"""Linear combinations of aggregates: a·count(*) − b·sum(x) + c is one linear query and c.
+
+Asked as one row it costs its own sensitivity; asked as separate rows it would cost theirs
+together and add up their noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+__all__ = ["Linear", "Term", "is_constant", "linear"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """``± scale · aggregate``; ``scale`` is a constant expression, None for 1."""
+
+    negative: bool
+    scale: exp.Expr | None
+    aggregate: exp.Expr
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Σ terms + Σ constants, each with its sign."""
+
+    terms: tuple[Term, ...]
+    constants: tuple[tuple[bool, exp.Expr], ...]
+
+    def __neg__(self) -> Linear:
+        return Linear(
+            tuple(Term(not t.negative, t.scale, t.aggregate) for t in self.terms),
+            tuple((not negative, c) for negative, c in self.constants),
+        )
+
+    def __add__(self, other: Linear) -> Linear:
+        return Linear(self.terms + other.terms, self.constants + other.constants)
+
+
+def is_constant(node: exp.Expr) -> bool:
+    """Whether the expression mentions no column, aggregate or query."""
+    varying = (exp.Column, exp.AggFunc, exp.Window, exp.Query)
+    return not any(isinstance(n, varying) for n in node.walk())
+
+
+def linear(node: exp.Expr) -> Linear | None:
+    """The node as a linear combination of aggregates, or None where it is not one.
+
+    Division is left to the noisy rows: PostgreSQL's integer division is not linear, and dividing
+    by a constant after the noise is the same as before it.
+    """
+    if isinstance(node, exp.Paren):
+        return linear(node.this)
+    if is_constant(node):
+        return Linear((), ((False, node),))
+    if isinstance(node, exp.Count | exp.Sum) or (
+        isinstance(node, exp.Filter) and isinstance(node.this, exp.Count | exp.Sum)
+    ):
+        return Linear((Term(False, None, node),), ())
+    if isinstance(node, exp.Neg):
+        inner = linear(node.this)
+        return None if inner is None else -inner
+    if isinstance(node, exp.Add | exp.Sub):
+        left, right = linear(node.this), linear(node.expression)
+        if left is None or right is None:
+            return None
+        return left + (-right if isinstance(node, exp.Sub) else right)
+    if isinstance(node, exp.Mul):
+        return _scaled(node.this, node.expression) or _scaled(node.expression, node.this)
+    return None
+
+
+def _scaled(scale: exp.Expr, node: exp.Expr) -> Linear | None:
+    if not is_constant(scale):
+        return None
+    inner = linear(node)
+    if inner is None:
+        return None
+    return Linear(
+        tuple(Term(t.negative, _product(scale, t.scale), t.aggregate) for t in inner.terms),
+        tuple((negative, _product(scale, c)) for negative, c in inner.constants),
+    )
+
+
+def _product(left: exp.Expr, right: exp.Expr | None) -> exp.Expr:
+    if right is None:
+        return left
+    return exp.Mul(this=exp.paren(left.copy()), expression=exp.paren(right.copy()))

@@ -1,0 +1,183 @@
+"""The outputs of a block: each aggregate becomes a column of noisy rows, each key a column too.
+
+`Outputs.rewrite` turns an expression of the SELECT over records into one over the noisy rows:
+group keys become ``__noisy.__k0 …``, aggregates ``__noisy.__c0 …`` (with the half-width of their
+interval in ``__h0 …``), and everything else stays as it was.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, GroupingError
+from tallyveil.rewriter.block import NOISY, RECORD, Block, is_aggregate
+from tallyveil.rewriter.check import function_name, position
+from tallyveil.rewriter.linear import Linear, Term, linear
+
+__all__ = ["Outputs"]
+
+
+class Outputs:
+    """Collects, for one block, the distinct linear queries its expressions need.
+
+    ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
+    output i in that cell.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self._keys = block.keys
+        self._select = block.select
+        self.coefficients: list[exp.Expr] = []
+        clauses = [block.select.args.get(name) for name in ("having", "order")]
+        self._alone = self._standing_alone(
+            [*block.select.expressions, *(c for c in clauses if c is not None)]
+        )
+
+    def _standing_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
+        """The aggregates some expression needs by themselves."""
+        alone: set[exp.Expr] = set()
+        stack = list(parts)
+        while stack:
+            node = stack.pop()
+            form = linear(node) if not isinstance(node, exp.Query) else None
+            if form is not None and len(form.terms) != 1:
+                continue
+            if form is not None:
+                alone.add(form.terms[0].aggregate)
+            elif not isinstance(node, exp.Query):
+                stack.extend(node.iter_expressions())
+        return alone
+
+    def rewrite(self, node: exp.Expr) -> exp.Expr:
+        """The same expression over the noisy rows.
+
+        Raises GroupingError where an attribute is neither grouped by nor aggregated.
+        """
+        if isinstance(node, exp.Query):
+            return node.copy()
+        for number, key in enumerate(self._keys):
+            if node == key:
+                return _noisy(f"__k{number}")
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, exp.Anonymous) and function_name(node).startswith("dp_interval_"):
+            return self._interval(node)
+        if isinstance(node, exp.Avg) or (
+            isinstance(node, exp.Filter) and isinstance(node.this, exp.Avg)
+        ):
+            return self._average(node)
+        if is_aggregate(node):
+            return self._output(_single(node))
+        form = linear(node)
+        if form is not None and len(form.terms) > 1 and not self._all_alone(form):
+            return exp.paren(self._output(form))
+        if isinstance(node, exp.Column) and node.table == RECORD:
+            raise GroupingError(
+                f'column "{node.name}" must appear in GROUP BY or inside an aggregate',
+                position=position(node),
+            )
+        return self._children(node)
+
+    def _all_alone(self, form: Linear) -> bool:
+        return all(term.aggregate in self._alone for term in form.terms)
+
+    def _children(self, node: exp.Expr) -> exp.Expr:
+        copy = node.copy()
+        for child, original in zip(
+            list(copy.iter_expressions()), list(node.iter_expressions()), strict=True
+        ):
+            child.replace(self.rewrite(original))
+        return copy
+
+    def _window(self, node: exp.Window) -> exp.Expr:
+        """A window over the noisy rows: its function is applied to rows, not to records."""
+        copy = node.copy()
+        function, original = copy.this, node.this
+        if isinstance(function, exp.Filter):
+            function.expression.this.replace(self.rewrite(original.expression.this))
+            function, original = function.this, original.this
+        for child, inner in zip(
+            list(function.iter_expressions()), list(original.iter_expressions()), strict=True
+        ):
+            if not isinstance(child, exp.Star):
+                child.replace(self.rewrite(inner))
+        for name in ("partition_by", "order"):
+            parts = node.args.get(name)
+            if isinstance(parts, list):
+                copy.set(name, [self.rewrite(part) for part in parts])
+            elif parts is not None:
+                copy.set(name, self.rewrite(parts))
+        return copy
+
+    def _average(self, node: exp.Expr) -> exp.Expr:
+        """sum/count of the noisy rows; NULL where the noisy count is not positive."""
+        average = node.this if isinstance(node, exp.Filter) else node
+        parts = []
+        for function in (exp.Sum, exp.Count):
+            part: exp.Expr = function(this=average.this.copy())
+            if isinstance(node, exp.Filter):
+                part = exp.Filter(this=part, expression=node.expression.copy())
+            parts.append(self._output(_single(part)))
+        total, count = parts
+        ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
+        return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
+
+    def _interval(self, node: exp.Anonymous) -> exp.Expr:
+        if len(node.expressions) != 1:
+            raise FeatureNotSupported(
+                f"{function_name(node)} takes one aggregate or its alias", position=position(node)
+            )
+        argument = node.expressions[0].unnest()
+        form = linear(argument)
+        if form is None or not form.terms or (len(form.terms) == 1 and form.terms[0].scale):
+            raise FeatureNotSupported(
+                f"{function_name(node)} takes a COUNT, a SUM or a sum or difference of them",
+                hint="Ask for the interval of each part: dp_interval_low(count(*)).",
+                position=position(node),
+            )
+        center = self._output(form)
+        half_width = _noisy(f"__h{self._number(form)}")
+        low = function_name(node) == "dp_interval_low"
+        combine = exp.Sub if low else exp.Add
+        return exp.paren(combine(this=center, expression=half_width))
+
+    def _output(self, form: Linear) -> exp.Expr:
+        result: exp.Expr = _noisy(f"__c{self._number(form)}")
+        for negative, value in form.constants:
+            combine = exp.Sub if negative else exp.Add
+            result = combine(this=result, expression=exp.paren(value.copy()))
+        return result
+
+    def _number(self, form: Linear) -> int:
+        coefficient = _coefficient(form)
+        if coefficient not in self.coefficients:
+            self.coefficients.append(coefficient)
+        return self.coefficients.index(coefficient)
+
+
+def _single(aggregate: exp.Expr) -> Linear:
+    return Linear((Term(False, None, aggregate),), ())
+
+
+def _coefficient(form: Linear) -> exp.Expr:
+    """Σ ± scale · aggregate, where a SUM over no value counts 0."""
+    total: exp.Expr | None = None
+    for term in form.terms:
+        value = term.aggregate.copy()
+        if value.find(exp.Sum):
+            value = exp.Coalesce(this=value, expressions=[_zero()])
+        if term.scale is not None:
+            value = exp.Mul(this=exp.paren(term.scale.copy()), expression=value)
+        if total is None:
+            total = exp.Neg(this=value) if term.negative else value
+        else:
+            total = (exp.Sub if term.negative else exp.Add)(this=total, expression=value)
+    return total if total is not None else _zero()
+
+
+def _zero() -> exp.Expr:
+    return exp.Literal.number(0)
+
+
+def _noisy(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(NOISY, quoted=True))

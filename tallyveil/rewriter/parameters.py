@@ -1,0 +1,126 @@
+"""Parameters: ``$1`` takes its type from where it stands, as in PostgreSQL, and then its value.
+
+Values enter the syntax tree as typed constants, never as text spliced into SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from tallyveil.errors import DatatypeMismatch, UndefinedParameter
+from tallyveil.rewriter.check import position
+from tallyveil.rewriter.types import static_type
+
+__all__ = ["bind", "count", "infer"]
+
+
+def _number(node: exp.Parameter) -> int:
+    text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
+    if not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise UndefinedParameter(
+            f"there is no parameter ${text}", hint="Number them $1, $2, …", position=position(node)
+        )
+    return int(text)
+
+
+def count(tree: exp.Expr) -> int:
+    """The highest parameter number. Raises UndefinedParameter for $0 or $name."""
+    return max((_number(node) for node in tree.find_all(exp.Parameter)), default=0)
+
+
+def infer(
+    tree: exp.Expr, columns: Mapping[str, str], declared: Sequence[str | None] = ()
+) -> tuple[str, ...]:
+    """The type of each parameter: declared, or that of what it stands beside, or VARCHAR."""
+    types: list[str | None] = list(declared)
+    types += [None] * (count(tree) - len(types))
+    for node in tree.find_all(exp.Parameter):
+        index = _number(node) - 1
+        if types[index] is None:
+            types[index] = _context(node, columns)
+    return tuple(kind or "VARCHAR" for kind in types)
+
+
+def _context(node: exp.Expr, columns: Mapping[str, str]) -> str | None:
+    parent = node.parent
+    match parent:
+        case exp.Paren() | exp.Neg():
+            return _context(parent, columns)
+        case exp.Cast():
+            return str(parent.to.sql("duckdb"))
+        case exp.Limit() | exp.Offset() | exp.Fetch():
+            return "BIGINT"
+        case exp.Any():
+            beside = parent.parent
+            other = beside.this if beside is not None and beside.this is not parent else None
+            kind = static_type(other, columns)
+            return f"{kind or 'VARCHAR'}[]"
+        case exp.In() | exp.Between():
+            others = [parent.this, *parent.expressions, parent.args.get("low")]
+            others.append(parent.args.get("high"))
+        case exp.Where() | exp.And() | exp.Or() | exp.Not():
+            return "BOOLEAN"
+        case exp.If() | exp.Case():
+            return None
+        case exp.Binary() | exp.Coalesce() | exp.Nullif() | exp.Greatest() | exp.Least():
+            others = list(parent.iter_expressions())
+        case _:
+            return None
+    types = [static_type(o, columns) for o in others if isinstance(o, exp.Expr) and o is not node]
+    return next((kind for kind in types if kind is not None), None)
+
+
+def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
+    """Replace every parameter in the tree by its value as a constant of its type."""
+    needed = count(tree)
+    if len(values) != needed:
+        raise UndefinedParameter(
+            f"the statement has {needed} parameters, but {len(values)} values were given"
+        )
+    for node in list(tree.find_all(exp.Parameter)):
+        index = _number(node) - 1
+        node.replace(_constant(values[index], types[index]))
+
+
+def _constant(value: Any, kind: str) -> exp.Expr:
+    if isinstance(value, list | tuple):
+        element = kind.removesuffix("[]")
+        items = exp.Array(expressions=[_constant(item, element) for item in value])
+        return _typed(items, f"{element}[]")
+    return _typed(_scalar(value), kind)
+
+
+def _typed(value: exp.Expr, kind: str) -> exp.Expr:
+    return exp.cast(value, exp.DataType.build(kind, dialect="duckdb"))
+
+
+def _scalar(value: Any) -> exp.Expr:
+    match value:
+        case None:
+            return exp.null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int():
+            return exp.Literal.number(value)
+        case float():
+            text = repr(value) if math.isfinite(value) else str(value)
+            return exp.Literal.string(text)
+        case Decimal():
+            return exp.Literal.string(format(value, "f"))
+        case str():
+            return exp.Literal.string(value)
+        case dt.date() | dt.time():
+            return exp.Literal.string(value.isoformat())
+        case uuid.UUID():
+            return exp.Literal.string(str(value))
+    raise DatatypeMismatch(
+        f"a parameter of Python type {type(value).__name__} is not supported",
+        hint="Pass numbers, strings, booleans, dates, or lists of these.",
+    )

@@ -1,0 +1,117 @@
+"""Text into statements: split at semicolons, bounded, parsed, with positions kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
+
+__all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "Dialect", "Piece", "parse_query", "split"]
+
+Dialect: TypeAlias = Literal["postgres", "duckdb"]
+
+MAX_CHARACTERS: Final = 200_000
+MAX_TOKENS: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One statement's text, its tokens and where it starts in the whole text."""
+
+    sql: str
+    tokens: tuple[Token, ...]
+    offset: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The tokens' text in upper case, for statements that begin with a command word."""
+        return tuple(token.text.upper() for token in self.tokens)
+
+
+def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
+    """The statements of a text; empty ones are left out.
+
+    Raises:
+        StatementTooComplex: the text is longer than MAX_CHARACTERS or MAX_TOKENS.
+        SQLSyntaxError: a string or comment does not end.
+    """
+    if len(sql) > MAX_CHARACTERS:
+        raise StatementTooComplex(
+            f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
+        )
+    try:
+        tokens = sqlglot.tokenize(sql, read=dialect)
+    except TokenError as error:
+        raise SQLSyntaxError(
+            "a string, identifier or comment is not terminated", position=_unterminated(sql)
+        ) from error
+    if len(tokens) > MAX_TOKENS:
+        raise StatementTooComplex(
+            f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
+        )
+    pieces: list[Piece] = []
+    start: list[Token] = []
+    for token in [*tokens, None]:
+        if token is not None and token.token_type is not TokenType.SEMICOLON:
+            start.append(token)
+        elif start:
+            first, last = start[0].start, start[-1].end
+            pieces.append(Piece(sql[first : last + 1], tuple(start), first))
+            start = []
+    return tuple(pieces)
+
+
+def _unterminated(sql: str) -> int:
+    """1 + the offset of the quote that is still open at the end, as well as one can tell."""
+    return max(sql.rfind("'"), sql.rfind('"'), sql.rfind("/*"), sql.rfind("$"), 0) + 1
+
+
+@lru_cache(maxsize=512)
+def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
+    """The syntax tree of one query. It is shared: copy before changing it.
+
+    Raises:
+        SQLSyntaxError: with the position of the first mistake.
+        StatementTooComplex: nested too deeply.
+        FeatureNotSupported: it parses, but is no query.
+    """
+    try:
+        trees = sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    except ParseError as error:
+        raise _syntax_error(sql, error) from error
+    except TokenError as error:
+        raise SQLSyntaxError(
+            "a string, identifier or comment is not terminated", position=_unterminated(sql)
+        ) from error
+    except RecursionError as error:
+        raise StatementTooComplex("the statement is nested too deeply") from error
+    if len(trees) != 1 or trees[0] is None:
+        raise SQLSyntaxError("expected one statement", position=1)
+    tree = trees[0]
+    if not isinstance(tree, exp.Query):
+        raise FeatureNotSupported(
+            f"{sql.split(None, 1)[0].upper()} is not answered: analysts can only ask",
+            hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
+            position=1,
+        )
+    return tree
+
+
+def _syntax_error(sql: str, error: ParseError) -> SQLSyntaxError:
+    """In PostgreSQL's words, at PostgreSQL's place: the first character of the bad token."""
+    first = error.errors[0] if error.errors else {}
+    line, column = first.get("line") or 1, first.get("col") or 1
+    found = first.get("highlight") or ""
+    lines = sql.split("\n")
+    end = sum(len(text) + 1 for text in lines[: line - 1]) + column
+    position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
+    if not found or position > len(sql):
+        return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
+    return SQLSyntaxError(f'syntax error at or near "{found}"', position=position)
