@@ -1,0 +1,15 @@
+"""Estimates from public history: pure numerics, no data, no files, no budget.
+
+What lives here takes noisy answers, noise laws and public facts, and says what follows from them
+and how surely. Every bound is rounded to the honest side: an interval is never too narrow, a
+scale that must meet a target is never too large.
+"""
+
+from tallyveil.inference.discrete_laplace import (
+    half_width,
+    scale_for_half_width,
+    tail,
+    variance,
+)
+
+__all__ = ["half_width", "scale_for_half_width", "tail", "variance"]
