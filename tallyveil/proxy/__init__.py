@@ -1,0 +1,35 @@
+"""The PostgreSQL wire, and nothing behind it: the gate is known by `gate.interface` alone.
+
+::
+
+    server, connection, run     sockets, the event loop, worker threads     (all the I/O)
+    conversation                the state machine: messages in, bytes out
+      startup, auth             who connects, with which settings
+      extended, rows            prepared statements, portals, pages of rows
+      executor, transaction     what a statement does, and to the transaction block
+      interruption              which call a cancel request hits
+    codec, messages, backend    bytes to messages, messages to bytes
+    pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back
+    errors, limits              SQLSTATEs only the wire knows; what a client may take
+
+What may live here is what PostgreSQL's protocol asks for. What a statement means, costs or is
+refused for belongs to the gate.
+"""
+
+from __future__ import annotations
+
+from tallyveil.proxy.auth import Authentication, Passwords, Trust
+from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.run import ServerThread, run
+from tallyveil.proxy.server import Server, SessionFactory
+
+__all__ = [
+    "Authentication",
+    "Limits",
+    "Passwords",
+    "Server",
+    "ServerThread",
+    "SessionFactory",
+    "Trust",
+    "run",
+]

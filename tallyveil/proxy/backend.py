@@ -1,0 +1,155 @@
+"""What the server can say: backend messages of protocol 3.0 as bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from tallyveil.errors import TallyveilError
+from tallyveil.gate.interface import Notice
+from tallyveil.proxy.pgtypes import WireType
+
+__all__ = [
+    "AUTHENTICATION_OK",
+    "BIND_COMPLETE",
+    "CLEARTEXT_PASSWORD",
+    "CLOSE_COMPLETE",
+    "EMPTY_QUERY",
+    "ENCRYPTION_REFUSED",
+    "NO_DATA",
+    "PARSE_COMPLETE",
+    "PORTAL_SUSPENDED",
+    "backend_key",
+    "command_complete",
+    "data_row",
+    "error_response",
+    "internal_error",
+    "negotiate_version",
+    "notice_response",
+    "parameter_description",
+    "parameter_status",
+    "ready_for_query",
+    "row_description",
+]
+
+_UINT16: Final = struct.Struct("!H")
+_INT32: Final = struct.Struct("!i")
+_FIELD: Final = struct.Struct("!IHIhih")
+_NULL: Final = b"\xff\xff\xff\xff"
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + _INT32.pack(len(body) + 4) + body
+
+
+def _text(text: str) -> bytes:
+    """A C string; a NUL, which would end it early, becomes U+FFFD, a lone surrogate '?'."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace") + b"\0"
+
+
+ENCRYPTION_REFUSED: Final = b"N"
+AUTHENTICATION_OK: Final = _message(b"R", _INT32.pack(0))
+CLEARTEXT_PASSWORD: Final = _message(b"R", _INT32.pack(3))
+PARSE_COMPLETE: Final = _message(b"1", b"")
+BIND_COMPLETE: Final = _message(b"2", b"")
+CLOSE_COMPLETE: Final = _message(b"3", b"")
+NO_DATA: Final = _message(b"n", b"")
+EMPTY_QUERY: Final = _message(b"I", b"")
+PORTAL_SUSPENDED: Final = _message(b"s", b"")
+
+_READY: Final = {status: _message(b"Z", status.encode()) for status in "ITE"}
+
+
+def ready_for_query(status: str) -> bytes:
+    """``status`` is I (idle), T (in a transaction block) or E (in a failed one)."""
+    return _READY[status]
+
+
+def negotiate_version(version: int, unsupported: Sequence[str]) -> bytes:
+    """The newest protocol spoken here, and the protocol options not recognised."""
+    names = b"".join(map(_text, unsupported))
+    return _message(b"v", _INT32.pack(version) + _INT32.pack(len(unsupported)) + names)
+
+
+def parameter_status(name: str, value: str) -> bytes:
+    return _message(b"S", _text(name) + _text(value))
+
+
+def backend_key(pid: int, secret: bytes) -> bytes:
+    return _message(b"K", struct.pack("!I", pid) + secret)
+
+
+def command_complete(tag: str) -> bytes:
+    return _message(b"C", _text(tag))
+
+
+def parameter_description(oids: Sequence[int]) -> bytes:
+    return _message(b"t", struct.pack(f"!H{len(oids)}I", len(oids), *oids))
+
+
+def row_description(
+    columns: Sequence[tuple[str, WireType]], formats: Sequence[int] | None = None
+) -> bytes:
+    """``formats`` is one code per column; None says text for all, as for a statement."""
+    parts = [_UINT16.pack(len(columns))]
+    for i, (name, wire) in enumerate(columns):
+        code = formats[i] if formats is not None else 0
+        parts.append(_text(name))
+        # No table OID and no attribute number: the rows are noisy answers, not a table's.
+        parts.append(_FIELD.pack(0, 0, wire.type.oid, wire.type.size, wire.typmod, code))
+    return _message(b"T", b"".join(parts))
+
+
+def data_row(encoders: Iterable[Callable[[Any], bytes]], row: Iterable[Any], count: int) -> bytes:
+    """One row; ``encoders[i]`` turns its i-th value, if not None, into that column's bytes."""
+    parts = [_UINT16.pack(count)]
+    for encode, value in zip(encoders, row, strict=True):
+        if value is None:
+            parts.append(_NULL)
+        else:
+            encoded = encode(value)
+            parts.append(_INT32.pack(len(encoded)))
+            parts.append(encoded)
+    return _message(b"D", b"".join(parts))
+
+
+def _fields(kind: bytes, fields: Iterable[tuple[str, str | None]]) -> bytes:
+    body = b"".join(code.encode() + _text(value) for code, value in fields if value is not None)
+    return _message(kind, body + b"\0")
+
+
+def error_response(error: TallyveilError, *, fatal: bool = False) -> bytes:
+    """The error's own public text, and nothing else."""
+    severity = "FATAL" if fatal else "ERROR"
+    return _fields(
+        b"E",
+        (
+            ("S", severity),
+            ("V", severity),
+            ("C", error.sqlstate),
+            ("M", error.message),
+            ("D", error.detail),
+            ("H", error.hint),
+            ("P", None if error.position is None else str(error.position)),
+        ),
+    )
+
+
+def internal_error(*, fatal: bool = False) -> bytes:
+    """What a client learns of an unforeseen failure: that there was one."""
+    return error_response(TallyveilError("internal error"), fatal=fatal)
+
+
+def notice_response(notice: Notice) -> bytes:
+    return _fields(
+        b"N",
+        (
+            ("S", notice.severity),
+            ("V", notice.severity),
+            ("C", notice.sqlstate),
+            ("M", notice.message),
+            ("D", notice.detail),
+            ("H", notice.hint),
+        ),
+    )

@@ -1,0 +1,287 @@
+"""One connection as a state machine: messages in, bytes out, no I/O.
+
+The states and what each admits are the table at the end of this file; everything else is what a
+message means. `Conversation.respond` is lazy, so that its caller decides how far to run ahead
+of a client that reads slowly. It calls the gate, which may block: run it off the event loop.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple, Protocol
+
+from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParameter
+from tallyveil.gate.interface import Session, Statement
+from tallyveil.proxy import backend
+from tallyveil.proxy import messages as m
+from tallyveil.proxy.auth import Authentication, Passwords
+from tallyveil.proxy.errors import InvalidPassword, ProtocolViolation
+from tallyveil.proxy.executor import Executor
+from tallyveil.proxy.extended import Extended, fields_of
+from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.rows import data_rows
+from tallyveil.proxy.startup import VERSION, Request, read_startup
+
+__all__ = ["Conversation", "Host", "Phase"]
+
+_log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """What a conversation needs of the server it runs in. Called from worker threads."""
+
+    auth: Authentication
+
+    def open_session(self, user: str, database: str) -> Session:
+        """Raises TallyveilError where the gate does not want them."""
+        ...
+
+    def admit(self, interruption: Interruption) -> tuple[int, bytes]:
+        """A place, and the process id and secret to cancel by. Raises TooManyConnections."""
+        ...
+
+    def cancel(self, pid: int, secret: bytes) -> None:
+        """Pass a cancel request on, if it names a connection and knows its secret."""
+        ...
+
+
+class Phase(enum.Enum):
+    TRUSTING = "before the startup message, no password needed"
+    CHALLENGING = "before the startup message, a password needed"
+    PASSWORD = "waiting for the password"  # noqa: S105
+    READY = "authenticated"
+    SKIPPING = "after an error in the extended protocol, until Sync"
+    CLOSED = "nothing more is said"
+
+
+class Conversation:
+    """What one client has said so far, and what it means."""
+
+    def __init__(self, host: Host, interruption: Interruption) -> None:
+        needs_password = isinstance(host.auth, Passwords)
+        self.phase = Phase.CHALLENGING if needs_password else Phase.TRUSTING
+        self.session: Session | None = None
+        self._host = host
+        self._interruption = interruption
+        self._extended = Extended()
+        self._executor: Executor | None = None
+        self._request: Request | None = None
+        self._refused: set[type[m.Message]] = set()
+
+    @property
+    def authenticated(self) -> bool:
+        return self._executor is not None
+
+    @property
+    def executor(self) -> Executor:
+        """Exists from authentication on; the table lets no message that needs it in before."""
+        if self._executor is None:
+            raise ProtocolViolation("expected a startup message first")
+        return self._executor
+
+    def respond(self, messages: Iterable[m.Message | TallyveilError]) -> Iterator[bytes]:
+        """The answers, in order. An error among the messages is one of reading: it ends all."""
+        for message in messages:
+            if self.phase is Phase.CLOSED or self._interruption.gone:
+                return
+            if isinstance(message, TallyveilError):
+                yield backend.error_response(message, fatal=True)
+                self.phase = Phase.CLOSED
+            else:
+                yield from self._step(message)
+
+    def farewell(self, error: TallyveilError) -> bytes:
+        """The last message, when the server ends the connection."""
+        silent = self.phase is Phase.CLOSED
+        self.phase = Phase.CLOSED
+        return b"" if silent else backend.error_response(error, fatal=True)
+
+    def _step(self, message: m.Message) -> Iterator[bytes]:
+        step = _TABLE[self.phase].get(type(message))
+        if step is None:
+            error = ProtocolViolation(f"unexpected {type(message).__name__} message")
+            yield backend.error_response(error, fatal=True)
+            self.phase = Phase.CLOSED
+            return
+        fatal = step.failed is Phase.CLOSED
+        try:
+            yield from step.handle(self, message)
+            self.phase = step.done
+        except TallyveilError as error:
+            yield backend.error_response(error, fatal=fatal)
+            self._fail(step)
+        except Exception as error:  # noqa: BLE001
+            # A defect of ours. Its arguments may hold anything, so only its type is told, and
+            # only to the log; the client's connection lives on.
+            _log.error("internal error: %s in %s", type(error).__name__, type(message).__name__)
+            yield backend.internal_error(fatal=fatal)
+            self._fail(step)
+        if step.ready and self.phase is not Phase.CLOSED:
+            yield self._ready()
+
+    def _fail(self, step: _Step) -> None:
+        self.phase = step.failed
+        if self._executor is not None:
+            self._executor.transaction.fail()
+
+    def _ready(self) -> bytes:
+        transaction = self.executor.transaction
+        if not transaction.open:
+            self._extended.end_transaction()
+        return backend.ready_for_query(transaction.status)
+
+    def _refuse_encryption(self, message: m.Message) -> Iterator[bytes]:
+        # Either may be asked for once; a client that goes on asking wants something else.
+        if type(message) in self._refused:
+            raise ProtocolViolation("encryption was refused already")
+        self._refused.add(type(message))
+        yield backend.ENCRYPTION_REFUSED
+
+    def _cancel(self, message: m.CancelRequest) -> Iterator[bytes]:
+        self._host.cancel(message.pid, message.secret)
+        return iter(())
+
+    def _greet(self, message: m.Startup) -> Iterator[bytes]:
+        request = self._request = read_startup(message)
+        if request.newer or request.unsupported:
+            yield backend.negotiate_version(VERSION, request.unsupported)
+
+    def _challenge(self, message: m.Startup) -> Iterator[bytes]:
+        yield from self._greet(message)
+        yield backend.CLEARTEXT_PASSWORD
+
+    def _trust(self, message: m.Startup) -> Iterator[bytes]:
+        yield from self._greet(message)
+        yield from self._admit()
+
+    def _password(self, message: m.Password) -> Iterator[bytes]:
+        auth, request = self._host.auth, self._request
+        if request is None or not isinstance(auth, Passwords):
+            raise ProtocolViolation("no password was asked for")
+        if not auth.verify(request.user, message.password):
+            raise InvalidPassword(f'password authentication failed for user "{request.user}"')
+        yield from self._admit()
+
+    def _admit(self) -> Iterator[bytes]:
+        request = self._request
+        if request is None:
+            raise ProtocolViolation("expected a startup message first")
+        pid, secret = self._host.admit(self._interruption)
+        self.session = self._host.open_session(request.user, request.database)
+        executor = Executor(self.session, self._interruption, self._extended.deallocate)
+        for name, value in request.settings:
+            self.session.set(name, value)
+        yield backend.AUTHENTICATION_OK
+        yield executor.changes()
+        yield backend.backend_key(pid, secret)
+        self._executor = executor
+
+    def _query(self, message: m.Query) -> Iterator[bytes]:
+        self._extended.forget_unnamed()
+        for statement in self.executor.parse(message.sql):
+            yield from self._answer(statement)
+
+    def _answer(self, statement: Statement) -> Iterator[bytes]:
+        if statement.kind == "empty":
+            yield backend.EMPTY_QUERY
+            return
+        if statement.parameter_count:
+            raise UndefinedParameter(
+                "there is no parameter $1",
+                hint="Send the statement with parameters, by the extended protocol.",
+            )
+        result = self.executor.run(statement, ())
+        yield from map(backend.notice_response, result.notices)
+        fields = fields_of(result.columns)
+        if fields is not None:
+            yield backend.row_description(fields)
+            yield from data_rows(fields, None, result.rows)
+        yield self.executor.changes(statement)
+        yield backend.command_complete(result.tag)
+
+    def _extend(self, message: m.Message) -> Iterator[bytes]:
+        extended, executor = self._extended, self.executor
+        match message:
+            case m.Parse():
+                yield from extended.parse(executor, message)
+            case m.Bind():
+                yield from extended.bind(executor, message)
+            case m.Describe():
+                yield from extended.describe(executor, message)
+            case m.Execute():
+                yield from extended.execute(executor, message)
+            case m.Close():
+                yield from extended.close(executor, message)
+
+    def _call_function(self, message: m.Message) -> Iterator[bytes]:
+        raise FeatureNotSupported(
+            "the function call protocol is not supported", hint="Call the function in a SELECT."
+        )
+
+    def _nothing(self, message: m.Message) -> Iterator[bytes]:
+        return iter(())
+
+
+class _Step(NamedTuple):
+    """Who answers, where that leads, and whether ReadyForQuery ends the answer."""
+
+    handle: Callable[[Conversation, Any], Iterator[bytes]]
+    done: Phase
+    failed: Phase
+    ready: bool = False
+
+
+_R, _S, _C = Phase.READY, Phase.SKIPPING, Phase.CLOSED
+
+_ENCRYPTION: Final = Conversation._refuse_encryption
+_EXTENDED: Final = _Step(Conversation._extend, _R, _S)
+_IGNORED: Final = _Step(Conversation._nothing, _S, _S)
+_END: Final = _Step(Conversation._nothing, _C, _C)
+
+_TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
+    Phase.TRUSTING: {
+        m.SSLRequest: _Step(_ENCRYPTION, Phase.TRUSTING, _C),
+        m.GSSENCRequest: _Step(_ENCRYPTION, Phase.TRUSTING, _C),
+        m.CancelRequest: _Step(Conversation._cancel, _C, _C),
+        m.Startup: _Step(Conversation._trust, _R, _C, ready=True),
+    },
+    Phase.CHALLENGING: {
+        m.SSLRequest: _Step(_ENCRYPTION, Phase.CHALLENGING, _C),
+        m.GSSENCRequest: _Step(_ENCRYPTION, Phase.CHALLENGING, _C),
+        m.CancelRequest: _Step(Conversation._cancel, _C, _C),
+        m.Startup: _Step(Conversation._challenge, Phase.PASSWORD, _C),
+    },
+    Phase.PASSWORD: {
+        m.Password: _Step(Conversation._password, _R, _C, ready=True),
+        m.Terminate: _END,
+    },
+    Phase.READY: {
+        m.Query: _Step(Conversation._query, _R, _R, ready=True),
+        m.FunctionCall: _Step(Conversation._call_function, _R, _R, ready=True),
+        m.Parse: _EXTENDED,
+        m.Bind: _EXTENDED,
+        m.Describe: _EXTENDED,
+        m.Execute: _EXTENDED,
+        m.Close: _EXTENDED,
+        m.Flush: _Step(Conversation._nothing, _R, _R),
+        m.CopyMessage: _Step(Conversation._nothing, _R, _R),
+        m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),
+        m.Terminate: _END,
+    },
+    Phase.SKIPPING: {
+        m.Query: _IGNORED,
+        m.FunctionCall: _IGNORED,
+        m.Parse: _IGNORED,
+        m.Bind: _IGNORED,
+        m.Describe: _IGNORED,
+        m.Execute: _IGNORED,
+        m.Close: _IGNORED,
+        m.Flush: _IGNORED,
+        m.CopyMessage: _IGNORED,
+        m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),
+        m.Terminate: _END,
+    },
+    Phase.CLOSED: {},
+}

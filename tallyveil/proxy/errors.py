@@ -1,0 +1,141 @@
+"""Errors that only the wire can meet: its own states, and values that arrive as bytes.
+
+::
+
+    TallyveilError
+    ├── ConnectionRefused               08004  and below: the connection ends with it
+    │   ├── ProtocolViolation           08P01  bytes that are no PostgreSQL message
+    │   ├── UnsupportedProtocol         0A000
+    │   ├── InvalidAuthorization        28000
+    │   ├── InvalidPassword             28P01
+    │   ├── TooManyConnections          53300
+    │   └── AdminShutdown               57P01
+    ├── BadMessage                      08P01  a well-formed message that does not fit its statement
+    ├── DuplicatePreparedStatement      42P05
+    ├── DuplicatePortal                 42P03
+    ├── UndefinedPreparedStatement      26000
+    ├── UndefinedPortal                 34000
+    ├── PortalCannotRun                 55000
+    ├── TooManyPrepared                 54000
+    ├── NoActiveTransaction             25P01
+    ├── UndefinedSavepoint              3B001
+    ├── InvalidEncoding                 22021  not UTF-8, or a NUL inside a text
+    ├── InvalidBinaryRepresentation     22P03
+    ├── NumericValueOutOfRange          22003
+    ├── InvalidDatetimeFormat           22007
+    └── DatetimeFieldOverflow           22008
+"""
+
+from __future__ import annotations
+
+from tallyveil.errors import StatementError, TallyveilError
+
+__all__ = [
+    "AdminShutdown",
+    "BadMessage",
+    "ConnectionRefused",
+    "DatetimeFieldOverflow",
+    "DuplicatePortal",
+    "DuplicatePreparedStatement",
+    "InvalidAuthorization",
+    "InvalidBinaryRepresentation",
+    "InvalidDatetimeFormat",
+    "InvalidEncoding",
+    "InvalidPassword",
+    "NoActiveTransaction",
+    "NumericValueOutOfRange",
+    "PortalCannotRun",
+    "ProtocolViolation",
+    "TooManyConnections",
+    "TooManyPrepared",
+    "UndefinedPortal",
+    "UndefinedPreparedStatement",
+    "UndefinedSavepoint",
+    "UnsupportedProtocol",
+]
+
+
+class ConnectionRefused(TallyveilError):
+    """The connection cannot go on; the client is told once, then it is closed."""
+
+    sqlstate = "08004"
+
+
+class ProtocolViolation(ConnectionRefused):
+    sqlstate = "08P01"
+
+
+class UnsupportedProtocol(ConnectionRefused):
+    sqlstate = "0A000"
+
+
+class InvalidAuthorization(ConnectionRefused):
+    sqlstate = "28000"
+
+
+class InvalidPassword(ConnectionRefused):
+    sqlstate = "28P01"
+
+
+class TooManyConnections(ConnectionRefused):
+    sqlstate = "53300"
+
+
+class AdminShutdown(ConnectionRefused):
+    sqlstate = "57P01"
+
+
+class BadMessage(StatementError):
+    sqlstate = "08P01"
+
+
+class DuplicatePreparedStatement(StatementError):
+    sqlstate = "42P05"
+
+
+class DuplicatePortal(StatementError):
+    sqlstate = "42P03"
+
+
+class UndefinedPreparedStatement(StatementError):
+    sqlstate = "26000"
+
+
+class UndefinedPortal(StatementError):
+    sqlstate = "34000"
+
+
+class PortalCannotRun(StatementError):
+    sqlstate = "55000"
+
+
+class TooManyPrepared(StatementError):
+    sqlstate = "54000"
+
+
+class NoActiveTransaction(StatementError):
+    sqlstate = "25P01"
+
+
+class UndefinedSavepoint(StatementError):
+    sqlstate = "3B001"
+
+
+class InvalidEncoding(StatementError):
+    sqlstate = "22021"
+
+
+class InvalidBinaryRepresentation(StatementError):
+    sqlstate = "22P03"
+
+
+class NumericValueOutOfRange(StatementError):
+    sqlstate = "22003"
+
+
+class InvalidDatetimeFormat(StatementError):
+    sqlstate = "22007"
+
+
+class DatetimeFieldOverflow(StatementError):
+    sqlstate = "22008"

@@ -1,0 +1,79 @@
+"""Statements to results: the gate's, and those the wire answers by itself.
+
+Simple and extended protocol meet here. Only `Executor.run` reaches `Session.execute`, and so
+only it can spend budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tallyveil.gate.interface import Description, Result, Session, Statement
+from tallyveil.proxy.backend import parameter_status
+from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.pgtypes import decode_utf8
+from tallyveil.proxy.transaction import TRANSACTION_KINDS, Transaction
+
+__all__ = ["Executor"]
+
+_NOTHING: Final = Description((), None)
+_EMPTY: Final = Statement("", "empty", "")
+
+
+class Executor:
+    """One analyst's gate session, with the transaction block and the cancel flag around it.
+
+    ``deallocate`` drops the prepared statement of that name, or for None all of them.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        interruption: Interruption,
+        deallocate: Callable[[str | None], None],
+    ) -> None:
+        self.transaction = Transaction()
+        self.session = session
+        self._interruption = interruption
+        self._deallocate = deallocate
+        self._reported: dict[str, str] = {}
+
+    def parse(self, sql: bytes) -> tuple[Statement, ...]:
+        """At least one statement; the only one is of kind ``empty`` if there is none."""
+        text = decode_utf8(sql)
+        with self._interruption.running(self.session.interrupt):
+            statements = self.session.parse(text)
+        kept = tuple(s for s in statements if s.kind != "empty")
+        return kept or statements[:1] or (_EMPTY,)
+
+    def describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
+        if statement.kind in TRANSACTION_KINDS or statement.kind in ("deallocate", "empty"):
+            return _NOTHING
+        with self._interruption.running(self.session.interrupt):
+            return self.session.describe(statement, types)
+
+    def run(self, statement: Statement, parameters: Sequence[Any]) -> Result:
+        self.transaction.check(statement)
+        if statement.kind in TRANSACTION_KINDS:
+            return self.transaction.run(statement)
+        if statement.kind == "deallocate":
+            self._deallocate(statement.target)
+            everything = statement.target is None
+            return Result(None, (), "DEALLOCATE ALL" if everything else "DEALLOCATE")
+        with self._interruption.running(self.session.interrupt):
+            result = self.session.execute(
+                statement, parameters, cancelled=self._interruption.cancelled
+            )
+        if statement.tag == "DISCARD ALL":
+            self._deallocate(None)
+        return result
+
+    def changes(self, statement: Statement | None = None) -> bytes:
+        """ParameterStatus for each reported setting that is not what the client was last told."""
+        if statement is not None and statement.kind != "set":
+            return b""
+        current = self.session.reportable()
+        changed = {k: v for k, v in current.items() if self._reported.get(k) != v}
+        self._reported = current
+        return b"".join(parameter_status(name, value) for name, value in changed.items())

@@ -1,0 +1,231 @@
+"""Prepared statements and portals: Parse, Bind, Describe, Execute, Close.
+
+A statement is described once, at Parse; that is free, and Bind, Describe and Execute all rely on
+it. A portal executes once: its rows are kept and handed out in pages, so that neither a second
+Execute nor a small fetch size asks the gate, or pays, again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
+from tallyveil.gate.interface import ColumnType, Result, Statement
+from tallyveil.proxy import backend
+from tallyveil.proxy.errors import (
+    BadMessage,
+    DuplicatePortal,
+    DuplicatePreparedStatement,
+    PortalCannotRun,
+    TooManyPrepared,
+    UndefinedPortal,
+    UndefinedPreparedStatement,
+)
+from tallyveil.proxy.executor import Executor
+from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
+from tallyveil.proxy.pgtypes import WireType, decode_parameter, from_duckdb, parameter_type
+from tallyveil.proxy.rows import data_rows
+
+__all__ = ["Extended", "Fields", "fields_of"]
+
+Fields = tuple[tuple[str, WireType], ...]
+
+_MOST: Final = 5000
+"""Prepared statements, and portals, that one connection may hold at a time."""
+
+
+def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
+    """Raises FeatureNotSupported for a type that has no PostgreSQL equal."""
+    if columns is None:
+        return None
+    return tuple((column.name, from_duckdb(column.type)) for column in columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions."""
+
+    statement: Statement
+    oids: tuple[int, ...]
+    used: int
+    fields: Fields | None
+
+
+@dataclass(slots=True)
+class _Portal:
+    """``result`` is None until the first Execute; rows before ``position`` have been sent."""
+
+    prepared: _Prepared
+    parameters: tuple[Any, ...]
+    formats: tuple[int, ...]
+    result: Result | None = None
+    position: int = 0
+
+
+def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
+    """Format codes for each of ``count`` items from none, one for all, or one each."""
+    for code in formats:
+        if code not in (0, 1):
+            raise InvalidParameterValue(f"unsupported format code: {code}")
+    if len(formats) == count:
+        return formats
+    if len(formats) > 1:
+        raise BadMessage(f"bind message has {len(formats)} {what} formats but {count} {what}s")
+    return (formats or (0,)) * count
+
+
+class Extended:
+    """The prepared statements and portals of one connection; "" is the unnamed one."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[str, _Prepared] = {}
+        self._portals: dict[str, _Portal] = {}
+
+    def parse(self, executor: Executor, message: Parse) -> Iterator[bytes]:
+        if message.name in self._prepared and message.name:
+            raise DuplicatePreparedStatement(f'prepared statement "{message.name}" already exists')
+        if len(self._prepared) >= _MOST:
+            raise TooManyPrepared(
+                f"more than {_MOST} prepared statements", hint="Close some, or DEALLOCATE ALL."
+            )
+        if not message.name:
+            self._prepared.pop("", None)
+        statements = executor.parse(message.sql)
+        if len(statements) > 1:
+            raise SQLSyntaxError(
+                "cannot insert multiple commands into a prepared statement",
+                hint="Send the statements one by one.",
+                position=statements[1].offset + 1,
+            )
+        executor.transaction.check(statements[0])
+        self._prepared[message.name] = _prepare(executor, statements[0], message.types)
+        yield backend.PARSE_COMPLETE
+
+    def bind(self, executor: Executor, message: Bind) -> Iterator[bytes]:
+        prepared = self._statement(message.statement)
+        executor.transaction.check(prepared.statement)
+        if message.portal and message.portal in self._portals:
+            raise DuplicatePortal(f'portal "{message.portal}" already exists')
+        if len(self._portals) >= _MOST:
+            raise TooManyPrepared(f"more than {_MOST} portals", hint="Close some.")
+        count = len(message.values)
+        if count != len(prepared.oids):
+            raise BadMessage(
+                f"bind message supplies {count} parameters, but prepared statement "
+                f'"{message.statement}" requires {len(prepared.oids)}'
+            )
+        formats = _spread(message.formats, count, "parameter")
+        parameters = tuple(
+            None if data is None else decode_parameter(i, oid, code, data)
+            for i, (oid, code, data) in enumerate(
+                zip(prepared.oids, formats, message.values, strict=True), start=1
+            )
+        )
+        width = len(prepared.fields or ())
+        # A statement without rows has no columns to format, whatever the client asks for.
+        results = _spread(message.result_formats, width, "column") if width else ()
+        self._portals[message.portal] = _Portal(prepared, parameters[: prepared.used], results)
+        yield backend.BIND_COMPLETE
+
+    def describe(self, executor: Executor, message: Describe) -> Iterator[bytes]:
+        if message.kind == "S":
+            prepared, formats = self._statement(message.name), None
+            yield backend.parameter_description(prepared.oids)
+        else:
+            portal = self._portal(message.name)
+            prepared, formats = portal.prepared, portal.formats
+        if prepared.fields is None:
+            yield backend.NO_DATA
+        else:
+            yield backend.row_description(prepared.fields, formats)
+
+    def execute(self, executor: Executor, message: Execute) -> Iterator[bytes]:
+        portal = self._portal(message.portal)
+        statement = portal.prepared.statement
+        executor.transaction.check(statement)
+        if statement.kind == "empty":
+            yield backend.EMPTY_QUERY
+            return
+        if portal.result is None:
+            result = executor.run(statement, portal.parameters)
+            if fields_of(result.columns) != portal.prepared.fields:
+                raise FeatureNotSupported(
+                    "cached plan must not change result type", hint="Prepare the statement again."
+                )
+            portal.result = result
+            yield from map(backend.notice_response, result.notices)
+            yield executor.changes(statement)
+        elif portal.prepared.fields is None:
+            raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
+        yield from self._page(portal, portal.result, message.limit)
+
+    def _page(self, portal: _Portal, result: Result, limit: int) -> Iterator[bytes]:
+        """The next ``limit`` rows, all for 0, and the tag if these were the last."""
+        fields = portal.prepared.fields
+        if fields is None:
+            yield backend.command_complete(result.tag)
+            return
+        start, total = portal.position, len(result.rows)
+        stop = min(start + limit, total) if limit else total
+        portal.position = stop
+        yield from data_rows(fields, portal.formats, result.rows[start:stop])
+        # Like PostgreSQL, a page that is exactly full is suspended: the end is not known yet.
+        if limit and stop - start == limit:
+            yield backend.PORTAL_SUSPENDED
+        else:
+            whole = start == 0 or not result.tag.startswith("SELECT ")
+            yield backend.command_complete(result.tag if whole else f"SELECT {stop - start}")
+
+    def close(self, executor: Executor, message: Close) -> Iterator[bytes]:
+        if message.kind == "S":
+            self._prepared.pop(message.name, None)
+        else:
+            self._portals.pop(message.name, None)
+        yield backend.CLOSE_COMPLETE
+
+    def deallocate(self, name: str | None) -> None:
+        """DEALLOCATE. Portals of the statement live on, as in PostgreSQL."""
+        if name is None:
+            self._prepared.clear()
+        else:
+            self._statement(name)
+            del self._prepared[name]
+
+    def forget_unnamed(self) -> None:
+        """A simple query destroys the unnamed statement and portal."""
+        self._prepared.pop("", None)
+        self._portals.pop("", None)
+
+    def end_transaction(self) -> None:
+        """Portals do not outlive their transaction."""
+        self._portals.clear()
+
+    def _statement(self, name: str) -> _Prepared:
+        found = self._prepared.get(name)
+        if found is None:
+            raise UndefinedPreparedStatement(
+                f'prepared statement "{name}" does not exist'
+                if name
+                else "unnamed prepared statement does not exist"
+            )
+        return found
+
+    def _portal(self, name: str) -> _Portal:
+        found = self._portals.get(name)
+        if found is None:
+            raise UndefinedPortal(f'portal "{name}" does not exist')
+        return found
+
+
+def _prepare(executor: Executor, statement: Statement, declared: tuple[int, ...]) -> _Prepared:
+    used = statement.parameter_count
+    named = declared[:used] + (0,) * (used - len(declared))
+    description = executor.describe(statement, tuple(map(parameter_type, named)))
+    inferred = tuple(from_duckdb(t).type.oid for t in description.parameter_types)
+    oids = tuple(
+        oid if oid not in (0, 705) else known for oid, known in zip(named, inferred, strict=True)
+    )
+    # Types declared for parameters the SQL does not mention still want a value each.
+    return _Prepared(statement, oids + declared[used:], used, fields_of(description.columns))

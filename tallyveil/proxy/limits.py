@@ -1,0 +1,48 @@
+"""What one server, and one connection to it, may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+__all__ = ["Limits"]
+
+_WHOLE: Final = (
+    "max_connections",
+    "max_waiting",
+    "max_message",
+    "read_ahead",
+    "write_ahead",
+    "workers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes in bytes, times in seconds.
+
+    ``max_connections`` authenticated clients; beyond them at most ``max_waiting`` sockets that
+    have not got that far, cancel requests among them. ``startup_timeout`` bounds that state,
+    ``close_timeout`` how long a client may take to read its last answer. ``max_message`` bounds
+    one message of an authenticated client, ``read_ahead`` what is kept of later ones while one
+    is answered, ``write_ahead`` what waits for a client that reads slowly (a single row may be
+    larger). ``workers`` threads run statements; one statement occupies one of them.
+    """
+
+    max_connections: int = 100
+    max_waiting: int = 100
+    startup_timeout: float = 10.0
+    close_timeout: float = 5.0
+    max_message: int = 1 << 20
+    read_ahead: int = 1 << 16
+    write_ahead: int = 1 << 16
+    workers: int = 16
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{field.name} must be positive and finite, not {value!r}")
+        for name in _WHOLE:
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name} must be a whole number")

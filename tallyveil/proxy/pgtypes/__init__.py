@@ -1,0 +1,114 @@
+"""The types of the wire: DuckDB's names to PostgreSQL's types, values to bytes and back.
+
+One file per family of types; each gives a tuple of `PgType`, and this file indexes them. Nothing
+here knows of messages or statements.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from tallyveil.errors import StatementError
+from tallyveil.proxy.pgtypes.arrays import array_of
+from tallyveil.proxy.pgtypes.base import PgType, WireType, decode_utf8, unsupported
+from tallyveil.proxy.pgtypes.numbers import NUMBERS
+from tallyveil.proxy.pgtypes.strings import STRINGS
+from tallyveil.proxy.pgtypes.times import TIMES
+
+__all__ = [
+    "PgType",
+    "WireType",
+    "by_oid",
+    "decode_parameter",
+    "decode_utf8",
+    "from_duckdb",
+    "parameter_type",
+]
+
+_SCALARS: Final = (*NUMBERS, *STRINGS, *TIMES)
+_BY_OID: Final = {t.oid: t for t in _SCALARS} | {
+    t.array_oid: array_of(t) for t in _SCALARS if t.array_oid
+}
+
+_DUCKDB: Final = {
+    "BOOLEAN": 16,
+    "TINYINT": 21,
+    "SMALLINT": 21,
+    "INTEGER": 23,
+    "BIGINT": 20,
+    "UTINYINT": 21,
+    "USMALLINT": 23,
+    "UINTEGER": 20,
+    "UBIGINT": 1700,
+    "HUGEINT": 1700,
+    "UHUGEINT": 1700,
+    "BIGNUM": 1700,
+    "DECIMAL": 1700,
+    "FLOAT": 700,
+    "DOUBLE": 701,
+    "VARCHAR": 25,
+    "ENUM": 25,
+    '"NULL"': 25,
+    "NULL": 25,
+    "UNKNOWN": 25,
+    "JSON": 114,
+    "BLOB": 17,
+    "UUID": 2950,
+    "DATE": 1082,
+    "TIME": 1083,
+    "TIME_NS": 1083,
+    "TIME WITH TIME ZONE": 1266,
+    "TIMESTAMP": 1114,
+    "TIMESTAMP_S": 1114,
+    "TIMESTAMP_MS": 1114,
+    "TIMESTAMP_NS": 1114,
+    "TIMESTAMP WITH TIME ZONE": 1184,
+    "TIMESTAMPTZ": 1184,
+    "INTERVAL": 1186,
+}
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_LIST: Final = re.compile(r"(?P<element>.*?)\[\d*\]", re.DOTALL)
+
+
+@lru_cache(maxsize=1024)
+def from_duckdb(name: str) -> WireType:
+    """How a DuckDB type goes over the wire; ``DECIMAL(p,s)`` has typmod (p << 16 | s) + 4.
+
+    Raises FeatureNotSupported for types PostgreSQL has no equal of (STRUCT, MAP, nested lists).
+    """
+    if match := _DECIMAL.fullmatch(name):
+        return WireType(_BY_OID[1700], (int(match[1]) << 16 | int(match[2])) + 4)
+    if match := _LIST.fullmatch(name):
+        element = from_duckdb(match["element"])
+        array = _BY_OID.get(element.type.array_oid)
+        if array is None:
+            raise unsupported(f"type {name} is not supported")
+        return WireType(array, element.typmod)
+    oid = _DUCKDB.get("ENUM" if name.startswith("ENUM(") else name)
+    if oid is None:
+        raise unsupported(f"type {name} is not supported")
+    return WireType(_BY_OID[oid])
+
+
+def by_oid(oid: int) -> PgType:
+    """Raises FeatureNotSupported for an OID outside the table above."""
+    found = _BY_OID.get(oid)
+    if found is None:
+        raise unsupported(f"parameter type with OID {oid} is not supported")
+    return found
+
+
+def parameter_type(oid: int) -> str | None:
+    """The DuckDB type of a declared parameter; None where the gate is to infer it."""
+    return None if oid in (0, 705) else by_oid(oid).duckdb
+
+
+def decode_parameter(number: int, oid: int, code: int, data: bytes) -> Any:
+    """The value of parameter ``$number``, for errors that say which one was wrong."""
+    try:
+        return by_oid(oid).read(code, data)
+    except StatementError as error:
+        error.detail = f"In parameter ${number}." + (f" {error.detail}" if error.detail else "")
+        raise

@@ -1,0 +1,116 @@
+"""What a type is on the wire, and how its codecs fail."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tallyveil.errors import FeatureNotSupported, InvalidTextRepresentation
+from tallyveil.proxy.errors import (
+    DatetimeFieldOverflow,
+    InvalidBinaryRepresentation,
+    InvalidDatetimeFormat,
+    InvalidEncoding,
+    NumericValueOutOfRange,
+)
+
+__all__ = [
+    "PgType",
+    "WireType",
+    "bad_datetime",
+    "datetime_overflow",
+    "decode_utf8",
+    "out_of_range",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A PostgreSQL type: pg_type's oid, typname, typlen and typarray, and both formats.
+
+    The codecs work on Python values other than None. A decoder raises ValueError (or
+    struct.error) for input that is not of the type at all; `read` gives that its SQLSTATE.
+    ``duckdb`` is what the gate is told of a parameter declared with this type.
+    """
+
+    oid: int
+    name: str
+    size: int
+    array_oid: int
+    duckdb: str
+    encode_text: Callable[[Any], bytes]
+    encode_binary: Callable[[Any], bytes]
+    decode_text: Callable[[str], Any]
+    decode_binary: Callable[[bytes], Any]
+
+    def encoder(self, code: int) -> Callable[[Any], bytes]:
+        """The encoder for format code 0 (text) or 1 (binary)."""
+        return self.encode_binary if code else self.encode_text
+
+    def read(self, code: int, data: bytes) -> Any:
+        """The value of ``data`` in format ``code``.
+
+        Raises InvalidTextRepresentation (22P02), InvalidBinaryRepresentation (22P03), and for
+        values of the type that Python or the type cannot hold, 22003 or 22008.
+        """
+        if code:
+            try:
+                return self.decode_binary(data)
+            except (ValueError, struct.error):
+                raise InvalidBinaryRepresentation(
+                    f"incorrect binary data format for type {self.name}"
+                ) from None
+        text = decode_utf8(data)
+        try:
+            return self.decode_text(text)
+        except ValueError:
+            raise InvalidTextRepresentation(
+                f'invalid input syntax for type {self.name}: "{text}"'
+            ) from None
+
+
+class WireType(NamedTuple):
+    """A column's type with its modifier, -1 where it has none."""
+
+    type: PgType
+    typmod: int = -1
+
+
+def decode_utf8(data: bytes) -> str:
+    """Text as PostgreSQL takes it: UTF-8 without NUL. Raises InvalidEncoding (22021)."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        byte = data[error.start]
+        raise InvalidEncoding(
+            f'invalid byte sequence for encoding "UTF8": 0x{byte:02x}',
+            hint="Only UTF-8 is spoken here, whatever client_encoding the client prefers.",
+        ) from None
+    if "\0" in text:
+        raise InvalidEncoding('invalid byte sequence for encoding "UTF8": 0x00')
+    return text
+
+
+def out_of_range(value: object, name: str) -> NumericValueOutOfRange:
+    return NumericValueOutOfRange(f'value "{value}" is out of range for type {name}')
+
+
+def bad_datetime(text: str, name: str) -> InvalidDatetimeFormat:
+    return InvalidDatetimeFormat(
+        f'invalid input syntax for type {name}: "{text}"',
+        hint="Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
+    )
+
+
+def datetime_overflow(name: str) -> DatetimeFieldOverflow:
+    return DatetimeFieldOverflow(
+        f"{name} out of range", detail="Years from 1 to 9999 of the common era are understood."
+    )
+
+
+def unsupported(message: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        message, hint="Cast it to a type PostgreSQL knows, for example to VARCHAR."
+    )

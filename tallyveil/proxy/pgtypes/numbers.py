@@ -1,0 +1,246 @@
+"""Integers, floats and numeric, in PostgreSQL's text and binary forms."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from tallyveil.proxy.errors import NumericValueOutOfRange
+from tallyveil.proxy.pgtypes.base import PgType, out_of_range
+
+__all__ = ["NUMBERS"]
+
+# Possessive quantifiers (++), because input may be a megabyte of digits and then a letter.
+_INTEGER: Final = re.compile(r"\s*+([+-]?[0-9]++)\s*+", re.ASCII)
+_DECIMAL: Final = re.compile(
+    r"\s*+[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?\s*+", re.ASCII
+)
+_SPECIAL: Final = re.compile(r"\s*(?:nan|[+-]?inf(?:inity)?)\s*", re.ASCII | re.IGNORECASE)
+
+
+def _encode_int(value: Any) -> bytes:
+    # int's own repr: a float that strayed here is a TypeError, not a silent truncation.
+    return int.__repr__(value).encode()
+
+
+def _int_text(name: str, least: int, most: int) -> Callable[[str], int]:
+    def decode(text: str) -> int:
+        match = _INTEGER.fullmatch(text)
+        if match is None:
+            raise ValueError
+        digits = match[1]
+        # Python refuses to read very long digit strings, with a ValueError of its own.
+        value = int(digits) if len(digits) < 4000 else math.inf
+        if not least <= value <= most:
+            raise out_of_range(text, name)
+        return int(value)
+
+    return decode
+
+
+def _integer(oid: int, name: str, size: int, array: int, duckdb: str, code: str) -> PgType:
+    packer = struct.Struct("!" + code)
+    bits = 8 * size
+    least, most = (0, 2**bits - 1) if code == "I" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    def decode_binary(data: bytes) -> int:
+        value: int = packer.unpack(data)[0]
+        return value
+
+    decode_text = _int_text(name, least, most)
+    return PgType(
+        oid, name, size, array, duckdb, _encode_int, packer.pack, decode_text, decode_binary
+    )
+
+
+def _layout(sign: str, digits: str, exponent: int, precision: int) -> str:
+    """``digits``·10^``exponent`` (point after the first digit) the way PostgreSQL prints it.
+
+    Fixed notation for -4 ≤ exponent < precision, else scientific with two digits or more.
+    """
+    if not -4 <= exponent < precision:
+        point = "." + digits[1:] if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{point}e{exponent:+03d}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    whole, fraction = digits[: exponent + 1], digits[exponent + 1 :]
+    whole += "0" * (exponent + 1 - len(whole))
+    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+
+
+def _encode_float(precision: int, single: bool) -> Callable[[Any], bytes]:
+    def encode(value: Any) -> bytes:
+        if math.isnan(value):
+            return b"NaN"
+        if math.isinf(value):
+            return b"Infinity" if value > 0 else b"-Infinity"
+        number = np.float32(value) if single else np.float64(value)
+        # The shortest digits that read back as the same number, as PostgreSQL 12 and later.
+        text = np.format_float_scientific(number, unique=True, trim="-")
+        mantissa, _, exponent = text.partition("e")
+        sign = "-" if mantissa.startswith("-") else ""
+        digits = mantissa.lstrip("-").replace(".", "")
+        return _layout(sign, digits, int(exponent), precision).encode()
+
+    return encode
+
+
+def _float_text(name: str, most: float) -> Callable[[str], float]:
+    def decode(text: str) -> float:
+        if _SPECIAL.fullmatch(text):
+            return float(text)
+        if not _DECIMAL.fullmatch(text):
+            raise ValueError
+        value = float(text)
+        if not abs(value) <= most:
+            raise out_of_range(text, name)
+        return value
+
+    return decode
+
+
+def _float(oid: int, name: str, array: int, duckdb: str, code: str) -> PgType:
+    packer = struct.Struct("!" + code)
+    single = code == "f"
+    most = float(np.finfo(np.float32 if single else np.float64).max)
+
+    def decode_binary(data: bytes) -> float:
+        value: float = packer.unpack(data)[0]
+        return value
+
+    return PgType(
+        oid,
+        name,
+        packer.size,
+        array,
+        duckdb,
+        _encode_float(6 if single else 15, single),
+        packer.pack,
+        _float_text(name, most),
+        decode_binary,
+    )
+
+
+_NAN, _POSITIVE_INFINITY, _NEGATIVE_INFINITY, _NEGATIVE = 0xC000, 0xD000, 0xF000, 0x4000
+_HEADER: Final = struct.Struct("!HhHH")
+_MOST_DIGITS: Final = 131_072
+_MOST_SCALE: Final = 16_383
+
+
+def _decimal(value: Any) -> Decimal:
+    """DuckDB gives int for HUGEINT, str for BIGNUM, Decimal for DECIMAL."""
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, int | str):
+        return Decimal(value)
+    raise TypeError(f"a numeric cannot be a {type(value).__name__}")
+
+
+def _encode_numeric_text(value: Any) -> bytes:
+    number = _decimal(value)
+    if number.is_nan():
+        return b"NaN"
+    if number.is_infinite():
+        return b"Infinity" if number > 0 else b"-Infinity"
+    if not number:
+        number = abs(number)  # PostgreSQL's numeric has no negative zero
+    return format(number, "f").encode()
+
+
+def _encode_numeric_binary(value: Any) -> bytes:
+    """Header (number of digits, weight, sign, display scale), then digits to base 10000.
+
+    The value is ± Σ digit[i] · 10000^(weight - i).
+    """
+    number = _decimal(value)
+    if number.is_nan():
+        return _HEADER.pack(0, 0, _NAN, 0)
+    if number.is_infinite():
+        return _HEADER.pack(0, 0, _POSITIVE_INFINITY if number > 0 else _NEGATIVE_INFINITY, 0)
+    whole, _, fraction = format(abs(number), "f").partition(".")
+    scale = len(fraction)
+    whole = "0" * (-len(whole) % 4) + whole
+    fraction += "0" * (-scale % 4)
+    text = whole + fraction
+    digits = [int(text[i : i + 4]) for i in range(0, len(text), 4)]
+    weight = len(whole) // 4 - 1
+    while digits and digits[0] == 0:
+        del digits[0]
+        weight -= 1
+    while digits and digits[-1] == 0:
+        del digits[-1]
+    sign = _NEGATIVE if number < 0 else 0
+    header = _HEADER.pack(len(digits), weight if digits else 0, sign, scale)
+    return header + struct.pack(f"!{len(digits)}H", *digits)
+
+
+def _decode_numeric_text(text: str) -> Decimal:
+    if _SPECIAL.fullmatch(text):
+        return Decimal(text.strip())
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError
+    try:
+        value = Decimal(text.strip())
+    except ArithmeticError:  # an exponent beyond even Decimal's
+        raise _overflow() from None
+    exponent = value.as_tuple().exponent
+    # A short text such as 1e999999 must not become a million digits later on.
+    if not isinstance(exponent, int) or not -_MOST_SCALE <= exponent <= _MOST_DIGITS:
+        raise _overflow()
+    if value.adjusted() >= _MOST_DIGITS:
+        raise _overflow()
+    return value
+
+
+def _overflow() -> NumericValueOutOfRange:
+    return NumericValueOutOfRange("value overflows numeric format")
+
+
+def _decode_numeric_binary(data: bytes) -> Decimal:
+    count, weight, sign, scale = _HEADER.unpack_from(data)
+    digits = struct.unpack(f"!{count}H", data[_HEADER.size :])
+    if sign == _NAN:
+        return Decimal("NaN")
+    if sign in (_POSITIVE_INFINITY, _NEGATIVE_INFINITY):
+        return Decimal("Infinity" if sign == _POSITIVE_INFINITY else "-Infinity")
+    if sign not in (0, _NEGATIVE) or scale > _MOST_SCALE or any(d > 9999 for d in digits):
+        raise ValueError
+    text = "".join(f"{d:04d}" for d in digits) or "0"
+    exponent = 4 * (weight - count + 1) if digits else 0
+    if -exponent < scale:
+        text += "0" * (scale + exponent)
+        exponent = -scale
+    elif -exponent > scale:
+        # The last base-10000 digit may reach beyond the scale; what is there is cut off.
+        text = text[: exponent + scale] or "0"
+        exponent = -scale
+    return Decimal(f"{'-' if sign else ''}{text}E{exponent}")
+
+
+_NUMERIC: Final = PgType(
+    1700,
+    "numeric",
+    -1,
+    1231,
+    "DECIMAL",
+    _encode_numeric_text,
+    _encode_numeric_binary,
+    _decode_numeric_text,
+    _decode_numeric_binary,
+)
+
+NUMBERS: Final = (
+    _integer(21, "smallint", 2, 1005, "SMALLINT", "h"),
+    _integer(23, "integer", 4, 1007, "INTEGER", "i"),
+    _integer(20, "bigint", 8, 1016, "BIGINT", "q"),
+    _integer(26, "oid", 4, 1028, "BIGINT", "I"),
+    _float(700, "real", 1021, "FLOAT", "f"),
+    _float(701, "double precision", 1022, "DOUBLE", "d"),
+    _NUMERIC,
+)

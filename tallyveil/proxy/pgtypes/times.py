@@ -1,0 +1,361 @@
+"""Dates, times, timestamps and intervals.
+
+PostgreSQL counts binary dates in days and times in microseconds from 2000-01-01. Python has no
+infinite date, so an infinite parameter becomes the greatest or least value Python has, which is
+also what DuckDB gives for it. Timestamps with time zone are shown in UTC.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import struct
+from typing import Any, Final
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.proxy.pgtypes.base import PgType, bad_datetime, datetime_overflow
+
+__all__ = ["TIMES"]
+
+_DAY: Final = 86_400_000_000
+_EPOCH_DATE: Final = dt.date(2000, 1, 1)
+_EPOCH: Final = dt.datetime(2000, 1, 1)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_INT32: Final = struct.Struct("!i")
+_INT64: Final = struct.Struct("!q")
+_TIMETZ: Final = struct.Struct("!qi")
+_INTERVAL: Final = struct.Struct("!qii")
+
+_CLOCK: Final = r"(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:\.(?P<f>\d{1,9}))?)?"
+_ZONE: Final = r"\s*+(?P<z>Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?"
+_DATE: Final = r"(?P<Y>\d{4,6})-(?P<M>\d{1,2})-(?P<D>\d{1,2})"
+# Possessive (*+) where two runs of white space could meet: input is up to a megabyte long, and a
+# regular expression that backtracks over it would hold every other connection up.
+_MOMENT_TEXT: Final = re.compile(rf"\s*+{_DATE}(?:(?:\s++|T){_CLOCK})?{_ZONE}\s*+", re.ASCII)
+_TIME_TEXT: Final = re.compile(rf"\s*+{_CLOCK}{_ZONE}\s*+", re.ASCII)
+_INFINITY_TEXT: Final = re.compile(r"\s*([+-]?)infinity\s*", re.ASCII | re.IGNORECASE)
+
+
+def _zone(text: str | None) -> dt.timezone | None:
+    if text is None:
+        return None
+    digits = re.sub(r"\D", "", text)
+    hours, rest = (digits[:-4], digits[-4:]) if len(digits) > 4 else (digits[:-2], digits[-2:])
+    if len(digits) <= 2:
+        hours, rest = digits or "0", "00"
+    rest = rest.ljust(4, "0")
+    offset = dt.timedelta(hours=int(hours), minutes=int(rest[:2]), seconds=int(rest[2:]))
+    return dt.timezone(-offset if text.startswith("-") else offset)
+
+
+def _clock(match: re.Match[str]) -> dt.timedelta:
+    """Time since midnight; the 61st second and 24:00 are errors, microseconds are rounded."""
+    hour, minute, second = (int(match[k] or 0) for k in ("h", "m", "s"))
+    if hour > 23 or minute > 59 or second > 59:
+        raise datetime_overflow("time")
+    micro = round(int((match["f"] or "0").ljust(9, "0")) / 1000)
+    return dt.timedelta(hours=hour, minutes=minute, seconds=second, microseconds=micro)
+
+
+def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None]:
+    match = _MOMENT_TEXT.fullmatch(text)
+    if match is None:
+        raise bad_datetime(text, name)
+    try:
+        day = dt.datetime(int(match["Y"]), int(match["M"]), int(match["D"]))
+        return day + _clock(match), _zone(match["z"])
+    except (ValueError, OverflowError):
+        raise datetime_overflow(name) from None
+
+
+def _is_infinite(text: str) -> int:
+    """-1, 0 or 1."""
+    match = _INFINITY_TEXT.fullmatch(text)
+    return 0 if match is None else -1 if match[1] == "-" else 1
+
+
+def _encode_date_text(value: Any) -> bytes:
+    return dt.date.isoformat(value)[:10].encode()
+
+
+def _encode_date_binary(value: Any) -> bytes:
+    return _INT32.pack(dt.date.toordinal(value) - _EPOCH_DATE.toordinal())
+
+
+def _decode_date_text(text: str) -> dt.date:
+    infinite = _is_infinite(text)
+    if infinite:
+        return dt.date.max if infinite > 0 else dt.date.min
+    return _moment(text, "date")[0].date()
+
+
+def _decode_date_binary(data: bytes) -> dt.date:
+    (days,) = _INT32.unpack(data)
+    if days in (2**31 - 1, -(2**31)):
+        return dt.date.max if days > 0 else dt.date.min
+    try:
+        return dt.date.fromordinal(days + _EPOCH_DATE.toordinal())
+    except (ValueError, OverflowError):
+        raise datetime_overflow("date") from None
+
+
+def _trimmed(text: str) -> str:
+    """Without the zeros at the end of a fraction."""
+    return text.rstrip("0") if "." in text else text
+
+
+def _in_utc(value: dt.datetime) -> dt.datetime:
+    return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def _encode_timestamp_text(value: Any) -> bytes:
+    return _trimmed(dt.datetime.isoformat(_in_utc(value), " ")).encode()
+
+
+def _encode_timestamptz_text(value: Any) -> bytes:
+    return _encode_timestamp_text(value) + b"+00"
+
+
+def _encode_timestamp_binary(value: Any) -> bytes:
+    return _INT64.pack((_in_utc(value) - _EPOCH) // _MICROSECOND)
+
+
+def _decode_timestamp_text(text: str) -> dt.datetime:
+    infinite = _is_infinite(text)
+    if infinite:
+        return dt.datetime.max if infinite > 0 else dt.datetime.min
+    return _moment(text, "timestamp")[0]
+
+
+def _decode_timestamp_binary(data: bytes) -> dt.datetime:
+    (micros,) = _INT64.unpack(data)
+    if micros in (2**63 - 1, -(2**63)):
+        return dt.datetime.max if micros > 0 else dt.datetime.min
+    try:
+        return _EPOCH + dt.timedelta(microseconds=micros)
+    except OverflowError:
+        raise datetime_overflow("timestamp") from None
+
+
+def _decode_timestamptz_text(text: str) -> dt.datetime:
+    if _is_infinite(text):
+        return _decode_timestamp_text(text).replace(tzinfo=dt.UTC)
+    moment, zone = _moment(text, "timestamp with time zone")
+    try:
+        return moment.replace(tzinfo=zone or dt.UTC).astimezone(dt.UTC)
+    except OverflowError:
+        raise datetime_overflow("timestamp with time zone") from None
+
+
+def _decode_timestamptz_binary(data: bytes) -> dt.datetime:
+    return _decode_timestamp_binary(data).replace(tzinfo=dt.UTC)
+
+
+def _micros(value: Any) -> int:
+    """Microseconds since midnight. DuckDB's 24:00:00 has no Python time and comes as text."""
+    if value == "24:00:00":
+        return _DAY
+    hours = dt.timedelta(hours=value.hour, minutes=value.minute, seconds=value.second)
+    return hours // _MICROSECOND + int(value.microsecond)
+
+
+def _encode_time_text(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    return _trimmed(value.replace(tzinfo=None).isoformat()).encode()
+
+
+def _encode_time_binary(value: Any) -> bytes:
+    return _INT64.pack(_micros(value))
+
+
+def _time(micros: int) -> dt.time:
+    if not 0 <= micros < _DAY:
+        raise datetime_overflow("time")
+    return (_EPOCH + dt.timedelta(microseconds=micros)).time()
+
+
+def _decode_timetz_text(text: str) -> dt.time:
+    match = _TIME_TEXT.fullmatch(text)
+    if match is None:
+        raise bad_datetime(text, "time")
+    return _time(_clock(match) // _MICROSECOND).replace(tzinfo=_zone(match["z"]) or dt.UTC)
+
+
+def _decode_time_text(text: str) -> dt.time:
+    return _decode_timetz_text(text).replace(tzinfo=None)
+
+
+def _decode_time_binary(data: bytes) -> dt.time:
+    return _time(_INT64.unpack(data)[0])
+
+
+def _zone_seconds(value: dt.time) -> int:
+    offset = value.utcoffset() or dt.timedelta()
+    return offset // dt.timedelta(seconds=1)
+
+
+def _encode_timetz_text(value: Any) -> bytes:
+    seconds = _zone_seconds(value)
+    hours, rest = divmod(abs(seconds), 3600)
+    minutes, seconds_left = divmod(rest, 60)
+    zone = f"{'-' if seconds < 0 else '+'}{hours:02d}"
+    if rest:
+        zone += f":{minutes:02d}"
+    if seconds_left:
+        zone += f":{seconds_left:02d}"
+    return _encode_time_text(value) + zone.encode()
+
+
+def _encode_timetz_binary(value: Any) -> bytes:
+    # PostgreSQL counts zones west of Greenwich.
+    return _TIMETZ.pack(_micros(value), -_zone_seconds(value))
+
+
+def _decode_timetz_binary(data: bytes) -> dt.time:
+    micros, west = _TIMETZ.unpack(data)
+    zone = dt.timezone(dt.timedelta(seconds=-west))
+    return _time(micros).replace(tzinfo=zone)
+
+
+_UNITS: Final = {"day": 1, "week": 7}
+_SECONDS: Final = {"hour": 3600, "minute": 60, "min": 60, "second": 1, "sec": 1}
+_MONTHS: Final = frozenset({"month", "mon", "year"})
+_QUANTITY: Final = re.compile(r"([+-]?\d++(?:\.\d++)?)\s*+([a-z]+?)s?(?:\s++|$)", re.ASCII)
+_SIGNED_CLOCK: Final = re.compile(r"([+-]?)(\d{1,9}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?", re.ASCII)
+
+
+def _encode_interval_text(value: Any) -> bytes:
+    """PostgreSQL's own style: ``1 day 02:03:04``, ``-1 days +02:03:04``."""
+    days, clock = value.days, value - dt.timedelta(days=value.days)
+    parts = [f"{days} day{'' if days == 1 else 's'}"] if days else []
+    if clock or not days:
+        hours, rest = divmod(clock // _MICROSECOND, 3_600_000_000)
+        minutes, micros = divmod(rest, 60_000_000)
+        seconds, micros = divmod(micros, 1_000_000)
+        sign = "+" if days < 0 else ""
+        fraction = f".{micros:06d}".rstrip("0") if micros else ""
+        parts.append(f"{sign}{hours:02d}:{minutes:02d}:{seconds:02d}{fraction}")
+    return " ".join(parts).encode()
+
+
+def _encode_interval_binary(value: Any) -> bytes:
+    clock = value - dt.timedelta(days=value.days)
+    return _INTERVAL.pack(clock // _MICROSECOND, value.days, 0)
+
+
+def _interval(days: float, seconds: float, micros: int, months: int) -> dt.timedelta:
+    if months:
+        raise FeatureNotSupported(
+            "interval parameters with months or years are not supported",
+            detail="A month is no fixed number of days.",
+            hint="Write the interval into the statement: INTERVAL '1 month'.",
+        )
+    try:
+        return dt.timedelta(days=days, seconds=seconds, microseconds=micros)
+    except OverflowError:
+        raise datetime_overflow("interval") from None
+
+
+def _decode_interval_text(text: str) -> dt.timedelta:
+    """Quantities (``1 day 2 seconds``) and at the end perhaps a signed clock."""
+    days, seconds, micros, months = 0.0, 0.0, 0, 0
+    text = text.strip().lower()
+    if not text:
+        raise ValueError
+    at = 0
+    while at != len(text):
+        if clock := _SIGNED_CLOCK.fullmatch(text, at):
+            whole = int(clock[2]) * 3600 + int(clock[3]) * 60 + float(clock[4] or 0)
+            seconds += -whole if clock[1] == "-" else whole
+            break
+        match = _QUANTITY.match(text, at)
+        if match is None:
+            raise ValueError
+        amount, unit, at = float(match[1]), match[2], match.end()
+        if unit in _UNITS:
+            days += amount * _UNITS[unit]
+        elif unit in _SECONDS:
+            seconds += amount * _SECONDS[unit]
+        elif unit == "microsecond":
+            micros += int(amount)
+        elif unit in _MONTHS:
+            months += 1
+        else:
+            raise ValueError
+    return _interval(days, seconds, micros, months)
+
+
+def _decode_interval_binary(data: bytes) -> dt.timedelta:
+    micros, days, months = _INTERVAL.unpack(data)
+    return _interval(days, 0, micros, months)
+
+
+TIMES: Final = (
+    PgType(
+        1082,
+        "date",
+        4,
+        1182,
+        "DATE",
+        _encode_date_text,
+        _encode_date_binary,
+        _decode_date_text,
+        _decode_date_binary,
+    ),
+    PgType(
+        1083,
+        "time",
+        8,
+        1183,
+        "TIME",
+        _encode_time_text,
+        _encode_time_binary,
+        _decode_time_text,
+        _decode_time_binary,
+    ),
+    PgType(
+        1266,
+        "time with time zone",
+        12,
+        1270,
+        "TIME WITH TIME ZONE",
+        _encode_timetz_text,
+        _encode_timetz_binary,
+        _decode_timetz_text,
+        _decode_timetz_binary,
+    ),
+    PgType(
+        1114,
+        "timestamp",
+        8,
+        1115,
+        "TIMESTAMP",
+        _encode_timestamp_text,
+        _encode_timestamp_binary,
+        _decode_timestamp_text,
+        _decode_timestamp_binary,
+    ),
+    PgType(
+        1184,
+        "timestamp with time zone",
+        8,
+        1185,
+        "TIMESTAMP WITH TIME ZONE",
+        _encode_timestamptz_text,
+        _encode_timestamp_binary,
+        _decode_timestamptz_text,
+        _decode_timestamptz_binary,
+    ),
+    PgType(
+        1186,
+        "interval",
+        16,
+        1187,
+        "INTERVAL",
+        _encode_interval_text,
+        _encode_interval_binary,
+        _decode_interval_text,
+        _decode_interval_binary,
+    ),
+)

@@ -1,0 +1,109 @@
+"""Running a `Server` to its end: in the foreground, or in a thread for tests and demos."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from tallyveil.proxy.server import Server
+
+__all__ = ["ServerThread", "run"]
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where there is one (not on Windows), else asyncio's own."""
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
+    """Serve until SIGINT or SIGTERM, then close in order. ``ready`` is called once it listens.
+
+    Raises OSError if the address cannot be had.
+    """
+
+    async def main() -> None:
+        await server.start()
+        if ready is not None:
+            ready(server)
+        loop = asyncio.get_running_loop()
+        closing: list[asyncio.Task[None]] = []
+
+        def stop() -> None:
+            if not closing:
+                closing.append(loop.create_task(server.close()))
+
+        # Windows' loops know no signal handlers; there, KeyboardInterrupt ends the run.
+        if sys.platform != "win32":
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, stop)
+        await server.serve_forever()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(main())
+
+
+class ServerThread:
+    """A server on a loop and thread of its own; a context manager.
+
+    Entering returns once it listens, and raises what `Server.start` raises.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._ready = threading.Event()
+        self._failure: OSError | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="tallyveil-server", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+
+    def close(self) -> None:
+        """Stop the server and wait for it. May be called twice."""
+        if self._loop is not None and self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self.server.close(), self._loop).result()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self.server.start()
+        except OSError as error:
+            self._failure = error
+            return
+        finally:
+            self._ready.set()
+        await self.server.serve_forever()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,170 @@
+"""The asyncio server: listens, counts, passes cancel requests on, and stops in order.
+
+TLS and SCRAM are not offered (see `auth`), so it listens on the loopback interface unless told
+otherwise, and refuses to let everybody in from elsewhere unless told that this is meant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from tallyveil.gate.interface import Session
+from tallyveil.proxy.auth import Authentication, Passwords, Trust
+from tallyveil.proxy.connection import Connection
+from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.limits import Limits
+
+__all__ = ["Server", "SessionFactory"]
+
+SessionFactory = Callable[[str, str], Session]
+"""From user and database to their session; may block, and may refuse with a TallyveilError."""
+
+_log = logging.getLogger(__name__)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``. Names other than localhost are not asked."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_host(host: str, auth: Authentication, allow_remote_trust: bool) -> None:
+    if is_loopback(host):
+        return
+    if isinstance(auth, Passwords):
+        _log.warning("passwords travel in clear text to %s: TLS is not offered", host)
+    elif not allow_remote_trust:
+        raise ValueError(
+            f"listening on {host!r} would let everybody who can reach it connect as anybody: "
+            "give passwords (auth=Passwords({...})), listen on 127.0.0.1, or say "
+            "allow_remote_trust=True if the network is closed"
+        )
+
+
+class Server:
+    """A PostgreSQL server in front of ``session_factory``; port 0 takes any free one.
+
+    Raises ValueError for an address reachable from elsewhere without authentication.
+    """
+
+    def __init__(
+        self,
+        session_factory: SessionFactory,
+        host: str = "127.0.0.1",
+        port: int = 5432,
+        *,
+        auth: Authentication | None = None,
+        limits: Limits | None = None,
+        allow_remote_trust: bool = False,
+    ) -> None:
+        self.auth: Authentication = auth if auth is not None else Trust()
+        self.limits = limits if limits is not None else Limits()
+        _check_host(host, self.auth, allow_remote_trust)
+        self.open_session: Final = session_factory
+        self.host = host
+        self._requested_port = port
+        self._lock = threading.Lock()
+        self._keys: dict[int, tuple[bytes, Interruption]] = {}
+        self._connections: set[Connection] = set()
+        self._listener: asyncio.Server | None = None
+        self._closed: asyncio.Event | None = None
+        self.workers = ThreadPoolExecutor(self.limits.workers, "tallyveil-worker")
+        # A thread of its own, so that a cancel gets through when every worker is busy.
+        self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")
+
+    # Starting and stopping
+
+    async def start(self) -> None:
+        """Listen. Raises OSError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._closed = asyncio.Event()
+        self._listener = await loop.create_server(
+            lambda: Connection(self, loop), self.host, self._requested_port, backlog=256
+        )
+
+    @property
+    def port(self) -> int:
+        """The port listened on. Raises RuntimeError before `start`."""
+        if self._listener is None or not self._listener.sockets:
+            raise RuntimeError("the server is not listening; await start() first")
+        number: int = self._listener.sockets[0].getsockname()[1]
+        return number
+
+    async def serve_forever(self) -> None:
+        """Return when `close` has been called and everything has come to its end."""
+        if self._closed is None:
+            await self.start()
+        if self._closed is not None:
+            await self._closed.wait()
+
+    async def close(self) -> None:
+        """Stop listening, cancel what runs, tell every client (57P01), and wait for them."""
+        if self._listener is None or self._closed is None:
+            self._stop_workers()
+            return
+        self._listener.close()
+        ending = [connection.closed for connection in self._connections]
+        for connection in tuple(self._connections):
+            connection.shut_down()
+        if ending:
+            # Twice: once to let the client read its farewell, once for its session to close.
+            await asyncio.wait(ending, timeout=2 * self.limits.close_timeout)
+        self._stop_workers()
+        self._closed.set()
+
+    def _stop_workers(self) -> None:
+        self._canceller.shutdown(wait=False, cancel_futures=True)
+        # What is left to do is closing sessions; let it happen.
+        self.workers.shutdown(wait=False)
+
+    # What connections ask, on the event loop
+
+    def opened(self, connection: Connection) -> bool:
+        most = self.limits.max_connections + self.limits.max_waiting
+        if len(self._connections) >= most:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        with self._lock:
+            self._keys = {
+                pid: key for pid, key in self._keys.items() if key[1] is not connection.interruption
+            }
+
+    # What conversations ask, on worker threads (cancel: on the event loop)
+
+    def admit(self, interruption: Interruption) -> tuple[int, bytes]:
+        with self._lock:
+            if len(self._keys) >= self.limits.max_connections:
+                raise TooManyConnections(
+                    "sorry, too many clients already",
+                    detail=f"At most {self.limits.max_connections} clients may be connected.",
+                )
+            pid = 0
+            while pid == 0 or pid in self._keys:
+                pid = secrets.randbits(31)
+            secret = secrets.token_bytes(4)
+            self._keys[pid] = (secret, interruption)
+        return pid, secret
+
+    def cancel(self, pid: int, secret: bytes) -> None:
+        with self._lock:
+            known = self._keys.get(pid)
+        expected, interruption = known or (secrets.token_bytes(4), None)
+        if hmac.compare_digest(expected, secret) and interruption is not None:
+            self._canceller.submit(interruption.cancel)

@@ -1,0 +1,111 @@
+"""The transaction block: what PostgreSQL's client sees of it, as a table.
+
+Answers are read-only and a charge is never refunded, so a block has no effect on data here; it
+is kept because clients and pools rely on its states, tags, warnings and refusals.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tallyveil.errors import TransactionAborted
+from tallyveil.gate.interface import Kind, Notice, Result, Statement
+from tallyveil.proxy.errors import NoActiveTransaction, UndefinedSavepoint
+
+__all__ = ["IDLE", "IN_BLOCK", "IN_FAILED_BLOCK", "TRANSACTION_KINDS", "Transaction"]
+
+IDLE: Final = "I"
+IN_BLOCK: Final = "T"
+IN_FAILED_BLOCK: Final = "E"
+
+
+class _Step(NamedTuple):
+    """Next status, the tag to answer (None: the statement's own), and a warning."""
+
+    status: str
+    tag: str | None = None
+    warning: Notice | None = None
+
+
+def _warning(sqlstate: str, message: str) -> Notice:
+    return Notice(message, sqlstate=sqlstate, severity="WARNING")
+
+
+_ALREADY: Final = _warning("25001", "there is already a transaction in progress")
+_NONE: Final = _warning("25P01", "there is no transaction in progress")
+
+_STEPS: Final[dict[tuple[str, Kind], _Step]] = {
+    (IDLE, "begin"): _Step(IN_BLOCK),
+    (IDLE, "commit"): _Step(IDLE, "COMMIT", _NONE),
+    (IDLE, "rollback"): _Step(IDLE, "ROLLBACK", _NONE),
+    (IN_BLOCK, "begin"): _Step(IN_BLOCK, None, _ALREADY),
+    (IN_BLOCK, "commit"): _Step(IDLE, "COMMIT"),
+    (IN_BLOCK, "rollback"): _Step(IDLE, "ROLLBACK"),
+    (IN_BLOCK, "savepoint"): _Step(IN_BLOCK),
+    (IN_BLOCK, "rollback_to"): _Step(IN_BLOCK, "ROLLBACK"),
+    (IN_FAILED_BLOCK, "commit"): _Step(IDLE, "ROLLBACK"),
+    (IN_FAILED_BLOCK, "rollback"): _Step(IDLE, "ROLLBACK"),
+    (IN_FAILED_BLOCK, "rollback_to"): _Step(IN_BLOCK, "ROLLBACK"),
+}
+
+TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
+
+
+class Transaction:
+    """The block of one connection. ``status`` is what ReadyForQuery carries."""
+
+    def __init__(self) -> None:
+        self.status = IDLE
+        self._savepoints: list[str | None] = []
+
+    @property
+    def open(self) -> bool:
+        return self.status != IDLE
+
+    def fail(self) -> None:
+        """An error happened; inside a block, it is over but for its end."""
+        if self.status == IN_BLOCK:
+            self.status = IN_FAILED_BLOCK
+
+    def check(self, statement: Statement) -> None:
+        """Raises TransactionAborted (25P02) for what a failed block does not run."""
+        allowed = (self.status, statement.kind) in _STEPS or statement.kind == "empty"
+        if self.status == IN_FAILED_BLOCK and not allowed:
+            raise TransactionAborted(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                hint="Send ROLLBACK first.",
+            )
+
+    def run(self, statement: Statement) -> Result:
+        """Carry out a statement whose kind is in TRANSACTION_KINDS.
+
+        Raises NoActiveTransaction (25P01) and UndefinedSavepoint (3B001).
+        """
+        step = _STEPS.get((self.status, statement.kind))
+        if step is None:
+            self.check(statement)
+            raise NoActiveTransaction(f"{statement.tag} can only be used in transaction blocks")
+        if statement.kind in ("savepoint", "rollback_to"):
+            self._move_savepoints(statement)
+        self.status = step.status
+        if not self.open:
+            self._savepoints.clear()
+        notices = () if step.warning is None else (step.warning,)
+        return Result(None, (), step.tag or statement.tag, notices)
+
+    def _move_savepoints(self, statement: Statement) -> None:
+        """Establish, release or return to; the name is known where the gate names a target."""
+        if statement.tag == "SAVEPOINT":
+            self._savepoints.append(statement.target)
+            return
+        depth = len(self._savepoints)
+        while depth and statement.target not in (None, self._savepoints[depth - 1]):
+            depth -= 1
+        if not depth:
+            raise UndefinedSavepoint(
+                "no such savepoint"
+                if statement.target is None
+                else f'savepoint "{statement.target}" does not exist'
+            )
+        # Returning to a savepoint keeps it, releasing it does not.
+        del self._savepoints[depth if statement.kind == "rollback_to" else depth - 1 :]

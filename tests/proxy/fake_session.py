@@ -1,0 +1,297 @@
+"""A gate that knows a handful of statements, remembers what it ran, and can be slow."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from tallyveil.errors import (
+    BudgetExceeded,
+    FeatureNotSupported,
+    QueryCanceled,
+    SQLSyntaxError,
+    UndefinedSetting,
+    UndefinedTable,
+)
+from tallyveil.gate.interface import ColumnType, Description, Kind, Notice, Result, Statement
+
+REPORTED = (
+    "server_version",
+    "client_encoding",
+    "DateStyle",
+    "TimeZone",
+    "standard_conforming_strings",
+    "integer_datetimes",
+    "application_name",
+)
+
+SAMPLE_COLUMNS = (
+    ColumnType("flag", "BOOLEAN"),
+    ColumnType("small", "SMALLINT"),
+    ColumnType("n", "BIGINT"),
+    ColumnType("total", "HUGEINT"),
+    ColumnType("share", "DOUBLE"),
+    ColumnType("price", "DECIMAL(18,3)"),
+    ColumnType("city", "VARCHAR"),
+    ColumnType("day", "DATE"),
+    ColumnType("at", "TIMESTAMP"),
+    ColumnType("id", "UUID"),
+    ColumnType("raw", "BLOB"),
+    ColumnType("tags", "VARCHAR[]"),
+)
+SAMPLE_ROWS = (
+    (
+        True,
+        -7,
+        2**40,
+        10**25,
+        0.25,
+        Decimal("12.500"),
+        "Zürich, \"'\\",
+        dt.date(2024, 2, 29),
+        dt.datetime(2024, 2, 29, 12, 30, 0, 250_000),
+        uuid.UUID(int=5),
+        b"\x00\xff",
+        ["a", None, 'b "c"'],
+    ),
+    (None,) * 12,
+)
+
+_FIRST_WORDS: dict[str, tuple[Kind, str]] = {
+    "select": ("select", "SELECT"),
+    "explain": ("explain", "EXPLAIN"),
+    "set": ("set", "SET"),
+    "reset": ("set", "RESET"),
+    "discard": ("set", "DISCARD ALL"),
+    "show": ("show", "SHOW"),
+    "begin": ("begin", "BEGIN"),
+    "commit": ("commit", "COMMIT"),
+    "rollback": ("rollback", "ROLLBACK"),
+    "savepoint": ("savepoint", "SAVEPOINT"),
+    "release": ("savepoint", "RELEASE"),
+    "close": ("no_op", "CLOSE CURSOR ALL"),
+    "unlisten": ("no_op", "UNLISTEN"),
+    "deallocate": ("deallocate", "DEALLOCATE"),
+}
+
+
+class FakeSession:
+    """See `tallyveil.gate.interface.Session`."""
+
+    def __init__(self, user: str = "alice", database: str = "demo") -> None:
+        self.user = user
+        self.database = database
+        self.executed: list[str] = []
+        self.described: list[str] = []
+        self.closed = threading.Event()
+        self.started = threading.Event()
+        self.stopped = threading.Event()
+        self.interrupts = 0
+        self._interrupted = threading.Event()
+        self.settings = {
+            "server_version": "18.0",
+            "server_encoding": "UTF8",
+            "client_encoding": "UTF8",
+            "datestyle": "ISO, MDY",
+            "timezone": "UTC",
+            "standard_conforming_strings": "on",
+            "integer_datetimes": "on",
+            "application_name": "",
+            "transaction_isolation": "read committed",
+            "transaction isolation level": "read committed",
+            "dp.epsilon": "0.05",
+            "jit": "off",
+            "extra_float_digits": "1",
+        }
+
+    def parse(self, sql: str) -> tuple[Statement, ...]:
+        statements = []
+        for match in re.finditer(r"[^;]+", sql):
+            text = match[0].strip()
+            if not text:
+                continue
+            offset = match.start() + len(match[0]) - len(match[0].lstrip())
+            statements.append(self._statement(text, offset))
+        return tuple(statements)
+
+    def _statement(self, text: str, offset: int) -> Statement:
+        first, *rest = text.lower().split()
+        if first not in _FIRST_WORDS:
+            raise SQLSyntaxError(f'syntax error at or near "{first}"', position=offset + 1)
+        kind, tag = _FIRST_WORDS[first]
+        if first == "rollback" and rest[:1] == ["to"]:
+            kind = "rollback_to"
+        named = kind in ("savepoint", "rollback_to", "deallocate")
+        target = text.split()[-1].strip('"') if named and rest else None
+        if target in ("all", "ALL"):
+            target = None
+        count = max((int(n) for n in re.findall(r"\$(\d+)", text)), default=0)
+        return Statement(text, kind, tag, count, target, offset=offset)
+
+    def describe(
+        self, statement: Statement, parameter_types: Sequence[str | None] = ()
+    ) -> Description:
+        self.described.append(statement.sql)
+        sql = statement.sql.lower()
+        cast = re.search(r"\$1::(\w+(?:\[\])?)", sql)
+        default = "BIGINT" if "$1 + 1" in sql else cast[1].upper() if cast else "VARCHAR"
+        types = list(parameter_types) + [None] * statement.parameter_count
+        found = tuple(t or default for t in types[: statement.parameter_count])
+        if statement.kind in ("set", "no_op"):
+            return Description(found, None)
+        return Description(found, self._columns(statement, found))
+
+    def _columns(self, statement: Statement, types: Sequence[str]) -> tuple[ColumnType, ...]:
+        sql = statement.sql.lower()
+        if statement.kind == "show":
+            return (ColumnType(sql.split(maxsplit=1)[1], "VARCHAR"),)
+        if statement.kind == "explain":
+            return (ColumnType("QUERY PLAN", "VARCHAR"),)
+        if sql == "select * from sample":
+            return SAMPLE_COLUMNS
+        if "$1 + 1" in sql or re.search(r"series|wait|select \d|notices|fail|crash", sql):
+            return (ColumnType("n", "INTEGER" if sql == "select 1" else "BIGINT"),)
+        if match := re.search(r"\$1::(\w+(?:\[\])?)", sql):
+            return (ColumnType("value", match[1].upper()),)
+        if "$" in sql:
+            return tuple(ColumnType(f"value{i}", t) for i, t in enumerate(types, 1))
+        if re.search(r"version\(\)|current_schema\(\)|wide|fickle|unlock_all", sql):
+            return (ColumnType("text", "VARCHAR"),)
+        if "struct" in sql:
+            return (ColumnType("s", "STRUCT(a INTEGER)"),)
+        if "nothing" in sql:
+            return ()
+        raise UndefinedTable(
+            'relation "x" does not exist', hint="Ask for sample.", position=statement.offset + 1
+        )
+
+    def execute(
+        self,
+        statement: Statement,
+        parameters: Sequence[Any] = (),
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Result:
+        self.executed.append(statement.sql)
+        if statement.kind == "set":
+            return self._set(statement)
+        if statement.kind == "no_op":
+            return Result(None, (), statement.tag)
+        columns = self.describe(statement).columns
+        self.described.pop()
+        sql = statement.sql.lower()
+        if sql == "select fickle":
+            columns = (ColumnType("text", "BIGINT"),)
+        if "$" in sql and not re.search(r"\$1 \+|::", sql):
+            columns = tuple(
+                ColumnType(f"value{i}", self._type_of(v)) for i, v in enumerate(parameters, 1)
+            )
+        rows = self._rows(sql, parameters, cancelled)
+        notices: tuple[Notice, ...] = ()
+        if "notices" in sql:
+            notices = (
+                Notice("cost 0.05", detail="of 3.0", hint="ask again, free"),
+                Notice("careful", sqlstate="01000", severity="WARNING"),
+            )
+        tag = "SHOW" if statement.kind == "show" else f"SELECT {len(rows)}"
+        return Result(columns, rows, tag, notices)
+
+    @staticmethod
+    def _type_of(value: Any) -> str:
+        return {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}.get(type(value), "VARCHAR")
+
+    def _set(self, statement: Statement) -> Result:
+        match = re.fullmatch(r"set (\S+?)\s*(?:=|to)\s*'?(.*?)'?", statement.sql, re.IGNORECASE)
+        if match:
+            self.set(match[1], match[2])
+        return Result(None, (), statement.tag)
+
+    def _rows(
+        self, sql: str, parameters: Sequence[Any], cancelled: Callable[[], bool]
+    ) -> Sequence[tuple[Any, ...]]:
+        if sql == "select * from sample":
+            return SAMPLE_ROWS
+        if "fail" in sql:
+            raise BudgetExceeded("budget exhausted", requested=1.0, remaining=0.5, hint="history")
+        if "crash" in sql:
+            raise RuntimeError("the confidential count is 4711")
+        if "wait" in sql:
+            return self._wait(cancelled)
+        if match := re.search(r"(series|wide)\((\d+)\)", sql):
+            numbers = range(int(match[2]))
+            return [(i,) if match[1] == "series" else ("x" * 1000,) for i in numbers]
+        if "$1 + 1" in sql:
+            return [(parameters[0] + 1,)]
+        if "to_regtype" in sql:
+            return []  # psycopg asks for hstore on behalf of SQLAlchemy
+        if "$" in sql:
+            return [tuple(parameters)]
+        return [(self._scalar(sql),)]
+
+    def _scalar(self, sql: str) -> Any:
+        if sql.startswith("show "):
+            return self.show(sql.split(maxsplit=1)[1])
+        if sql.startswith("explain"):
+            return "plan"
+        if match := re.match(r"select (\d+)", sql):
+            return int(match[1])
+        if "schema" in sql:
+            return "public"
+        if "version" in sql:
+            return "PostgreSQL 18.0 (tallyveil)"
+        return 1 if "fickle" in sql or "notices" in sql else None
+
+    def _wait(self, cancelled: Callable[[], bool]) -> Sequence[tuple[Any, ...]]:
+        """Until interrupted; a test that never does so fails by its own timeout."""
+        self._interrupted.clear()
+        self.started.set()
+        interrupted = self._interrupted.wait(30)
+        self.stopped.set()
+        if interrupted and cancelled():
+            raise QueryCanceled("canceling statement due to user request")
+        return [(0,)]
+
+    def set(self, name: str, value: str) -> None:
+        if name.lower() not in self.settings:
+            raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
+        if name.lower() == "client_encoding":
+            value = "UTF8"
+        self.settings[name.lower()] = value
+
+    def show(self, name: str) -> str:
+        if name.lower() not in self.settings:
+            raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
+        return self.settings[name.lower()]
+
+    def reportable(self) -> dict[str, str]:
+        return {name: self.settings[name.lower()] for name in REPORTED}
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+        self._interrupted.set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Sessions:
+    """A session factory that keeps what it made; database ``closed`` is refused."""
+
+    def __init__(self) -> None:
+        self.all: list[FakeSession] = []
+
+    def __call__(self, user: str, database: str) -> FakeSession:
+        if database == "closed":
+            raise FeatureNotSupported("this database is closed")
+        session = FakeSession(user, database)
+        self.all.append(session)
+        return session
+
+    @property
+    def last(self) -> FakeSession:
+        return self.all[-1]
