@@ -1,0 +1,30 @@
+"""The gate: the one room that knows policy, rewriter, cube, mechanisms and accountant together.
+
+What lives here decides how a statement is answered (exactly, from history, or by a purchase),
+carries it out, and says what it cost. Sockets, files and dialects of the wire stay outside;
+`interface` is what the faces of the gate rely on.
+"""
+
+from tallyveil.gate.gate import Gate
+from tallyveil.gate.interface import (
+    ColumnType,
+    Description,
+    Notice,
+    Result,
+    Session,
+    Statement,
+)
+from tallyveil.gate.session import GateSession
+from tallyveil.gate.settings import SERVER_VERSION
+
+__all__ = [
+    "SERVER_VERSION",
+    "ColumnType",
+    "Description",
+    "Gate",
+    "GateSession",
+    "Notice",
+    "Result",
+    "Session",
+    "Statement",
+]

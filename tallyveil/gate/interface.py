@@ -95,11 +95,13 @@ class Session(Protocol):
         statement: Statement,
         parameters: Sequence[Any] = (),
         *,
+        parameter_types: Sequence[str | None] = (),
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Result:
-        """Run it. ``cancelled`` is asked before anything is charged; then QueryCanceled.
+        """Run it, with parameters of the types `describe` gave.
 
-        Every TallyveilError raised before a charge leaves budget and settings as they were.
+        ``cancelled`` is asked before anything is charged; then QueryCanceled. Every
+        TallyveilError raised before a charge leaves budget and settings as they were.
         """
         ...
 

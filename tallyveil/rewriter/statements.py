@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects import DuckDB, Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -16,6 +17,12 @@ from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooCo
 __all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "Dialect", "Piece", "parse_query", "split"]
 
 Dialect: TypeAlias = Literal["postgres", "duckdb"]
+
+# Without commands, EXPLAIN, SHOW and their like are read word by word as all else is.
+_TOKENIZERS: Final = {
+    name: type(f"{dialect.__name__}Words", (dialect.Tokenizer,), {"COMMANDS": set()})
+    for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
+}
 
 MAX_CHARACTERS: Final = 200_000
 MAX_TOKENS: Final = 20_000
@@ -47,7 +54,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
         )
     try:
-        tokens = sqlglot.tokenize(sql, read=dialect)
+        tokens: list[Token] = _TOKENIZERS[dialect](dialect=dialect).tokenize(sql)
     except TokenError as error:
         raise SQLSyntaxError(
             "a string, identifier or comment is not terminated", position=_unterminated(sql)
@@ -63,9 +70,19 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             start.append(token)
         elif start:
             first, last = start[0].start, start[-1].end
-            pieces.append(Piece(sql[first : last + 1], tuple(start), first))
+            text = _numbered(sql[first : last + 1], start)
+            pieces.append(Piece(text, tuple(start), first))
             start = []
     return tuple(pieces)
+
+
+def _numbered(text: str, tokens: list[Token]) -> str:
+    """DuckDB's ``?`` parameters as ``$1``, ``$2``, … in the order they stand."""
+    marks = [token for token in tokens if token.token_type is TokenType.PLACEHOLDER]
+    for number in range(len(marks), 0, -1):
+        at = marks[number - 1].start - tokens[0].start
+        text = f"{text[:at]}${number}{text[at + 1 :]}"
+    return text
 
 
 def _unterminated(sql: str) -> int:

@@ -1,0 +1,96 @@
+"""The gate: everything one policy needs, opened together and shared by all sessions."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+import duckdb
+
+from tallyveil.accountant import Account, Accountant, Ledger
+from tallyveil.cube import load_cubes
+from tallyveil.gate.decision import Decision
+from tallyveil.gate.relations import RELATIONS
+from tallyveil.gate.session import GateSession
+from tallyveil.policy import Policy
+from tallyveil.rewriter import Dialect, PublicDatabase, Rewriter
+
+__all__ = ["Cache", "Gate", "accounts"]
+
+T = TypeVar("T")
+
+
+class Cache:
+    """A bounded cache of public things, least recently used out first. Threads may share it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: OrderedDict[Hashable, object] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return self._entries[key]  # type: ignore[return-value]
+        value = make()
+        with self._lock:
+            self._entries[key] = value
+            if len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+        return value
+
+
+def accounts(policy: Policy) -> dict[str, Account]:
+    """What the accountant has to know of each table."""
+    return {
+        name: Account(
+            table.domain,
+            table.neighbours,
+            table.privacy_unit.max_rows,
+            table.budget.epsilon,
+            table.fingerprint,
+        )
+        for name, table in policy.tables.items()
+    }
+
+
+class Gate:
+    """Opens the ledger, loads the source and answers sessions until it is closed.
+
+    ``source`` is an open DuckDB connection to read the tables from instead of the policy's
+    source. Raises LedgerError, LedgerMismatch, SourceError.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        source: duckdb.DuckDBPyConnection | None = None,
+        *,
+        time_limit: float = 10.0,
+    ) -> None:
+        self.policy = policy
+        self.accounts = accounts(policy)
+        self._ledger = Ledger(policy.ledger)
+        try:
+            self.accountant = Accountant(self._ledger, self.accounts)
+            self.decision = Decision(self.accountant, self.accounts, load_cubes(policy, source))
+            domains = {name: table.domain for name, table in policy.tables.items()}
+            self.rewriter = Rewriter(domains, RELATIONS)
+            self.database = PublicDatabase(list(domains.values()), time_limit=time_limit)
+        except BaseException:
+            self._ledger.close()
+            raise
+        self.plans = Cache(1024)
+        self.descriptions = Cache(1024)
+
+    def session(
+        self, user: str = "", database: str = "", dialect: Dialect = "postgres"
+    ) -> GateSession:
+        return GateSession(self, user, database, dialect)
+
+    def close(self) -> None:
+        self.database.close()
+        self._ledger.close()

@@ -1,0 +1,141 @@
+"""The public relations of schema dp: what can be asked, what it has cost, what was asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import pyarrow as pa
+
+from tallyveil.accountant import Accountant
+from tallyveil.gate.settings import DESCRIPTIONS, Settings
+from tallyveil.policy import Attribute, Policy
+
+__all__ = ["RELATIONS", "relation_tables"]
+
+_TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+
+
+def _budget(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+    rows = []
+    for name, table in policy.tables.items():
+        balance = accountant.balance(name)
+        unit = table.privacy_unit
+        rows.append(
+            {
+                "table_name": name,
+                "neighbours": table.neighbours,
+                "privacy_unit": unit.column or "row",
+                "max_rows": unit.max_rows,
+                "budget": float(balance.budget),
+                "spent": float(balance.spent),
+                "remaining": float(balance.remaining),
+                "exact": balance.exact,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=_SCHEMAS["budget"])
+
+
+def _attributes(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+    rows = [
+        {
+            "table_name": name,
+            "attribute": attribute.name,
+            "type": attribute.sql_type,
+            "kind": attribute.kind,
+            "cells": attribute.size,
+            "nullable": attribute.null_cell is not None,
+            "domain": _domain(attribute),
+            "outside": _outside(attribute),
+        }
+        for name, table in policy.tables.items()
+        for attribute in table.domain.attributes
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCHEMAS["attributes"])
+
+
+def _domain(attribute: Attribute) -> str:
+    if attribute.edges is not None:
+        return "[" + ", ".join(map(str, attribute.edges)) + ")"
+    values = [str(v) for v in attribute.cells if v is not None]
+    if attribute.kind == "range":
+        return f"{values[0]} to {values[-1]}"
+    return ", ".join(values)
+
+
+def _outside(attribute: Attribute) -> str:
+    if attribute.clamp:
+        return "clamped"
+    return "left out" if attribute.other_cell is None else "other"
+
+
+def _history(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+    rows = [
+        {
+            "charge_id": entry.charge_id,
+            "time": entry.time.astimezone(dt.UTC).replace(tzinfo=None),
+            "analyst": entry.analyst,
+            "table_name": entry.table,
+            "sql": entry.sql,
+            "mechanism": entry.mechanism,
+            "cost": float(entry.cost),
+            "rows": entry.rows,
+        }
+        for entry in accountant.history()
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCHEMAS["history"])
+
+
+def _settings(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+    rows = [
+        {"name": name, "value": settings.show(name), "description": description}
+        for name, description in DESCRIPTIONS.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCHEMAS["settings"])
+
+
+_SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
+    {
+        "budget": pa.schema(
+            [
+                ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
+                ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT),
+                ("remaining", _FLOAT), ("exact", _BOOL),
+            ]
+        ),
+        "attributes": pa.schema(
+            [
+                ("table_name", _TEXT), ("attribute", _TEXT), ("type", _TEXT), ("kind", _TEXT),
+                ("cells", _INT), ("nullable", _BOOL), ("domain", _TEXT), ("outside", _TEXT),
+            ]
+        ),
+        "history": pa.schema(
+            [
+                ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
+                ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
+                ("rows", _INT),
+            ]
+        ),
+        "settings": pa.schema([("name", _TEXT), ("value", _TEXT), ("description", _TEXT)]),
+    }
+)  # fmt: skip
+
+_MAKERS: Final[Mapping[str, Callable[[Policy, Accountant, Settings], pa.Table]]] = MappingProxyType(
+    {
+        "budget": _budget,
+        "attributes": _attributes,
+        "history": _history,
+        "settings": _settings,
+    }
+)
+
+RELATIONS: Final = frozenset(_MAKERS)
+
+
+def relation_tables(
+    names: frozenset[str], policy: Policy, accountant: Accountant, settings: Settings
+) -> dict[str, pa.Table]:
+    """The named relations as they are now, under the names plans read them by."""
+    return {f"__dp_{name}": _MAKERS[name](policy, accountant, settings) for name in names}

@@ -1,0 +1,85 @@
+"""Noisy answers as Arrow tables, for the public DuckDB to work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tallyveil.gate.decision import Answered
+from tallyveil.mechanisms import Mechanism
+from tallyveil.rewriter import NoisyTable, Output, Plan, Workload
+
+__all__ = ["empty_tables", "half_width", "noisy_tables"]
+
+_INT64: Final = 2**63 - 1
+
+
+def noisy_tables(
+    plan: Plan, answered: Answered, noise: Mechanism, confidence: Fraction
+) -> dict[str, pa.Table]:
+    """Every noisy table of the plan: keys, values, half-widths at the confidence."""
+    return {
+        table.name: _table(table, plan.workloads, answered, noise, confidence)
+        for table in plan.noisy
+    }
+
+
+def _table(
+    table: NoisyTable,
+    workloads: Mapping[str, Workload],
+    answered: Answered,
+    noise: Mechanism,
+    confidence: Fraction,
+) -> pa.Table:
+    arrays = {name: table.keys.column(name) for name in table.keys.column_names}
+    for number, output in enumerate(table.outputs):
+        multiplier = workloads[output.table].columns[output.column].multiplier
+        known = answered.columns[output.table][output.column]
+        halves = {
+            scale: half_width(scale, multiplier, noise, confidence)
+            for scale in {k.scale for k in known if k is not None}
+        }
+        arrays[f"__c{number}"] = _array(
+            [None if k is None else multiplier * k.value for k in known], output
+        )
+        arrays[f"__h{number}"] = _array(
+            [None if k is None else halves[k.scale] for k in known], output
+        )
+    if not arrays:
+        return pa.table({"__row": pa.array(range(table.height), pa.int64())})
+    return pa.table(arrays)
+
+
+def half_width(
+    scale: float, multiplier: Fraction, noise: Mechanism, confidence: Fraction
+) -> Fraction:
+    """Of the interval around an answer, in the answer's own units; 0 where it is exact."""
+    return multiplier * (noise.half_width(scale, confidence) if scale > 0 else 0)
+
+
+def _array(values: list[Fraction | None], output: Output) -> pa.Array:
+    return pa.array([None if v is None else _value(v, output.type) for v in values], output.type)
+
+
+def _value(value: Fraction, kind: pa.DataType) -> Any:
+    if pa.types.is_floating(kind):
+        return float(value)
+    if pa.types.is_decimal(kind):
+        return Decimal(int(value * 10**kind.scale)).scaleb(-kind.scale)
+    # Noise can exceed any bound, if seldom: what does not fit is answered by the nearest that does.
+    return max(-_INT64, min(_INT64, int(value)))
+
+
+def empty_tables(plan: Plan) -> dict[str, pa.Table]:
+    """The same tables without rows, to learn the types of a statement's result."""
+    tables = {}
+    for table in plan.noisy:
+        schema = [pa.field(n, table.keys.schema.field(n).type) for n in table.keys.column_names]
+        for number, output in enumerate(table.outputs):
+            schema += [pa.field(f"__{kind}{number}", output.type) for kind in ("c", "h")]
+        tables[table.name] = pa.schema(schema or [pa.field("__row", pa.int64())]).empty_table()
+    return tables

@@ -1,0 +1,324 @@
+"""One analyst's conversation with the gate: settings, statements, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    QueryCanceled,
+    StatementError,
+    UndefinedFunction,
+)
+from tallyveil.gate.commands import parse_piece, parse_set, parse_show
+from tallyveil.gate.decision import Request
+from tallyveil.gate.interface import ColumnType, Description, Notice, Result, Statement
+from tallyveil.gate.relations import relation_tables
+from tallyveil.gate.rows import empty_tables, noisy_tables
+from tallyveil.gate.settings import SERVER_VERSION, Settings
+from tallyveil.gate.words import explanation, notice
+from tallyveil.mechanisms import mechanism
+from tallyveil.rewriter import Dialect, Piece, Plan, split
+
+if TYPE_CHECKING:
+    from tallyveil.gate.gate import Gate
+
+__all__ = ["GateSession"]
+
+_EXPLAIN_COLUMNS: Final = (ColumnType("QUERY PLAN", "VARCHAR"),)
+
+
+class GateSession:
+    """Implements `tallyveil.gate.interface.Session`; used by one thread at a time.
+
+    Only `execute` of a query can spend, and only in `Decision.answer`.
+    """
+
+    def __init__(self, gate: Gate, user: str, database: str, dialect: Dialect) -> None:
+        self._gate = gate
+        self._user = user
+        self._database = database
+        self._dialect: Dialect = dialect
+        self._cursor = gate.database.cursor()
+        self.settings = Settings(gate.policy.defaults, user)
+
+    # What a face of the gate calls
+
+    def parse(self, sql: str) -> tuple[Statement, ...]:
+        statements = []
+        for piece in split(sql, self._dialect):
+            with _positions_from(piece.offset):
+                statements.append(parse_piece(piece, self._dialect))
+        return tuple(statements)
+
+    def describe(
+        self, statement: Statement, parameter_types: Sequence[str | None] = ()
+    ) -> Description:
+        if statement.kind == "show":
+            return Description((), (ColumnType(parse_show(statement.tree), "VARCHAR"),))
+        if statement.kind not in ("select", "explain"):
+            return Description((), None)
+        piece: Piece = statement.tree
+        with _positions_from(piece.offset):
+            types = self._types(piece, parameter_types)
+            if statement.kind == "explain":
+                return Description(types, _EXPLAIN_COLUMNS)
+            nothing = (None,) * len(types)
+            plan = self._plan(piece, types, nothing)
+            columns = self._gate.descriptions.get(
+                self._key(piece, types, nothing), lambda: self._describe(plan)
+            )
+            return Description(types, columns)
+
+    def execute(
+        self,
+        statement: Statement,
+        parameters: Sequence[Any] = (),
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+        parameter_types: Sequence[str | None] = (),
+    ) -> Result:
+        if cancelled():
+            raise QueryCanceled("canceling statement due to user request")
+        match statement.kind:
+            case "select":
+                return self._select(statement, parameters, parameter_types, cancelled)
+            case "explain":
+                return self._explain(statement, parameters, parameter_types)
+            case "set":
+                return self._set(statement)
+            case "show":
+                return self._show(statement)
+        return Result(None, (), statement.tag)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
+        """Execute one statement; rows of a query as an Arrow table. For the in-process face."""
+        statements = self.parse(sql)
+        if len(statements) != 1:
+            raise FeatureNotSupported(
+                f"expected one statement, found {len(statements)}", hint="Send them one by one."
+            )
+        statement = statements[0]
+        if statement.kind != "select":
+            result = self.execute(statement, parameters)
+            return _as_arrow(result), result
+        piece: Piece = statement.tree
+        with _positions_from(piece.offset):
+            plan, notices = self._release(piece, parameters, (), lambda: False)
+            with self._cursor.tables(plan.tables):
+                table = self._cursor.arrow(plan.sql)
+        return table, Result(None, (), f"SELECT {table.num_rows}", notices)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings.set(name, value)
+
+    def show(self, name: str) -> str:
+        return self.settings.show(name)
+
+    def reportable(self) -> dict[str, str]:
+        return {**self.settings.reportable(), "session_authorization": self._user}
+
+    def interrupt(self) -> None:
+        self._cursor.interrupt()
+
+    def close(self) -> None:
+        self._cursor.close()
+
+    # Queries
+
+    def _types(self, piece: Piece, declared: Sequence[str | None]) -> tuple[str, ...]:
+        key = ("types", self._dialect, piece.sql, tuple(declared))
+        return self._gate.plans.get(
+            key, lambda: self._gate.rewriter.parameter_types(piece.sql, self._dialect, declared)
+        )
+
+    def _key(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
+        session = ()
+        if self._gate.rewriter.uses_session(piece.sql, self._dialect):
+            session = (id(self), tuple(self.settings.all().items()))  # type: ignore[assignment]
+        return (self._dialect, piece.sql, tuple(types), _hashable(values), session)
+
+    def _plan(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> Plan:
+        return self._gate.plans.get(
+            self._key(piece, types, values),
+            lambda: self._gate.rewriter.plan(
+                piece.sql,
+                self._dialect,
+                self._cursor,
+                types=types,
+                values=values,
+                session=self._session_function,
+            ),
+        )
+
+    def _describe(self, plan: Plan) -> tuple[ColumnType, ...]:
+        tables = empty_tables(plan) | self._relations(plan)
+        with self._cursor.tables(tables):
+            return tuple(ColumnType(n, t) for n, t in self._cursor.describe(plan.sql))
+
+    def _relations(self, plan: Plan) -> dict[str, pa.Table]:
+        gate = self._gate
+        return relation_tables(plan.relations, gate.policy, gate.accountant, self.settings)
+
+    def _request(self, plan: Plan, sql: str) -> Request:
+        settings = self.settings
+        asked = {t: w for t, w in plan.workloads.items() if w.columns}
+        return Request(asked, settings.target, settings.source, settings.mechanism, sql, self._user)
+
+    def _release(
+        self,
+        piece: Piece,
+        parameters: Sequence[Any],
+        parameter_types: Sequence[str | None],
+        cancelled: Callable[[], bool],
+    ) -> tuple[_Released, tuple[Notice, ...]]:
+        """Everything the statement over the noisy rows needs. This is where budget is spent."""
+        declared = parameter_types or tuple(map(_python_type, parameters))
+        types = self._types(piece, declared)
+        plan = self._plan(piece, types, tuple(parameters))
+        tables = empty_tables(plan) if not plan.private else {}
+        notices: tuple[Notice, ...] = ()
+        self._check_outer(piece, plan)
+        if plan.noisy:
+            request = self._request(plan, piece.sql)
+            answered = self._gate.decision.answer(request, cancelled)
+            noise = mechanism(request.mechanism)
+            tables = noisy_tables(plan, answered, noise, request.target.confidence)
+            if plan.private and self.settings.notices:
+                notices = (notice(request, answered, self._gate.accountant),)
+        return _Released(plan.sql, tables | self._relations(plan)), notices
+
+    def _check_outer(self, piece: Piece, plan: Plan) -> None:
+        """Have DuckDB bind the outer statement before anything is charged for it."""
+        if plan.private:
+            key = ("outer", self._dialect, plan.sql, tuple(t.keys.schema for t in plan.noisy))
+            self._gate.descriptions.get(_hashable(key), lambda: self._describe(plan))
+
+    def _select(
+        self,
+        statement: Statement,
+        parameters: Sequence[Any],
+        parameter_types: Sequence[str | None],
+        cancelled: Callable[[], bool],
+    ) -> Result:
+        piece: Piece = statement.tree
+        with _positions_from(piece.offset):
+            released, notices = self._release(piece, parameters, parameter_types, cancelled)
+            with self._cursor.tables(released.tables):
+                columns, rows = self._cursor.rows(released.sql)
+        types = tuple(ColumnType(name, kind) for name, kind in columns)
+        return Result(types, rows, f"SELECT {len(rows)}", notices)
+
+    def _explain(
+        self,
+        statement: Statement,
+        parameters: Sequence[Any],
+        parameter_types: Sequence[str | None],
+    ) -> Result:
+        piece: Piece = statement.tree
+        gate = self._gate
+        with _positions_from(piece.offset):
+            types = self._types(piece, parameter_types or tuple(map(_python_type, parameters)))
+            plan = self._plan(piece, types, tuple(parameters))
+            request = self._request(plan, piece.sql)
+            forecast = gate.decision.forecast(request)
+        lines = explanation(plan, request, forecast, gate.policy, gate.accountant, gate.accounts)
+        return Result(_EXPLAIN_COLUMNS, [(line,) for line in lines], "EXPLAIN")
+
+    # The session's own statements
+
+    def _set(self, statement: Statement) -> Result:
+        piece: Piece = statement.tree
+        words = piece.words
+        if words[0] == "SET":
+            command = parse_set(piece)
+            if command.name is not None:
+                self.settings.set(command.name, command.value)
+        elif words in (("RESET", "ALL"), ("DISCARD", "ALL")):
+            self.settings.reset_all()
+        elif words[0] == "RESET":
+            self.settings.set("".join(token.text for token in piece.tokens[1:]), None)
+        return Result(None, (), statement.tag)
+
+    def _show(self, statement: Statement) -> Result:
+        name = parse_show(statement.tree)
+        if name == "all":
+            columns = (ColumnType("name", "VARCHAR"), ColumnType("setting", "VARCHAR"))
+            rows: list[tuple[Any, ...]] = list(self.settings.all().items())
+            return Result(columns, rows, "SHOW")
+        return Result((ColumnType(name, "VARCHAR"),), [(self.settings.show(name),)], "SHOW")
+
+    def _session_function(self, name: str, arguments: list[str]) -> Any:
+        match name:
+            case "version":
+                return f"PostgreSQL {SERVER_VERSION} (tallyveil)"
+            case "current_schema":
+                return "public"
+            case "current_database" | "current_catalog":
+                return self._database
+            case "current_user" | "session_user" | "current_role" | "user":
+                return self._user
+            case "pg_is_in_recovery":
+                return False
+            case "pg_advisory_unlock_all":
+                return None
+            case "current_setting" if arguments:
+                return self.settings.show(arguments[0])
+            case "set_config" if len(arguments) >= 2:
+                raise FeatureNotSupported(
+                    "set_config is not answered", hint=f"SET {arguments[0]} = …"
+                )
+        raise UndefinedFunction(f"function {name} is not answered")
+
+
+class _Released:
+    """What the public DuckDB needs for the outer statement."""
+
+    def __init__(self, sql: str, tables: dict[str, pa.Table]) -> None:
+        self.sql = sql
+        self.tables = tables
+
+
+@contextmanager
+def _positions_from(offset: int) -> Iterator[None]:
+    """Errors' positions count from the whole text, of which the statement is a part."""
+    try:
+        yield
+    except StatementError as error:
+        if error.position is not None:
+            error.position += offset
+        raise
+
+
+def _hashable(values: Sequence[Any]) -> Any:
+    return tuple(
+        (type(v).__name__, _hashable(v) if isinstance(v, list | tuple) else v) for v in values
+    )
+
+
+def _python_type(value: Any) -> str | None:
+    """The type of a parameter that was declared by nobody but its value."""
+    match value:
+        case bool():
+            return "BOOLEAN"
+        case int():
+            return "BIGINT" if -(2**63) <= value < 2**63 else "HUGEINT"
+        case float():
+            return "DOUBLE"
+        case list() | tuple() if value:
+            element = _python_type(value[0])
+            return f"{element}[]" if element else None
+    return None
+
+
+def _as_arrow(result: Result) -> pa.Table | None:
+    if result.columns is None:
+        return None
+    names = [column.name for column in result.columns]
+    return pa.table(
+        {name: pa.array([row[i] for row in result.rows]) for i, name in enumerate(names)}
+    )

@@ -1,0 +1,112 @@
+"""What the gate tells an analyst besides the answer: the notice and the lines of EXPLAIN."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from fractions import Fraction
+
+from tallyveil.accountant import Account, Accountant, Quote
+from tallyveil.gate.decision import Answered, Forecast, Request
+from tallyveil.gate.interface import Notice
+from tallyveil.gate.rows import half_width
+from tallyveil.mechanisms import mechanism, sensitivity
+from tallyveil.policy import Policy
+from tallyveil.rewriter import Plan
+
+__all__ = ["explanation", "notice", "number"]
+
+
+def number(value: Fraction | float) -> str:
+    """Short, and exact as far as anyone reads."""
+    return format(float(value), ".10g")
+
+
+def notice(request: Request, answered: Answered, accountant: Accountant) -> Notice:
+    """What the answer cost, how wide it is, and what remains."""
+    noise = mechanism(request.mechanism)
+    halves = {
+        half_width(known.scale, column.multiplier, noise, request.target.confidence)
+        for table, workload in request.workloads.items()
+        for column, rows in zip(workload.columns, answered.columns[table], strict=True)
+        for known in rows
+        if known is not None
+    }
+    missing = any(
+        known is None for columns in answered.columns.values() for rows in columns for known in rows
+    )
+    cost = _cost(answered.quote)
+    parts = [f"{cost}" if answered.quote else "answered from history, free"]
+    if halves:
+        parts.append(_interval(halves, request.target.confidence))
+    parts += [_remaining(accountant, table) for table in request.workloads]
+    return Notice(
+        "; ".join(parts),
+        hint="NULL: history does not know it. SET dp.source = auto to buy it." if missing else None,
+    )
+
+
+def _cost(quote: Quote | None) -> str:
+    if quote is None:
+        return "cost epsilon 0"
+    return "cost epsilon " + " + ".join(
+        number(t.cost) + (f" ({t.table})" if len(quote.tables) > 1 else "") for t in quote.tables
+    )
+
+
+def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
+    low, high = min(halves), max(halves)
+    width = f"±{number(high)}" if low == high else f"±{number(low)} to ±{number(high)}"
+    return f"interval {width} at {number(confidence * 100)} %"
+
+
+def _remaining(accountant: Accountant, table: str) -> str:
+    balance = accountant.balance(table)
+    return f"{number(balance.remaining)} of {number(balance.budget)} remains for {table}"
+
+
+def explanation(
+    plan: Plan,
+    request: Request,
+    forecast: Forecast,
+    policy: Policy,
+    accountant: Accountant,
+    account: dict[str, Account],
+) -> list[str]:
+    """The lines of EXPLAIN: the linear query, its sensitivity, cost, interval, what remains."""
+    if not plan.noisy:
+        return ["Public query: no protected table, no cost", f"  SQL: {plan.sql}"]
+    lines = [f"Over the noisy rows: {plan.sql}"]
+    for query in plan.domain_queries:
+        lines.append(f"Coefficients, on the public domain: {query}")
+    noise = mechanism(request.mechanism)
+    for table, workload in plan.workloads.items():
+        declared = policy.tables[table]
+        lines.append(
+            f"Linear query on {table}: {sum(c.height for c in workload.columns)} rows over "
+            f"{', '.join(sorted(workload.axes)) or 'no attribute'}"
+        )
+        relation = account[table].relation
+        for index, column in enumerate(workload.columns):
+            scale = forecast.scales[table][index]
+            half = half_width(scale, column.multiplier, noise, request.target.confidence)
+            reach = column.multiplier * Fraction(sensitivity(column, relation))
+            lines.append(
+                f"  aggregate {index + 1}: {column.height} rows, {len(column.cells)} non-zero "
+                f"coefficients, sensitivity {number(reach)} ({declared.neighbours}), "
+                f"scale {number(float(column.multiplier) * scale)}, "
+                f"interval ±{number(half)} at {number(request.target.confidence * 100)} %"
+            )
+    lines.append(f"Known from history: {forecast.known_rows} rows; to buy: {forecast.missing_rows}")
+    lines += _costs(forecast, plan, accountant)
+    return lines
+
+
+def _costs(forecast: Forecast, plan: Plan, accountant: Accountant) -> list[str]:
+    if forecast.quote is None:
+        return ["Cost: nothing", *(_remaining(accountant, table) for table in plan.workloads)]
+    return [
+        f"Cost: epsilon {number(quote.cost)} of {quote.table}'s budget; "
+        f"{number(quote.remaining_before)} remains, {number(max(quote.remaining_after, Fraction(0)))} after"
+        + ("" if quote.allowed else ": it would be refused")
+        for quote in forecast.quote.tables
+    ]

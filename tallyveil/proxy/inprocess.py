@@ -1,0 +1,213 @@
+"""The in-process face: a DB-API 2.0 connection in DuckDB's dialect, without the wire.
+
+It shares everything below the wire with the server: policy, ledger, decision, history.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Final
+
+import duckdb
+
+from tallyveil.errors import StatementError, TallyveilError
+from tallyveil.gate import ColumnType, Gate, Notice
+from tallyveil.policy import Policy, load_policy
+
+__all__ = ["Connection", "Cursor", "InterfaceError", "connect"]
+
+_NO_RESULT: Final = "the last statement returned no rows: execute a query first"
+
+
+class InterfaceError(TallyveilError):
+    """The connection or cursor was used in a way it does not offer, such as after close."""
+
+    sqlstate = "08003"
+
+
+def connect(
+    policy: Policy | str | PathLike[str], *, source: duckdb.DuckDBPyConnection | None = None
+) -> Connection:
+    """Open a gate in this process.
+
+    ``policy`` is a path or a `Policy`; ``source`` an open DuckDB connection to read the protected
+    tables from instead of the policy's source. Whoever can run Python here can read the source as
+    well: the gate protects what leaves the process, not the process from itself.
+
+    Raises PolicyError, SourceError, LedgerError, LedgerMismatch.
+    """
+    declared = policy if isinstance(policy, Policy) else load_policy(policy)
+    return Connection(Gate(declared, source))
+
+
+class Connection:
+    """DB-API 2.0; also `sql`, which gives a DuckDB relation over the noisy rows.
+
+    Every statement is final when it returns: `commit` has nothing to do, and `rollback` gives no
+    budget back. Use a connection from one thread at a time.
+    """
+
+    Error = TallyveilError
+    DatabaseError = TallyveilError
+    ProgrammingError = StatementError
+    InterfaceError = InterfaceError
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._session = gate.session(_user(), "tallyveil", "duckdb")
+        self._local = duckdb.connect(":memory:")
+        self._closed = False
+
+    def cursor(self) -> Cursor:
+        self._open()
+        return Cursor(self)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
+        """A new cursor that has executed the statement."""
+        return self.cursor().execute(sql, parameters)
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> duckdb.DuckDBPyRelation:
+        """Answer a query; the relation holds the noisy rows (`.df()`, `.arrow()`, `.show()`, …).
+
+        The relation is computed: working on it asks nothing more and costs nothing more.
+        """
+        self._open()
+        table, _ = self._session.query(query, parameters)
+        if table is None:
+            raise InterfaceError(
+                "sql() takes a statement that returns rows", hint="Use execute() for SET and RESET."
+            )
+        return self._local.from_arrow(table)
+
+    def explain(self, query: str) -> str:
+        """The linear query, its sensitivity, cost and interval; free."""
+        self._open()
+        _, result = self._session.query(f"EXPLAIN {query}")
+        return "\n".join(row[0] for row in result.rows)
+
+    def budget(self) -> list[dict[str, Any]]:
+        """The rows of dp.budget: budget, spent and remaining ε of each protected table."""
+        self._open()
+        table, _ = self._session.query("SELECT * FROM dp.budget")
+        return [] if table is None else table.to_pylist()
+
+    def commit(self) -> None:
+        self._open()
+
+    def rollback(self) -> None:
+        """Give nothing back: what was answered is known and stays charged."""
+        self._open()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._local.close()
+            self._session.close()
+            self._gate.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Cursor:
+    """DB-API 2.0. `notices` has what the gate said about the last statement."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self.notices: tuple[Notice, ...] = ()
+        self.description: list[tuple[str, str, None, None, None, None, None]] | None = None
+        self.rowcount = -1
+        self._rows: Iterator[tuple[Any, ...]] | None = None
+        self._closed = False
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
+        """Execute one statement; parameters are ``?`` or ``$1``."""
+        self._open()
+        self.description, self.rowcount, self._rows, self.notices = None, -1, None, ()
+        session = self.connection._session
+        statements = session.parse(sql)
+        if len(statements) != 1:
+            raise InterfaceError(
+                f"execute() takes one statement, not {len(statements)}",
+                hint="Send them one by one.",
+            )
+        result = session.execute(statements[0], parameters)
+        self.notices = result.notices
+        if result.columns is not None:
+            self.description = [_described(column) for column in result.columns]
+            self.rowcount = len(result.rows)
+            self._rows = iter(result.rows)
+        return self
+
+    def executemany(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
+        for each in parameters:
+            self.execute(sql, each)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(self._result(), None)
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        rows = self._result()
+        wanted = self.arraysize if size is None else size
+        return [row for _, row in zip(range(wanted), rows, strict=False)]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return list(self._result())
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._result()
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Nothing to prepare (DB-API)."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Nothing to prepare (DB-API)."""
+
+    def close(self) -> None:
+        self._closed = True
+        self._rows = None
+
+    def _result(self) -> Iterator[tuple[Any, ...]]:
+        self._open()
+        if self._rows is None:
+            raise InterfaceError(_NO_RESULT)
+        return self._rows
+
+    def _open(self) -> None:
+        self.connection._open()
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _described(column: ColumnType) -> tuple[str, str, None, None, None, None, None]:
+    return (column.name, column.type, None, None, None, None, None)
+
+
+def _user() -> str:
+    """Whom the ledger names for charges made in this process."""
+    try:
+        return getpass.getuser()
+    except OSError:
+        return ""
