@@ -106,7 +106,7 @@ def _costs(forecast: Forecast, plan: Plan, accountant: Accountant) -> list[str]:
         return ["Cost: nothing", *(_remaining(accountant, table) for table in plan.workloads)]
     return [
         f"Cost: epsilon {number(quote.cost)} of {quote.table}'s budget; "
-        f"{number(quote.remaining_before)} remains, {number(max(quote.remaining_after, Fraction(0)))} after"
-        + ("" if quote.allowed else ": it would be refused")
+        f"{number(quote.remaining_before)} remains"
+        + (f", {number(quote.remaining_after)} after" if quote.allowed else ": it would be refused")
         for quote in forecast.quote.tables
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator, Sequence
-from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ class InterfaceError(TallyveilError):
 
 
 def connect(
-    policy: Policy | str | PathLike[str], *, source: duckdb.DuckDBPyConnection | None = None
+    policy: Policy | str | Path, *, source: duckdb.DuckDBPyConnection | None = None
 ) -> Connection:
     """Open a gate in this process.
 

@@ -21,8 +21,13 @@ from tallyveil.rewriter.types import static_type
 __all__ = ["bind", "count", "infer"]
 
 
-def _number(node: exp.Parameter) -> int:
-    text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
+# PostgreSQL's $1 and DuckDB's, as sqlglot reads them.
+_KINDS = (exp.Parameter, exp.Placeholder)
+
+
+def _number(node: exp.Expr) -> int:
+    this = node.args.get("this")
+    text = this.name if isinstance(this, exp.Expr) else str(this or "")
     if not text.isdigit() or not 1 <= int(text) <= 1000:
         raise UndefinedParameter(
             f"there is no parameter ${text}", hint="Number them $1, $2, …", position=position(node)
@@ -32,7 +37,7 @@ def _number(node: exp.Parameter) -> int:
 
 def count(tree: exp.Expr) -> int:
     """The highest parameter number. Raises UndefinedParameter for $0 or $name."""
-    return max((_number(node) for node in tree.find_all(exp.Parameter)), default=0)
+    return max((_number(node) for node in tree.find_all(*_KINDS)), default=0)
 
 
 def infer(
@@ -41,7 +46,7 @@ def infer(
     """The type of each parameter: declared, or that of what it stands beside, or VARCHAR."""
     types: list[str | None] = list(declared)
     types += [None] * (count(tree) - len(types))
-    for node in tree.find_all(exp.Parameter):
+    for node in tree.find_all(*_KINDS):
         index = _number(node) - 1
         if types[index] is None:
             types[index] = _context(node, columns)
@@ -84,7 +89,7 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
         raise UndefinedParameter(
             f"the statement has {needed} parameters, but {len(values)} values were given"
         )
-    for node in list(tree.find_all(exp.Parameter)):
+    for node in list(tree.find_all(*_KINDS)):
         index = _number(node) - 1
         node.replace(_constant(values[index], types[index]))
 

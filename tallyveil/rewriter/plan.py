@@ -218,7 +218,7 @@ class _BlockPlan:
         self._order = (
             [_rewritten_order(outputs, part) for part in order.expressions] if order else None
         )
-        guard = raise_on_zero if dialect == "postgres" else exp.Expr.copy
+        guard = raise_on_zero if dialect == "postgres" else _as_it_is
         self.query = coefficient_query(
             block.domain,
             block.mentioned,
@@ -263,6 +263,10 @@ class _BlockPlan:
         select.set("having", None)
         if self._order is not None:
             select.set("order", exp.Order(expressions=self._order))
+
+
+def _as_it_is(node: exp.Expr) -> exp.Expr:
+    return node
 
 
 def _rewritten_order(outputs: Outputs, part: exp.Expr) -> exp.Expr:
