@@ -1,0 +1,11 @@
+"""The confidential room: it loads the source, counts its cells, and answers workloads, sealed.
+
+Only counts of whole cells live here, and no face of this room shows one: a `Cube` hands out a
+`TrueAnswer`, which opens against a receipt. Loading is total: no record, however malformed, makes
+it fail or say anything. `reading` and `coding` state the rule by which a record finds its cell.
+"""
+
+from tallyveil.cube.cube import Cube
+from tallyveil.cube.load import load_cubes
+
+__all__ = ["Cube", "load_cubes"]

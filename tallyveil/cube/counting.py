@@ -1,0 +1,91 @@
+"""The one statement that counts a table's cells, pushed down into DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tallyveil.cube.coding import code
+from tallyveil.cube.reading import quoted, read
+from tallyveil.errors import SourceError
+from tallyveil.policy import Table
+
+__all__ = ["counting", "origin"]
+
+_SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
+
+
+def origin(table: Table) -> str:
+    """The policy's ``from`` as a SELECT."""
+    if _SELECT.match(table.origin):
+        return table.origin
+    return f"SELECT * FROM {table.origin}"
+
+
+def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """SQL and parameters that give one row (code per axis…, number of records) per cell in use.
+
+    ``columns`` are the source's columns, lower case, with their DuckDB types.
+
+    A privacy unit keeps at most ``max_rows`` of its rows that have a cell: the first in the order
+    of their codes. Which are kept depends on the unit's own rows only, so that adding or removing
+    a unit changes the counts by at most ``max_rows`` in the L1 norm, and rows without a cell do
+    not use up a unit's share. A row whose unit is NULL is nobody's and is left out.
+
+    Raises SourceError for a column that is missing or of a type that cannot be read.
+    """
+    attributes = table.domain.attributes
+    reads = [f"{_read(table, axis, columns)} AS v{axis}" for axis in range(len(attributes))]
+    codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
+    cells = [f"c{axis}" for axis in range(len(attributes))]
+    coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
+    kept, share = [f"{cell} IS NOT NULL" for cell in cells], ""
+    if table.privacy_unit.column is not None:
+        reads.append(f"{_unit(table, columns)} AS unit")
+        coded.append("unit")
+        kept.append("unit IS NOT NULL")
+        share = (
+            f" QUALIFY row_number() OVER (PARTITION BY unit ORDER BY {', '.join(cells)})"
+            f" <= {table.privacy_unit.max_rows}"
+        )
+    # Line breaks, so that a comment at the end of the custodian's SELECT ends there.
+    record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
+    joins = " ".join(c.join for c in codings)
+    coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
+    counted = f"SELECT {', '.join(cells)} FROM ({coded_record}) WHERE {' AND '.join(kept)}{share}"
+    sql = f"SELECT {', '.join(cells)}, count(*) AS n FROM ({counted}) GROUP BY ALL"
+    parameters = {k: v for c in codings for k, v in c.parameters.items()}
+    return sql, parameters
+
+
+def _read(table: Table, axis: int, columns: Mapping[str, str]) -> str:
+    attribute, column = table.domain.attributes[axis], table.columns[axis]
+    key = f"tables.{table.name}.attributes.{attribute.name}"
+    expression = read(attribute, column, _type(key, column, columns))
+    if expression is None:
+        raise SourceError(
+            f"{key}: the column {column} is {_type(key, column, columns)}, which cannot be read "
+            f"as {attribute.sql_type}",
+            hint="Cast it in a SELECT given as the table's from.",
+        )
+    return expression
+
+
+def _unit(table: Table, columns: Mapping[str, str]) -> str:
+    """The unit's identity, byte by byte where it is text: a collation must not join two units."""
+    column = table.privacy_unit.column or ""
+    found = _type(f"tables.{table.name}.privacy_unit.column", column, columns)
+    return f"encode({quoted(column)})" if found == "VARCHAR" else quoted(column)
+
+
+def _type(key: str, column: str, columns: Mapping[str, str]) -> str:
+    # The source's own columns are not listed: in a file without a header they are a record.
+    found = columns.get(column.lower())
+    if found is None:
+        raise SourceError(
+            f"{key}: the source has no column {column}",
+            hint="The first line of a CSV file names its columns; the attribute's column = "
+            '"…" names the one that holds it.',
+        )
+    return found

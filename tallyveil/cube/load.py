@@ -1,0 +1,65 @@
+"""Loading: one cube per protected table of a policy."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+
+from tallyveil.cube.counting import counting, origin
+from tallyveil.cube.cube import MAX_RECORDS, Cube
+from tallyveil.cube.source import opened
+from tallyveil.errors import SourceError
+from tallyveil.policy import Policy, Table
+
+__all__ = ["load_cubes"]
+
+
+def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) -> dict[str, Cube]:
+    """Count the cells of every table, from the policy's source or the open connection given.
+
+    No record makes it fail or speak: the errors depend on the schema and on the custodian's own
+    SELECT only. Where that SELECT itself fails on a record (an unguarded CAST, say), the message
+    gives the kind of the failure and nothing of the record.
+
+    Raises SourceError, for the custodian.
+    """
+    with opened(policy, source) as cursor:
+        return {name: _load(table, cursor) for name, table in policy.tables.items()}
+
+
+def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
+    sql, parameters = counting(table, _columns(table, cursor))
+    try:
+        found = cursor.execute(sql, parameters).fetchnumpy()
+    except duckdb.Error as error:
+        raise SourceError(
+            f"tables.{table.name}.from: DuckDB failed to read it ({type(error).__name__})",
+            hint="A SELECT given as from must succeed on every record: use TRY_CAST and TRY.",
+        ) from None
+    codes = tuple(
+        np.asarray(found[f"c{axis}"], dtype=np.int64) for axis in range(len(table.columns))
+    )
+    counts = np.asarray(found["n"], dtype=np.int64)
+    if int(counts.sum()) > MAX_RECORDS:
+        raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
+    return Cube(table.domain, codes, counts)
+
+
+def _columns(table: Table, cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The columns of ``from``, lower case as DuckDB matches them, with their types."""
+    try:
+        # In brackets, so that a second statement does not parse instead of being run.
+        rows = cursor.execute(f"DESCRIBE FROM (\n{origin(table)}\n)").fetchall()
+    except duckdb.CatalogException:
+        raise SourceError(
+            f"tables.{table.name}.from: the source has no such table, view or function: "
+            f"{table.origin}",
+            hint="A file goes by its name without the ending, or by the table's name. Of a passed "
+            "connection, temporary tables and registered frames cannot be seen: CREATE TABLE.",
+        ) from None
+    except duckdb.Error as error:
+        raise SourceError(
+            f"tables.{table.name}.from: DuckDB does not understand it ({type(error).__name__}): "
+            f"{table.origin}"
+        ) from None
+    return {str(name).lower(): str(column_type) for name, column_type, *_ in rows}

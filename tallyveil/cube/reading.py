@@ -1,0 +1,156 @@
+"""How a stored value is read as an attribute's type: a DuckDB expression that never fails.
+
+The rule, by the attribute's type. What cannot be read is NULL.
+
+- VARCHAR: the value as DuckDB writes it, compared byte by byte.
+- BOOLEAN: booleans; the numbers 0 and 1; the words true, t, yes, y, 1, false, f, no, n, 0 in any
+  case.
+- INTEGER, BIGINT: numbers and booleans. 59.0 is 59; a number with a fraction is never rounded: it
+  is outside every range and no declared value. Text is read where it is written as a decimal
+  number (sign, digits, point, exponent), spaces around it aside; with a point or an exponent it is
+  read as a double first.
+- DOUBLE: numbers as doubles; text as above.
+- DATE: dates; the day of a timestamp (in UTC where it has a zone); text that starts with
+  YYYY-MM-DD, alone or before a time of day.
+
+NaN is NULL; infinities are beyond every end.
+"""
+
+from __future__ import annotations
+
+from tallyveil.policy import Attribute
+
+__all__ = ["quoted", "read"]
+
+_SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+_WIDE = {"UBIGINT", "HUGEINT"}
+_FLOATS = {"FLOAT", "DOUBLE"}
+_TEXT = {"VARCHAR", "ENUM", "JSON", "UHUGEINT", "BIGNUM", '"NULL"'}
+_STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+
+_DIGITS = r"[ \t]*[+-]?[0-9]+[ \t]*"
+_DECIMAL = r"[ \t]*[+-]?([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*"
+_DAY = r"[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
+# Beyond every 64-bit value: where a number goes that is no declared one, whatever the domain.
+_BEYOND = "CAST(9223372036854775808 AS HUGEINT)"
+
+
+def quoted(name: str) -> str:
+    """The identifier in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read(attribute: Attribute, column: str, column_type: str) -> str | None:
+    """The expression for the column's value, or None if its type cannot be read so at all.
+
+    Integers come as BIGINT or HUGEINT, text as the BLOB of its bytes.
+    """
+    name, base = quoted(column), column_type.split("(")[0]
+    if column_type.endswith("]"):
+        base = "LIST"
+    match attribute.sql_type:
+        case "VARCHAR":
+            return f"encode(CAST({name} AS VARCHAR))"
+        case "BOOLEAN":
+            return _boolean(name, base)
+        case "DATE":
+            return _date(name, base)
+        case "DOUBLE":
+            return _double(name, base)
+    if attribute.kind == "bins":
+        return _integer(name, base, whole=False)
+    return _integer(name, base, ends=_clamping(attribute))
+
+
+def _boolean(name: str, base: str) -> str | None:
+    if base == "BOOLEAN":
+        return name
+    if base in _SMALL | _WIDE:
+        return f"CASE {name} WHEN 1 THEN TRUE WHEN 0 THEN FALSE END"
+    if base in _TEXT:
+        word = f"lower(trim(CAST({name} AS VARCHAR)))"
+        return (
+            f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN TRUE "
+            f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN FALSE END"
+        )
+    return None
+
+
+def _date(name: str, base: str) -> str | None:
+    if base == "DATE":
+        return name
+    if base in _STAMPS:
+        return f"CAST({name} AS DATE)"
+    if base == "TIMESTAMP WITH TIME ZONE":
+        # A cast would follow the session's time zone; the same file must always count the same.
+        utc = f"CAST(make_timestamp(epoch_us({name})) AS DATE)"
+        return f"CASE WHEN isfinite({name}) THEN {utc} ELSE CAST({name} AS DATE) END"
+    if base in _TEXT:
+        text = f"CAST({name} AS VARCHAR)"
+        day = f"TRY_CAST(left(ltrim({text}, ' \t'), 10) AS DATE)"
+        return f"CASE WHEN regexp_full_match({text}, '{_DAY}', 's') THEN {day} END"
+    return None
+
+
+def _double(name: str, base: str) -> str | None:
+    if base in _SMALL | _WIDE or base == "DECIMAL":
+        return f"CAST({name} AS DOUBLE)"
+    if base in _FLOATS:
+        return f"CASE WHEN NOT isnan({name}) THEN CAST({name} AS DOUBLE) END"
+    if base in _TEXT:
+        text = f"CAST({name} AS VARCHAR)"
+        return (
+            f"CASE WHEN regexp_full_match({text}, '{_DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END"
+        )
+    return None
+
+
+def _clamping(attribute: Attribute) -> tuple[int, int] | None:
+    """The ends that values beyond them are moved to."""
+    if not attribute.clamp:
+        return None
+    whole = [cell for cell in attribute.cells if isinstance(cell, int)]
+    return whole[0], whole[-1]
+
+
+def _integer(
+    name: str, base: str, *, ends: tuple[int, int] | None = None, whole: bool = True
+) -> str | None:
+    """A whole number, exactly. See `_whole` for one with a fraction."""
+    if base in _SMALL or base == "BOOLEAN":
+        return f"CAST({name} AS BIGINT)"
+    if base in _WIDE:
+        return f"CAST({name} AS HUGEINT)"
+    if base == "DECIMAL":
+        return _whole(name, f"CAST(floor({name}) AS HUGEINT)", ends, whole)
+    number = _double(name, base)
+    if number is None:
+        return None
+    # Beyond 64 bits nothing is declared, and a double up to 1e19 is a HUGEINT exactly.
+    floor = f"CAST(floor(least(greatest({number}, -1e19), 1e19)) AS HUGEINT)"
+    value = f"CASE WHEN ({number}) IS NOT NULL THEN {_whole(number, floor, ends, whole)} END"
+    if base in _TEXT:
+        digits = f"TRY_CAST(CAST({name} AS VARCHAR) AS HUGEINT)"
+        digits = (
+            f"CASE WHEN regexp_full_match(CAST({name} AS VARCHAR), '{_DIGITS}') THEN {digits} END"
+        )
+        value = f"coalesce({digits}, {value})"
+    return value
+
+
+def _whole(number: str, floor: str, ends: tuple[int, int] | None, whole: bool) -> str:
+    """``floor`` where the number is whole, and what a number with a fraction counts as.
+
+    It is no declared value. Where clamping moves it to an end its floor lies there too; between
+    two cells it lies beyond neither end and is NULL. With ``whole`` false, for bins whose edges
+    are integers, the floor serves for all: v >= edge holds exactly where floor(v) >= edge does.
+    """
+    if not whole:
+        return floor
+    fraction = _BEYOND
+    if ends is not None:
+        fraction = f"CASE WHEN {floor} < {ends[0]} OR {floor} >= {ends[1]} THEN {floor} END"
+    return (
+        f"CASE WHEN ({number}) = floor({number}) THEN {floor} "
+        f"WHEN ({number}) IS NOT NULL THEN {fraction} END"
+    )

@@ -1,0 +1,209 @@
+"""Wx is exact, whatever the coefficients and however sparse; and the cube shows nothing else."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import pprint
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyveil.boundary import TrueAnswer, issue_receipt, open_answer
+from tallyveil.cube import Cube
+from tallyveil.cube.cube import MAX_RECORDS, exact_product
+from tallyveil.cube.marginals import MarginalCache, marginal
+from tallyveil.policy import Domain, parse_policy
+from tallyveil.rewriter.workload import Column, Workload
+
+SIZES = {"a": 3, "b": 4, "c": 2}
+
+
+def domain(**sizes: int) -> Domain:
+    attributes = {name: {"range": [0, size - 1]} for name, size in (sizes or SIZES).items()}
+    table = {"budget": {"epsilon": 1}, "attributes": attributes}
+    return parse_policy({"tables": {"t": table}}).tables["t"].domain
+
+
+def int64(values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.asarray(list(values), dtype=np.int64)
+
+
+def cube_of(records: dict[tuple[int, ...], int], over: Domain | None = None) -> Cube:
+    over = over or domain()
+    codes = tuple(int64(cell[axis] for cell in records) for axis in range(len(over.names)))
+    return Cube(over, codes, int64(records.values()))
+
+
+def column(
+    axes: tuple[str, ...],
+    shape: tuple[int, ...],
+    height: int,
+    entries: dict[tuple[int, int], int],
+    multiplier: Fraction = Fraction(1),
+) -> Column:
+    ordered = sorted(entries)
+    rows, cells = int64(r for r, _ in ordered), int64(c for _, c in ordered)
+    coefficients = int64(entries[e] for e in ordered)
+    return Column(axes, shape, height, rows, cells, coefficients, multiplier)
+
+
+def opened(cube: Cube, *columns: Column) -> tuple[tuple[int, ...], ...]:
+    workload = Workload("t", columns)
+    receipt = issue_receipt(1, workload.key, [1.0] * len(columns))
+    return open_answer(cube.answer(workload), receipt)
+
+
+all_cells = list(itertools.product(*(range(size) for size in SIZES.values())))
+tables = st.dictionaries(st.sampled_from(all_cells), st.integers(1, 2**26), max_size=24)
+coefficients = (
+    st.integers(-3, 3) | st.integers(-(2**52), 2**52) | st.sampled_from([2**63 - 1, -(2**63)])
+).filter(bool)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> Column:
+    axes = tuple(draw(st.sets(st.sampled_from(sorted(SIZES)))) or ())
+    axes = tuple(name for name in SIZES if name in axes)
+    shape = tuple(SIZES[name] for name in axes)
+    height = draw(st.integers(0, 5))
+    size = int(np.prod(shape, dtype=np.int64))
+    places = [(row, cell) for row in range(height) for cell in range(size)]
+    if not places:
+        return column(axes, shape, height, {})
+    return column(axes, shape, height, draw(st.dictionaries(st.sampled_from(places), coefficients)))
+
+
+def brute_force(records: dict[tuple[int, ...], int], asked: Column) -> tuple[int, ...]:
+    """Every record on its own, in Python's integers."""
+    answer = [0] * asked.height
+    entries = zip(
+        asked.rows.tolist(), asked.cells.tolist(), asked.coefficients.tolist(), strict=True
+    )
+    coefficient_at = {(row, cell): c for row, cell, c in entries}
+    for record, count in records.items():
+        cell = 0
+        for name, size in zip(asked.axes, asked.shape, strict=True):
+            cell = cell * size + record[list(SIZES).index(name)]
+        for row in range(asked.height):
+            answer[row] += coefficient_at.get((row, cell), 0) * count
+    return tuple(answer)
+
+
+@settings(max_examples=150, deadline=None)
+@given(records=tables, asked=st.lists(columns(), max_size=3))
+def test_answers_are_exact(records: dict[tuple[int, ...], int], asked: list[Column]) -> None:
+    assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
+
+
+@pytest.mark.parametrize("coefficient", [1, 2**31 - 1, 2**31, 2**52, 2**63 - 1, -(2**63)])
+def test_the_largest_table_does_not_overflow(coefficient: int) -> None:
+    asked = column(("c",), (2,), 1, {(0, 0): coefficient, (0, 1): coefficient})
+    half = MAX_RECORDS // 2
+    assert exact_product(asked, int64([half, MAX_RECORDS - half])) == [coefficient * MAX_RECORDS]
+
+
+def test_a_multiplier_is_left_to_the_mechanism() -> None:
+    asked = column((), (), 1, {(0, 0): 3}, Fraction(1, 7))
+    assert opened(cube_of({(0, 0, 0): 5}), asked) == ((15,),)
+
+
+def test_cells_beyond_a_dense_marginal() -> None:
+    """10^18 cells, of which a few are in use and a few are asked."""
+    huge = domain(a=10**6, b=10**6, c=10**6)
+    records = {(0, 0, 0): 3, (999_999, 999_999, 999_999): 4, (1, 2, 3): 5}
+    asked = column(
+        ("a", "b", "c"),
+        (10**6,) * 3,
+        4,
+        {(0, 0): 1, (1, 10**18 - 1): 1, (2, 10**12 + 2 * 10**6 + 3): 2, (3, 17): 1},
+    )
+    assert opened(cube_of(records, huge), asked) == ((3, 4, 10, 0),)
+    assert opened(cube_of({}, huge), asked) == ((0, 0, 0, 0),)
+
+
+def test_a_domain_larger_than_an_index() -> None:
+    axes = {f"a{i}": 10**6 for i in range(5)}
+    huge = domain(**axes)
+    cube = cube_of({(1, 2, 3, 4, 5): 7}, huge)
+    assert opened(cube, column(("a4",), (10**6,), 1, {(0, 5): 1})) == ((7,),)
+    with pytest.raises(ValueError, match="more cells than an index"):
+        opened(cube, column(huge.names, (10**6,) * 5, 1, {(0, 5): 1}))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        column(("a",), (4,), 1, {(0, 0): 1}),
+        column(("b", "a"), (4, 3), 1, {(0, 0): 1}),
+        column(("a", "a"), (3, 3), 1, {(0, 0): 1}),
+    ],
+)
+def test_a_workload_for_another_domain_is_refused(asked: Column) -> None:
+    with pytest.raises(ValueError, match="another domain"):
+        cube_of({}).answer(Workload("t", (asked,)))
+
+
+def test_a_workload_for_another_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="asks u, not t"):
+        cube_of({}).answer(Workload("u", ()))
+
+
+def test_the_cache_keeps_to_its_limit_and_drops_the_oldest() -> None:
+    codes, counts = (int64([0, 1]),), int64([1, 1])
+    made: list[str] = []
+
+    def get(name: str) -> None:
+        def compute() -> Any:
+            made.append(name)
+            return marginal(codes, (1000,), counts, 1000)
+
+        cache.get((name,), compute)
+
+    cache = MarginalCache(limit=16_000)
+    for name in "abacab":
+        get(name)
+    assert "".join(made) == "abcb"
+
+
+def test_threads_get_the_same_answers() -> None:
+    records = {cell: i + 1 for i, cell in enumerate(all_cells)}
+    cube = cube_of(records)
+    asked = [
+        column((n,), (SIZES[n],), SIZES[n], {(i, i): 1 for i in range(SIZES[n])}) for n in SIZES
+    ]
+    expected = tuple(brute_force(records, c) for c in asked)
+    seen: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: seen.extend(opened(cube, *asked) for _ in range(20)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [expected] * 80
+
+
+SECRET = 918273645
+
+
+def test_a_cube_shows_public_facts_only(counts: Callable[..., list[int]]) -> None:
+    cube = cube_of({(0, 0, 0): SECRET})
+    assert type(cube.answer(Workload("t", ()))) is TrueAnswer
+    assert counts(cube, "a") == [SECRET, 0, 0]
+    assert repr(cube) == str(cube) == f"{cube}" == "Cube(t: a, b, c; 24 cells)"
+    assert str(SECRET) not in pprint.pformat([cube, cube._counts])
+    with pytest.raises(TypeError):
+        vars(cube)
+    for doubled in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="confidential"):
+            doubled(cube)
+    assert [name for name in dir(cube) if not name.startswith("_")] == ["answer", "domain"]
