@@ -1,0 +1,116 @@
+"""Cells in classes that no query so far tells apart, and the distances between classes.
+
+Under replace-one the loss of a pair of cells depends only on what the queries say about the two.
+Cells on which all rows agree form one class; there are few classes even where there are very
+many cells, and all pairs of classes can be looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil.mechanisms.tensors import CELL_LIMIT, align, join_axes
+from tallyveil.mechanisms.units import IntArray, coded
+from tallyveil.rewriter.workload import Column
+
+__all__ = ["CLASS_LIMIT", "Partition", "distances", "join", "partition"]
+
+CLASS_LIMIT = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """``labels`` over ``axes`` (any order) number the classes 0..count−1, each occurring.
+
+    ``outside`` is the class of a record outside the cube, or None if there is no such record.
+    """
+
+    axes: tuple[str, ...]
+    labels: IntArray
+    count: int
+    outside: int | None
+
+
+def partition(column: Column, closed: bool) -> Partition | None:
+    """Cells with equal columns C e_j in one class; None if there are more than `CLASS_LIMIT`.
+
+    Refinement by one entry at a time: after step t, two cells share a label exactly if their
+    first t entries (row, coefficient) agree.
+    """
+    order = np.lexsort((column.rows, column.cells))
+    cells, rows, values = column.cells[order], column.rows[order], column.coefficients[order]
+    distinct_values, value_code = np.unique(values, return_inverse=True)
+    pair_code, distinct_pairs = coded(rows * len(distinct_values) + value_code)
+    depth = np.arange(len(cells)) - np.searchsorted(cells, cells)
+    labels, count = np.zeros(column.size, dtype=np.int64), 1
+    by_depth = np.argsort(depth, kind="stable")
+    for here in np.split(by_depth, np.cumsum(np.bincount(depth))[:-1]):
+        key = labels.copy()
+        key[cells[here]] = count + labels[cells[here]] * len(distinct_pairs) + pair_code[here]
+        labels, distinct = coded(key)
+        count = len(distinct)
+        if count > CLASS_LIMIT:
+            return None
+    if closed:
+        return Partition(column.axes, labels.reshape(column.shape), count, None)
+    untouched = np.setdiff1d(np.arange(column.size), cells)
+    outside = int(labels[untouched[0]]) if len(untouched) else count
+    count = max(count, outside + 1)
+    return Partition(column.axes, labels.reshape(column.shape), count, outside)
+
+
+def distances(column: Column, classes: Partition) -> IntArray:
+    """D[a, b] = Σ_i |C_ij − C_ik| for cells j of class a and k of class b.
+
+    |u − v| = |u| + |v| except in rows where both have entries, so the sum of the norms is
+    corrected row by row; a row costs the square of the number of classes it touches.
+    """
+    representative = np.full(classes.count, -1, dtype=np.int64)
+    flat = classes.labels.ravel()
+    representative[flat[::-1]] = np.arange(len(flat))[::-1]
+    keep = representative[flat[column.cells]] == column.cells
+    members, rows = flat[column.cells[keep]], column.rows[keep]
+    values = column.coefficients[keep]
+    norms = np.zeros(classes.count, dtype=np.int64)
+    np.add.at(norms, members, np.abs(values))
+    matrix = norms[:, None] + norms[None, :]
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    for row in np.split(np.arange(len(rows)), starts[1:]):
+        touched, v = members[row], values[row]
+        apart = np.abs(v)[:, None] + np.abs(v)[None, :] - np.abs(v[:, None] - v[None, :])
+        matrix[np.ix_(touched, touched)] -= apart
+    return matrix
+
+
+def join(parts: Sequence[Partition]) -> tuple[Partition, tuple[IntArray, ...]] | None:
+    """The coarsest partition finer than all ``parts``, and each part's label of its classes.
+
+    None if that means more than `CLASS_LIMIT` classes or `CELL_LIMIT` cells.
+    """
+    axes = join_axes(*(part.axes for part in parts))
+    sizes = {n: k for p in parts for n, k in zip(p.axes, p.labels.shape, strict=True)}
+    if math.prod(sizes.values()) > CELL_LIMIT:
+        return None
+    shape = [sizes[name] for name in axes]
+    labels, outside = np.zeros(math.prod(shape), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if parts and parts[0].outside is not None:
+        outside = np.zeros(1, dtype=np.int64)
+    members: list[IntArray] = []
+    joint = np.append(labels, outside)
+    for part in parts:
+        own = np.broadcast_to(align(part.labels, part.axes, axes), shape).ravel()
+        if part.outside is not None:
+            own = np.append(own, part.outside)
+        joint, present = coded(joint * part.count + own)
+        if len(present) > CLASS_LIMIT:
+            return None
+        members = [m[present // part.count] for m in members]
+        members.append(present % part.count)
+    beyond = None if not len(outside) else int(joint[-1])
+    cells = joint[:-1] if len(outside) else joint
+    count = len(members[0]) if members else 1
+    return Partition(axes, cells.reshape(shape), count, beyond), tuple(members)

@@ -1,0 +1,159 @@
+"""Scales that cost what was asked for, and not more, by going through all cells."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyveil.errors import InvalidParameterValue, StatementTooComplex
+from tallyveil.mechanisms import Neighbours, Relation, cells, mechanism, sensitivity, tensors
+from tallyveil.rewriter.workload import Column, Workload
+
+LAPLACE = mechanism("laplace")
+ADD_REMOVE = Relation("add_remove")
+
+
+def column(dense: list[list[int]], axis: str = "a") -> Column:
+    matrix = np.array(dense, dtype=np.int64)
+    rows, where = np.nonzero(matrix)
+    shape = (matrix.shape[1],)
+    return Column((axis,), shape, len(matrix), rows, where, matrix[rows, where])
+
+
+def workload(*dense: list[list[int]]) -> Workload:
+    return Workload("t", tuple(column(d) for d in dense))
+
+
+rows = st.lists(st.sampled_from([0, 0, 1, 2, -5, 7]), min_size=3, max_size=3)
+workloads = st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=3).map(
+    lambda columns: workload(*columns)
+)
+relations = st.builds(
+    Relation, st.sampled_from(["add_remove", "replace"]), st.integers(1, 4), st.booleans()
+)
+epsilons = st.decimals("0.000001", "50", places=6).map(Fraction)
+
+
+def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fraction:
+    """The largest exact loss over all cells, or pairs of cells and outside."""
+
+    def loss(j: int, k: int | None) -> Fraction:
+        total = Fraction(0)
+        for c, b in zip(w.columns, scales, strict=True):
+            full = np.zeros((c.height, c.size + 1), dtype=np.int64)
+            full[c.rows, c.cells] = c.coefficients
+            move = full[:, j] - (full[:, k] if k is not None else 0)
+            total += Fraction(int(np.abs(move).sum())) / Fraction(b) if b else 0
+        return relation.max_rows * total
+
+    size = w.columns[0].size
+    if relation.neighbours == "add_remove":
+        return max(loss(j, None) for j in range(size))
+    among = range(size if relation.closed else size + 1)
+    return max(loss(j, k) for j, k in itertools.product(among, among))
+
+
+@given(workloads, relations, epsilons)
+@settings(deadline=None)
+def test_the_cost_is_what_was_asked_and_never_more(
+    w: Workload, relation: Relation, epsilon: Fraction
+) -> None:
+    scales = LAPLACE.scales_for(w, epsilon, relation)
+    cost = exact_cost(w, scales, relation)
+    assert cost <= epsilon
+    assert LAPLACE.loss(w, scales, relation).bound == math.ceil(cost * 10**12)
+    if any(scales):
+        assert cost >= epsilon * (1 - Fraction(1, 10**11)) - Fraction(1, 10**12)
+
+
+@given(workloads, relations)
+@settings(deadline=None)
+def test_only_what_no_record_moves_is_exact(w: Workload, relation: Relation) -> None:
+    scales = LAPLACE.scales_for(w, "0.5", relation)
+    for c, scale in zip(w.columns, scales, strict=True):
+        assert (scale == 0) == (sensitivity(c, relation) == 0)
+
+
+@pytest.mark.parametrize(
+    ("dense", "neighbours", "complete", "expected"),
+    [
+        ([[1, 1, 1]], "add_remove", True, 1),
+        ([[1, 1, 1]], "replace", True, 0),
+        ([[1, 1, 1]], "replace", False, 1),
+        ([[2, 1, 0]], "add_remove", True, 2),
+        ([[2, 1, 1]], "replace", True, 1),
+        ([[2, -1, 0]], "replace", True, 3),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], "add_remove", True, 1),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], "replace", True, 2),
+        ([[1, 1, 0], [1, 0, 1]], "add_remove", True, 2),
+        ([[0, 0, 0]], "add_remove", True, 0),
+    ],
+)
+def test_sensitivity(
+    dense: list[list[int]], neighbours: Neighbours, complete: bool, expected: int
+) -> None:
+    assert sensitivity(column(dense), Relation(neighbours, 1, complete)) == expected
+    assert sensitivity(column(dense), Relation(neighbours, 7, False)) == sensitivity(
+        column(dense), Relation(neighbours, 1, False)
+    )
+
+
+def test_disjoint_columns_share_and_overlapping_ones_divide() -> None:
+    assert LAPLACE.scales_for(workload([[1, 0]], [[0, 1]]), 0.05, ADD_REMOVE) == (20, 20)
+    assert LAPLACE.scales_for(workload([[1, 1]], [[0, 1]]), 0.05, ADD_REMOVE) == (40, 40)
+    # The sum of values up to 50 gets fifty times the noise of the count beside it.
+    assert LAPLACE.scales_for(workload([[1, 1]], [[50, 7]]), 0.05, ADD_REMOVE) == (40, 2000)
+    assert LAPLACE.scales_for(workload([[1, 1]]), 0.05, Relation("add_remove", 3)) == (60,)
+
+
+def test_columns_too_wide_to_multiply_out_stay_within_epsilon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (tensors, cells):
+        monkeypatch.setattr(module, "CELL_LIMIT", 8)
+    w = Workload("t", (column([[1, 0, 1]], "a"), column([[3, 0, 1]], "b"), column([[7, 0]], "c")))
+    scales = LAPLACE.scales_for(w, "0.01", ADD_REMOVE)
+    loss = LAPLACE.loss(w, scales, ADD_REMOVE)
+    assert len(loss.tensors) > 1  # type: ignore[union-attr]
+    assert loss.exact  # over unrelated axes the sum of the maxima is the maximum
+    assert 10**10 - 3 <= loss.bound <= 10**10
+
+
+@pytest.mark.parametrize("epsilon", [math.nan, math.inf, 0.0, -0.1, "nan", Fraction(0), 1e-13])
+def test_a_wrong_epsilon_is_refused(epsilon: float) -> None:
+    with pytest.raises(InvalidParameterValue, match="epsilon"):
+        LAPLACE.scales_for(workload([[1, 0]]), epsilon, ADD_REMOVE)
+
+
+def test_noise_beyond_the_integers_is_refused() -> None:
+    with pytest.raises(InvalidParameterValue, match="too small"):
+        LAPLACE.scales_for(workload([[2**50, 1]]), 0.05, ADD_REMOVE)
+
+
+@pytest.mark.parametrize(
+    "scales", [(math.nan,), (math.inf,), (-1.0,), (0.0,), (1e300,), (), (1, 2)]
+)
+def test_wrong_scales_have_no_cost(scales: tuple[float, ...]) -> None:
+    for relation in (ADD_REMOVE, Relation("replace")):
+        with pytest.raises(InvalidParameterValue):
+            LAPLACE.loss(workload([[1, 0]]), scales, relation)
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_coefficients_that_could_overflow_are_refused(neighbours: Neighbours) -> None:
+    for big in (2**62, -(2**63)):
+        with pytest.raises(StatementTooComplex):
+            LAPLACE.loss(workload([[big, 1], [big, 1]]), (1.0,), Relation(neighbours))
+
+
+def test_a_relation_is_checked() -> None:
+    with pytest.raises(ValueError, match="neighbours"):
+        Relation("substitute")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one"):
+        Relation("replace", 0)

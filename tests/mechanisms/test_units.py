@@ -1,0 +1,72 @@
+"""Exact arithmetic on losses: nothing is lost to rounding, and nonsense is refused."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.units import CEILING, coded, loss_units, positive, units
+
+rates = st.fractions(min_value=Fraction(1, 10**6), max_value=10**4)
+moves = st.lists(st.integers(0, 9), min_size=4, max_size=4)
+
+
+@given(st.lists(st.tuples(moves, rates), min_size=1, max_size=4))
+def test_losses_are_summed_exactly_and_rounded_up_once(
+    terms: list[tuple[list[int], Fraction]],
+) -> None:
+    got = loss_units([np.array(m) for m, _ in terms], [r for _, r in terms])
+    for j, value in enumerate(got.tolist()):
+        assert value == math.ceil(10**12 * sum(m[j] * r for m, r in terms))
+
+
+def test_a_third_three_times_is_one() -> None:
+    one = np.ones(1, dtype=np.int64)
+    assert loss_units([one] * 3, [Fraction(1, 3)] * 3).tolist() == [10**12]
+    assert loss_units([one], [Fraction(1, 3)]).tolist() == [333333333334]
+
+
+def test_moves_broadcast() -> None:
+    rows, columns = np.array([[0], [1]]), np.array([[0, 1, 2]])
+    got = loss_units([rows, columns], [Fraction(10), Fraction(1)])
+    assert got.tolist() == [[0, 10**12, 2 * 10**12], [10**13, 11 * 10**12, 12 * 10**12]]
+
+
+def test_losses_beyond_any_budget_are_cut_off() -> None:
+    huge = np.array([0, 2**59], dtype=np.int64)
+    assert loss_units([huge], [Fraction(10**6)]).tolist() == [0, CEILING]
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=1))
+def test_codes_stand_for_the_values(values: list[int]) -> None:
+    array = np.array(values, dtype=np.int64)
+    codes, distinct = coded(array)
+    assert distinct.tolist() == sorted(set(values))
+    assert distinct[codes].tolist() == values
+
+
+def test_a_float_means_its_decimal_text() -> None:
+    assert positive(0.05, "epsilon") == Fraction(1, 20)
+    assert positive("0.05", "epsilon") == positive(Decimal("0.05"), "epsilon") == Fraction(1, 20)
+    assert units(positive(0.1, "epsilon")) == 10**11
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, 0, 0.0, -0.05, "nan", "inf", "x", "", "1/0"]
+)
+def test_what_is_not_positive_and_finite_is_refused(value: float | str) -> None:
+    with pytest.raises(InvalidParameterValue, match="epsilon"):
+        positive(value, "epsilon")
+
+
+@pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("Infinity"), Decimal("-1")])
+def test_decimals_that_are_no_numbers_are_refused(value: Decimal) -> None:
+    with pytest.raises(InvalidParameterValue):
+        positive(value, "epsilon")
