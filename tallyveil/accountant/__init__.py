@@ -1,0 +1,30 @@
+"""Budgets: what has been spent, whether more may be, and what was answered.
+
+What lives here composes the losses of releases (`mechanisms` says what one release costs), keeps
+the append-only ledger of charges and noisy answers, and issues receipts once a charge is durable.
+It sees workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
+"""
+
+from tallyveil.accountant.accountant import Accountant
+from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.values import (
+    Account,
+    Balance,
+    Charge,
+    Entry,
+    Quote,
+    Recorded,
+    TableQuote,
+)
+
+__all__ = [
+    "Account",
+    "Accountant",
+    "Balance",
+    "Charge",
+    "Entry",
+    "Ledger",
+    "Quote",
+    "Recorded",
+    "TableQuote",
+]

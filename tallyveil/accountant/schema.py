@@ -1,0 +1,85 @@
+"""The ledger's tables, and making a ledger file that is complete or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "create_file", "create_tables"]
+
+APPLICATION_ID = 0x54560001  # "TV", then the family of formats
+SCHEMA_VERSION = 1
+
+_TABLES = """
+CREATE TABLE protected_table (
+    name TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    added TEXT NOT NULL
+) STRICT;
+CREATE TABLE charge (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time TEXT NOT NULL,
+    analyst TEXT NOT NULL,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    mechanism TEXT NOT NULL,
+    sql TEXT NOT NULL,
+    cost INTEGER NOT NULL CHECK (cost >= 0),      -- in 1e-12 epsilon, on its own
+    height INTEGER NOT NULL,                      -- rows of all columns
+    columns BLOB NOT NULL,
+    chain BLOB NOT NULL                           -- digest of this row and the chain before it
+) STRICT;
+CREATE TABLE answer (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    charge_id INTEGER NOT NULL UNIQUE REFERENCES charge (id),
+    noisy BLOB NOT NULL
+) STRICT;
+"""
+
+_APPEND_ONLY = """
+CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    connection.executescript(_TABLES)
+    for table in ("protected_table", "charge", "answer"):
+        for verb in ("UPDATE", "DELETE"):
+            connection.executescript(_APPEND_ONLY.format(table=table, verb=verb))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def create_file(path: Path) -> None:
+    """Make an empty ledger at ``path``, unless another process has just done so.
+
+    It is written under another name, readable by its owner only, and then linked into place: a
+    crash leaves no half-made ledger, and an empty file is never taken for a fresh one.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    try:
+        connection = sqlite3.connect(draft, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            create_tables(connection)
+        finally:
+            connection.close()
+        _flush(draft)
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+    _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

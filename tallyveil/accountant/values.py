@@ -1,0 +1,167 @@
+"""The values the accountant takes and gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.relation import Neighbours, Relation
+from tallyveil.mechanisms.units import CEILING, UNIT, positive
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.workload import Workload
+
+__all__ = ["Account", "Balance", "Charge", "Entry", "Quote", "Recorded", "TableQuote"]
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the policy says about one table's budget: ``budget`` in ε per privacy unit.
+
+    ``fingerprint`` stands for everything past charges are to be read by (the domain, the
+    neighbouring relation, the privacy unit); it binds a ledger to the table.
+    """
+
+    domain: Domain
+    neighbours: Neighbours
+    max_rows: int
+    budget: Fraction
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        exact = positive(self.budget, f"the budget of table {self.domain.table}")
+        if not exact * UNIT < CEILING:
+            raise InvalidParameterValue(
+                f"the budget of table {self.domain.table} is at most {CEILING // UNIT}, not {exact}"
+            )
+        object.__setattr__(self, "budget", exact)
+        _ = self.relation
+
+    @property
+    def relation(self) -> Relation:
+        return Relation(self.neighbours, self.max_rows, self.domain.complete)
+
+    @property
+    def units(self) -> int:
+        """The budget in whole units, rounded down."""
+        return math.floor(self.budget * UNIT)
+
+
+@dataclass(frozen=True, eq=False)
+class Charge:
+    """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's b.
+
+    Scale 0.0 means no noise; the accountant takes it only for a column no record can move.
+    """
+
+    workload: Workload
+    mechanism: str
+    scales: tuple[float, ...]
+    sql: str
+
+    def __post_init__(self) -> None:
+        if len(self.scales) != len(self.workload.columns):
+            raise InvalidParameterValue("a charge needs one noise scale per column")
+        for scale in self.scales:
+            if not 0 <= scale < math.inf:
+                raise InvalidParameterValue(f"a noise scale is finite and not negative: {scale}")
+
+
+@dataclass(frozen=True)
+class TableQuote:
+    """What some charges would do to one table's budget, in ε.
+
+    ``cost`` is their cost on their own; where other cells have spent more, ``spent`` grows by
+    less. ``exact`` is False where ``spent_after`` is an upper bound.
+    """
+
+    table: str
+    cost: Fraction
+    spent_before: Fraction
+    spent_after: Fraction
+    remaining_before: Fraction
+    remaining_after: Fraction
+    allowed: bool
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A statement's quote, table by table; its own figures are the scarcest table's."""
+
+    tables: tuple[TableQuote, ...]
+
+    def __getitem__(self, table: str) -> TableQuote:
+        for quote in self.tables:
+            if quote.table == table:
+                return quote
+        raise KeyError(table)
+
+    @property
+    def scarcest(self) -> TableQuote:
+        """The first refused table, or the one with least left."""
+        return min(self.tables, key=lambda quote: (quote.allowed, quote.remaining_after))
+
+    @property
+    def cost(self) -> Fraction:
+        return self.scarcest.cost
+
+    @property
+    def spent_before(self) -> Fraction:
+        return self.scarcest.spent_before
+
+    @property
+    def spent_after(self) -> Fraction:
+        return self.scarcest.spent_after
+
+    @property
+    def remaining_before(self) -> Fraction:
+        return self.scarcest.remaining_before
+
+    @property
+    def remaining_after(self) -> Fraction:
+        return self.scarcest.remaining_after
+
+    @property
+    def allowed(self) -> bool:
+        return all(quote.allowed for quote in self.tables)
+
+    @property
+    def exact(self) -> bool:
+        return all(quote.exact for quote in self.tables)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """In ε per privacy unit; ``spent`` is an upper bound where not ``exact``."""
+
+    budget: Fraction
+    spent: Fraction
+    remaining: Fraction
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A remembered noisy answer of one integer row: ``value`` and ``scale`` in lattice units."""
+
+    charge_id: int
+    value: int
+    scale: float
+    mechanism: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge as the public history shows it; ``cost`` is its cost on its own."""
+
+    charge_id: int
+    time: dt.datetime
+    analyst: str
+    table: str
+    sql: str
+    mechanism: str
+    cost: Fraction
+    rows: int

@@ -1,0 +1,129 @@
+"""Small cubes, random releases, and the slow truth about what they cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from tallyveil.accountant import Account
+from tallyveil.mechanisms import Relation
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.workload import Column, Workload
+
+SIZES = {"hue": 2, "age": 3, "sex": 2}
+
+
+def column(axes: Sequence[str], dense: Sequence[Sequence[int]], multiplier: object = 1) -> Column:
+    """A column from its dense matrix over the product of ``axes``."""
+    matrix = np.array(dense, dtype=np.int64)
+    rows, cells = np.nonzero(matrix)
+    shape = tuple(SIZES[name] for name in axes)
+    assert matrix.shape[1] == math.prod(shape)
+    return Column(
+        tuple(axes),
+        shape,
+        len(matrix),
+        rows.astype(np.int64),
+        cells.astype(np.int64),
+        matrix[rows, cells],
+        Fraction(multiplier),
+    )
+
+
+def dense(column: Column) -> np.ndarray:
+    """Its rows over all cells of the cube, and a last cell outside of it."""
+    matrix = np.zeros((column.height, column.size), dtype=np.int64)
+    matrix[column.rows, column.cells] = column.coefficients
+    index = np.arange(column.size).reshape(column.shape)
+    index = index.reshape([SIZES[name] if name in column.axes else 1 for name in SIZES])
+    index = np.broadcast_to(index, tuple(SIZES.values())).ravel()
+    return np.append(matrix[:, index], np.zeros((column.height, 1), dtype=np.int64), axis=1)
+
+
+@dataclass(frozen=True)
+class Release:
+    columns: tuple[Column, ...]
+    scales: tuple[float, ...]
+
+    @property
+    def workload(self) -> Workload:
+        return Workload("person", self.columns)
+
+    def units(self, relation: Relation) -> dict[tuple[int, ...], int]:
+        """⌈10¹² × loss⌉ of every cell, or of every pair of cells."""
+        n = math.prod(SIZES.values())
+        matrices = [dense(column) for column in self.columns]
+        if relation.neighbours == "add_remove":
+            moves = {(j,): [w[:, j] for w in matrices] for j in range(n)}
+        else:
+            cells = range(n if relation.closed else n + 1)
+            pairs = itertools.combinations(cells, 2)
+            moves = {(j, k): [w[:, j] - w[:, k] for w in matrices] for j, k in pairs}
+        return {
+            key: math.ceil(
+                relation.max_rows
+                * 10**12
+                * sum(
+                    Fraction(int(abs(m).sum())) / Fraction(b)
+                    for m, b in zip(move, self.scales, strict=True)
+                )
+            )
+            for key, move in moves.items()
+        }
+
+
+def truth(history: Sequence[Release], relation: Relation) -> int:
+    """What the cell or pair worst off has lost, by going through all of them."""
+    losses = [release.units(relation) for release in history]
+    return max((sum(loss[key] for loss in losses) for key in losses[0]), default=0)
+
+
+@st.composite
+def _columns(draw: st.DrawFn) -> Column:
+    axes = [name for name in SIZES if draw(st.booleans())]
+    cells = math.prod(SIZES[name] for name in axes)
+    row = st.lists(st.sampled_from([0, 0, 1, 1, 2, -1, -3]), min_size=cells, max_size=cells)
+    return column(axes, draw(st.lists(row, min_size=1, max_size=3)))
+
+
+@st.composite
+def _releases(draw: st.DrawFn) -> Release:
+    columns = draw(st.lists(_columns(), min_size=1, max_size=3))
+    scale = st.sampled_from([0.7, 1.0, 3.0, 10.0, 20.0, 33.333333333333336])
+    return Release(tuple(columns), tuple(draw(scale) for _ in columns))
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """What the tests of this room share."""
+
+    column: Callable[..., Column] = column
+    release: type[Release] = Release
+    truth: Callable[[Sequence[Release], Relation], int] = truth
+    histories: st.SearchStrategy[list[Release]] = st.lists(_releases(), min_size=1, max_size=5)  # noqa: RUF009
+
+    @staticmethod
+    def account(
+        budget: object = 3,
+        neighbours: str = "add_remove",
+        max_rows: int = 1,
+        table: str = "person",
+        fingerprint: str = "f",
+    ) -> Account:
+        domain = Domain(
+            table,
+            tuple(Attribute(n, "range", "BIGINT", tuple(range(k))) for n, k in SIZES.items()),
+        )
+        return Account(domain, neighbours, max_rows, Fraction(budget), fingerprint)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def cubes() -> Cubes:
+    return Cubes()

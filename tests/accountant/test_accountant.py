@@ -1,0 +1,342 @@
+"""Quotes, charges, receipts and what is remembered, on ledgers in memory and on disk."""
+
+from __future__ import annotations
+
+import math
+import threading
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tallyveil.accountant import Account, Accountant, Charge, Ledger
+from tallyveil.accountant.codec import encode_columns
+from tallyveil.boundary import TrueAnswer
+from tallyveil.errors import (
+    BudgetExceeded,
+    InvalidParameterValue,
+    LedgerError,
+    LedgerMismatch,
+    TallyveilError,
+    UndefinedTable,
+)
+from tallyveil.mechanisms import mechanism
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.workload import Column, Workload
+
+LAPLACE = mechanism("laplace")
+
+
+def one(cubes: Any, dense: Any, scale: float, axes: tuple[str, ...] = ("hue",)) -> Charge:
+    workload = Workload("person", (cubes.column(axes, dense),))
+    return Charge(workload, "laplace", (scale,), "SELECT count(*) FROM person")
+
+
+@pytest.fixture
+def open_accountant(cubes: Any, tmp_path: Path) -> Any:
+    def opened(path: str = "ledger.db", **account: Any) -> Accountant:
+        return Accountant(Ledger(tmp_path / path), {"person": cubes.account(**account)})
+
+    return opened
+
+
+def test_the_example_of_the_paper() -> None:
+    """BAYES eqs. 20, 22, 71: B = (0.1, 0.275, 0.25, 0.375), and the system has spent 0.375."""
+    h = [
+        [1, 1, 0, 0],
+        [0, 0, 1, 1],
+        [0, 0, 0, 1],
+        [0, 0, 1, 0],
+        [0, 1, 0, 1],
+        [2, 1, 0, 0],
+        [0, 0, 2, -1],
+        [0, -1, 0, 1],
+    ]
+    alpha = ["0.05", "0.1", "0.05", "0.1", "0.1", "0.05", "0.05", "0.1"]
+    domain = Domain("person", (Attribute("group", "range", "BIGINT", (0, 1, 2, 3)),))
+    account = Account(domain, "add_remove", 1, Fraction(1), "f")
+    accountant = Accountant(Ledger(":memory:"), {"person": account})
+    scales = []
+    for row, a in zip(np.array(h, dtype=np.int64), alpha, strict=True):
+        cells = np.flatnonzero(row)
+        column = Column(("group",), (4,), 1, np.zeros_like(cells), cells, row[cells])
+        workload = Workload("person", (column,))
+        (scale,) = LAPLACE.scales_for(workload, a, account.relation)
+        scales.append(scale)
+        accountant.charge([Charge(workload, "laplace", (scale,), "…")], "alice")
+    assert scales == [20, 10, 20, 10, 10, 40, 40, 10]
+    assert accountant.balance("person").spent == Fraction("0.375")
+    (group,) = accountant._meters["person"].tally.groups  # type: ignore[attr-defined]
+    assert group.values.tolist() == [10**11, 275 * 10**9, 25 * 10**10, 375 * 10**9]
+
+
+def test_sixty_charges_of_a_twentieth_use_up_three_exactly(cubes: Any) -> None:
+    accountant = Accountant(Ledger(":memory:"), {"person": cubes.account(3)})
+    charge = one(cubes, [[1, 1]], 20.0)
+    for _ in range(60):
+        accountant.charge([charge], "alice")
+    balance = accountant.balance("person")
+    assert (balance.spent, balance.remaining, balance.exact) == (3, 0, True)
+    with pytest.raises(BudgetExceeded) as refused:
+        accountant.charge([charge], "alice")
+    assert (refused.value.sqlstate, refused.value.requested) == ("53400", 0.05)
+    assert refused.value.remaining == 0
+    assert accountant.balance("person") == balance
+    assert len(accountant.history()) == 60
+
+
+def test_one_cell_being_used_up_leaves_the_others(cubes: Any) -> None:
+    accountant = Accountant(Ledger(":memory:"), {"person": cubes.account(1)})
+    accountant.charge([one(cubes, [[1, 0]], 1.0)], "alice")
+    assert not accountant.quote([one(cubes, [[1, 0]], 1e9)]).allowed
+    quote = accountant.quote([one(cubes, [[0, 1]], 1.0)])
+    assert (quote.cost, quote.spent_before, quote.spent_after) == (1, 1, 1)
+    assert quote.allowed
+    accountant.charge([one(cubes, [[0, 1]], 1.0)], "alice")
+    assert accountant.balance("person").spent == 1
+
+
+def test_a_quote_is_what_the_charge_then_costs(cubes: Any, open_accountant: Any) -> None:
+    accountant = open_accountant()
+    charges = [one(cubes, [[1, 0]], 10.0), one(cubes, [[1, 1]], 20.0)]
+    quote = accountant.quote(charges)
+    assert quote["person"].cost == quote.cost == Fraction(15, 100)
+    assert quote.remaining_after == Fraction(285, 100)
+    assert accountant.balance("person").spent == 0
+    assert accountant.history() == []
+    accountant.charge(charges, "alice")
+    assert accountant.balance("person").remaining == quote.remaining_after
+
+
+def test_charges_are_made_together_or_not_at_all(cubes: Any, open_accountant: Any) -> None:
+    accountant = open_accountant(budget=1)
+    charges = [one(cubes, [[1, 0]], 1.6), one(cubes, [[1, 0]], 1.6)]
+    assert all(accountant.quote([charge]).allowed for charge in charges)
+    with pytest.raises(BudgetExceeded):
+        accountant.charge(charges, "alice")
+    assert accountant.balance("person").spent == 0
+    assert accountant.history() == []
+    assert accountant.charge([], "alice") == ()
+
+
+def test_tables_have_budgets_of_their_own(cubes: Any) -> None:
+    accounts = {name: cubes.account(b, table=name) for name, b in (("person", 1), ("visit", 2))}
+    accountant = Accountant(Ledger(":memory:"), accounts)
+    person = one(cubes, [[1, 1]], 1.0)
+    visit = Charge(Workload("visit", person.workload.columns), "laplace", (1.0,), "…")
+    quote = accountant.quote([person, visit, visit])
+    assert (quote.scarcest.table, quote["visit"].cost, quote.allowed) == ("person", 2, True)
+    accountant.charge([person, visit], "alice")
+    with pytest.raises(BudgetExceeded, match="person"):
+        accountant.charge([visit, person], "alice")
+    assert accountant.balance("visit").remaining == 1
+    with pytest.raises(UndefinedTable):
+        accountant.balance("nobody")
+    assert [e.table for e in accountant.history("visit")] == ["visit"]
+
+
+def test_a_receipt_opens_the_answer_it_paid_for(cubes: Any) -> None:
+    accountant = Accountant(Ledger(":memory:"), {"person": cubes.account()})
+    charge = one(cubes, [[1, 1], [0, 1]], 20.0)
+    (receipt,) = accountant.charge([charge], "alice")
+    answer = TrueAnswer(charge.workload.key, [[7, 3]])
+    (noisy,) = LAPLACE.release(answer, receipt)
+    accountant.record(receipt, [noisy])
+    keys = charge.workload.columns[0].row_keys
+    assert [r.value for r in accountant.recall("person", keys) if r] == list(noisy)
+
+
+def test_the_answer_of_least_noise_is_recalled(cubes: Any, open_accountant: Any) -> None:
+    accountant = open_accountant()
+    for scale, value in ((40.0, 1), (20.0, 2), (20.0, 3), (30.0, 4)):
+        (receipt,) = accountant.charge([one(cubes, [[1, 0]], scale)], "alice")
+        accountant.record(receipt.charge_id, [[value]])
+    accountant.charge([one(cubes, [[1, 0]], 5.0)], "alice")  # never answered
+    (key,) = one(cubes, [[1, 0]], 1.0).workload.columns[0].row_keys
+    for asked in (accountant, open_accountant()):
+        best, unknown = asked.recall("person", [key, b"?"])
+        assert (best.value, best.scale, best.charge_id, best.mechanism) == (2, 20.0, 2, "laplace")
+        assert unknown is None
+
+
+def test_an_answer_is_recorded_once_and_must_fit(cubes: Any) -> None:
+    accountant = Accountant(Ledger(":memory:"), {"person": cubes.account()})
+    (receipt,) = accountant.charge([one(cubes, [[1, 0]], 20.0)], "alice")
+    for wrong in ([[1, 2]], [[1], [2]], []):
+        with pytest.raises(TallyveilError, match="number of rows"):
+            accountant.record(receipt, wrong)
+    accountant.record(receipt, [[2**80]])
+    for charge in (receipt, 99):
+        with pytest.raises(TallyveilError, match="awaits no answer"):
+            accountant.record(charge, [[1]])
+
+
+def test_what_no_record_moves_is_free_and_remembered(cubes: Any) -> None:
+    account = cubes.account(1, neighbours="replace")
+    assert not account.domain.complete
+    impossible = one(cubes, [[0, 0]], 0.0)
+    accountant = Accountant(Ledger(":memory:"), {"person": account})
+    accountant.charge([one(cubes, [[1, 0]], 1.0)], "alice")
+    (receipt,) = accountant.charge([impossible], "alice")
+    accountant.record(receipt, [[0]])
+    assert [e.cost for e in accountant.history()] == [1, 0]
+    (known,) = accountant.recall("person", impossible.workload.columns[0].row_keys)
+    assert known is not None
+    assert (known.value, known.scale) == (0, 0.0)
+
+
+def test_noise_cannot_be_left_out_where_it_is_needed(cubes: Any) -> None:
+    for neighbours in ("add_remove", "replace"):
+        accountant = Accountant(
+            Ledger(":memory:"), {"person": cubes.account(neighbours=neighbours)}
+        )
+        with pytest.raises(InvalidParameterValue):
+            accountant.charge([one(cubes, [[1, 0]], 0.0)], "alice")
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -1.0])
+def test_a_scale_that_is_no_number_is_refused(cubes: Any, scale: float) -> None:
+    with pytest.raises(InvalidParameterValue):
+        one(cubes, [[1, 0]], scale)
+
+
+@pytest.mark.parametrize("budget", [math.nan, math.inf, 0, -1, "x", 10**9])
+def test_a_budget_that_is_no_number_is_refused(cubes: Any, budget: Any) -> None:
+    account = cubes.account()
+    with pytest.raises(InvalidParameterValue):
+        Account(account.domain, "add_remove", 1, budget, "f")
+
+
+def test_a_workload_about_other_cells_is_refused(cubes: Any) -> None:
+    accountant = Accountant(Ledger(":memory:"), {"person": cubes.account()})
+    ones = np.ones(1, dtype=np.int64)
+    for axes, shape in ((("hue",), (3,)), (("shoe",), (2,))):
+        workload = Workload("person", (Column(axes, shape, 1, 0 * ones, ones, ones),))
+        with pytest.raises(TallyveilError, match="does not fit"):
+            accountant.charge([Charge(workload, "laplace", (1.0,), "…")], "alice")
+
+
+def test_history_says_who_asked_what_at_which_cost(cubes: Any, open_accountant: Any) -> None:
+    accountant = open_accountant()
+    accountant.charge([one(cubes, [[1, 0], [0, 1]], 20.0)], "alice")
+    (entry,) = accountant.history("person")
+    assert (entry.analyst, entry.table, entry.mechanism) == ("alice", "person", "laplace")
+    assert (entry.cost, entry.rows, entry.sql) == (
+        Fraction("0.05"),
+        2,
+        "SELECT count(*) FROM person",
+    )
+    assert entry.time.tzinfo is not None
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_reopening_changes_nothing(cubes: Any, open_accountant: Any, neighbours: str) -> None:
+    accountant = open_accountant(neighbours=neighbours, max_rows=2)
+    for n in range(12):
+        dense = [[n % 3, 1, 0], [0, -1, n % 2]]
+        (receipt,) = accountant.charge([one(cubes, dense, 100.0, ("age",))], f"analyst{n % 2}")
+        accountant.record(receipt, [[n, -n]])
+    again = open_accountant(neighbours=neighbours, max_rows=2)
+    assert again.balance("person") == accountant.balance("person")
+    assert again.history() == accountant.history()
+
+
+def test_a_changed_table_does_not_get_an_old_ledger(cubes: Any, open_accountant: Any) -> None:
+    open_accountant()
+    with pytest.raises(LedgerMismatch, match="person") as refused:
+        open_accountant(fingerprint="g")
+    assert (refused.value.sqlstate, bool(refused.value.hint)) == ("55000", True)
+    open_accountant()
+
+
+def test_a_table_can_be_added_to_a_ledger(cubes: Any, tmp_path: Path) -> None:
+    person, visit = cubes.account(), cubes.account(table="visit", fingerprint="v")
+    first = Accountant(Ledger(tmp_path / "l"), {"person": person})
+    first.charge([one(cubes, [[1, 0]], 1.0)], "alice")
+    both = Accountant(Ledger(tmp_path / "l"), {"person": person, "visit": visit})
+    assert both.balance("visit").spent == 0
+    alone = Accountant(Ledger(tmp_path / "l"), {"visit": visit})
+    assert alone.balance("visit").spent == 0
+    assert both.balance("person").spent == 1
+
+
+def test_a_lowered_budget_leaves_nothing(cubes: Any, open_accountant: Any) -> None:
+    open_accountant().charge([one(cubes, [[1, 0]], 0.5)], "alice")
+    accountant = open_accountant(budget=1)
+    assert accountant.balance("person").remaining == 0
+    with pytest.raises(BudgetExceeded):
+        accountant.charge([one(cubes, [[0, 1]], 100.0)], "alice")
+
+
+def test_two_processes_cannot_overdraw(cubes: Any, open_accountant: Any) -> None:
+    accountants = [open_accountant(budget=1), open_accountant(budget=1)]
+    charge = one(cubes, [[1, 1]], 10.0)
+    made = 0
+    for n in range(14):
+        try:
+            accountants[n % 2].charge([charge], "alice")
+            made += 1
+        except BudgetExceeded:
+            pass
+    assert made == 10
+    assert {a.balance("person").remaining for a in accountants} == {Fraction(0)}
+
+
+def test_what_one_process_records_another_recalls(cubes: Any, open_accountant: Any) -> None:
+    serving, shell = open_accountant(), open_accountant()
+    charge = one(cubes, [[1, 0]], 20.0)
+    (receipt,) = serving.charge([charge], "alice")
+    keys = charge.workload.columns[0].row_keys
+    assert shell.recall("person", keys) == [None]
+    serving.record(receipt, [[42]])
+    (known,) = shell.recall("person", keys)
+    assert known is not None
+    assert known.value == 42
+    with pytest.raises(TallyveilError):
+        shell.record(receipt.charge_id, [[43]])
+
+
+def test_threads_share_an_accountant(cubes: Any, open_accountant: Any) -> None:
+    accountant = open_accountant(budget=1)
+    charge = one(cubes, [[1, 1]], 20.0)
+    made: list[int] = []
+
+    def ask() -> None:
+        for _ in range(6):
+            try:
+                with accountant.transaction():
+                    (receipt,) = accountant.charge([charge], "alice")
+                    accountant.record(receipt, [[1]])
+            except BudgetExceeded:
+                continue
+            made.append(receipt.charge_id)
+
+    threads = [threading.Thread(target=ask) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == list(range(1, 21))
+    assert accountant.balance("person").remaining == 0
+
+
+def test_an_unknown_mechanism_in_the_ledger_closes_it(
+    cubes: Any, open_accountant: Any, tmp_path: Path
+) -> None:
+    open_accountant()
+    ledger = Ledger(tmp_path / "ledger.db")
+    with ledger.writing():
+        ledger.append(
+            analyst="alice",
+            table="person",
+            mechanism="unheard-of",
+            sql="",
+            cost=0,
+            height=0,
+            columns=encode_columns([], []),
+            before=b"",
+        )
+    with pytest.raises(LedgerError, match="cannot be accounted for"):
+        open_accountant()

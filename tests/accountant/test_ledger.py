@@ -1,0 +1,254 @@
+"""The ledger file: durable, append-only, shared, and closed to anything doubtful."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant.codec import (
+    decode_answers,
+    decode_columns,
+    encode_answers,
+    encode_columns,
+)
+from tallyveil.errors import LedgerError
+from tallyveil.rewriter.workload import Workload
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "budget.ledger"
+
+
+@pytest.fixture
+def charge(cubes: Any) -> Charge:
+    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
+    return Charge(workload, "laplace", (20.0,), "SELECT 1")
+
+
+@pytest.fixture
+def accountant(cubes: Any, path: Path, charge: Charge) -> Iterator[Accountant]:
+    """With three charges made, two of them answered."""
+    ledger = Ledger(path)
+    made = Accountant(ledger, {"person": cubes.account()})
+    for n in range(3):
+        (receipt,) = made.charge([charge], "alice")
+        if n < 2:
+            made.record(receipt, [[n]])
+    yield made
+    ledger.close()
+
+
+def raw(path: Path) -> Any:
+    return closing(sqlite3.connect(path, isolation_level=None))
+
+
+def reopened(cubes: Any, path: Path) -> Accountant:
+    return Accountant(Ledger(path, create=False), {"person": cubes.account()})
+
+
+def test_only_its_owner_may_read_it(accountant: Accountant, path: Path) -> None:
+    for file in path.parent.glob(path.name + "*"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # The draft it was made from is gone.
+    assert {f.name for f in path.parent.iterdir()} <= {path.name + s for s in ("", "-wal", "-shm")}
+
+
+def test_writes_wait_for_the_disk(accountant: Accountant) -> None:
+    assert accountant._ledger._pragma("journal_mode") == "wal"
+    assert accountant._ledger._pragma("synchronous") == 2
+
+
+@pytest.mark.parametrize("table", ["charge", "answer", "protected_table"])
+def test_nothing_is_ever_changed_or_deleted(accountant: Accountant, path: Path, table: str) -> None:
+    with raw(path) as db:
+        for change in (f"DELETE FROM {table}", f"UPDATE {table} SET rowid = rowid + 7"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                db.execute(change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM charge WHERE id = 2",
+        "DELETE FROM charge WHERE id = 3",
+        "UPDATE charge SET cost = 0 WHERE id = 1",
+        "UPDATE charge SET columns = zeroblob(20) WHERE id = 2",
+        "UPDATE charge SET analyst = 'mallory' WHERE id = 3",
+    ],
+)
+def test_altered_charges_are_noticed(
+    cubes: Any, accountant: Accountant, path: Path, change: str
+) -> None:
+    with raw(path) as db:
+        for verb in ("UPDATE", "DELETE"):
+            db.execute(f"DROP TRIGGER charge_{verb}")
+        db.execute(change)
+    with pytest.raises(LedgerError, match="lost or altered"):
+        reopened(cubes, path)
+
+
+@pytest.mark.parametrize("noisy", [b"", b"x", encode_answers([[1, 2]]), zlib.compress(b'[["7"]]')])
+def test_a_damaged_answer_is_noticed(
+    cubes: Any, accountant: Accountant, path: Path, noisy: bytes
+) -> None:
+    with raw(path) as db:
+        db.execute("INSERT INTO answer (charge_id, noisy) VALUES (3, ?)", (noisy,))
+    with pytest.raises(LedgerError, match="an answer in the ledger"):
+        reopened(cubes, path)
+
+
+def test_what_is_no_ledger_is_refused(path: Path) -> None:
+    path.write_bytes(b"")
+    with pytest.raises(LedgerError, match="not a ledger"):
+        Ledger(path)
+    path.write_bytes(b"twelve apples, four pears" * 100)
+    with pytest.raises(LedgerError, match="cannot be opened"):
+        Ledger(path)
+    path.unlink()
+    with raw(path) as db:
+        db.execute("CREATE TABLE t (a)")
+    with pytest.raises(LedgerError, match="not a ledger"):
+        Ledger(path)
+
+
+def test_a_missing_ledger_is_made_only_if_wanted(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger(path, create=False)
+    with pytest.raises(LedgerError) as refused:
+        Ledger(tmp_path / "no" / "such" / "directory")
+    assert refused.value.sqlstate == "58030"
+    Ledger(path).close()
+    Ledger(path, create=False).close()
+
+
+def test_another_format_is_refused(accountant: Accountant, path: Path) -> None:
+    with raw(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerError, match="format 99"):
+        Ledger(path)
+
+
+def test_a_torn_file_is_refused(cubes: Any, path: Path, charge: Charge) -> None:
+    ledger = Ledger(path)
+    accountant = Accountant(ledger, {"person": cubes.account()})
+    for _ in range(40):
+        accountant.charge([charge], "alice")
+    ledger.close()
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(LedgerError):
+        reopened(cubes, path)
+
+
+@pytest.mark.parametrize("fate", ["gone", "moved", "swapped"])
+def test_a_ledger_that_disappears_ends_all_charging(
+    cubes: Any, accountant: Accountant, charge: Charge, path: Path, fate: str
+) -> None:
+    if fate == "gone":
+        path.unlink()
+    else:
+        path.rename(path.with_name("elsewhere"))
+    if fate == "swapped":
+        Ledger(path).close()
+    for use in (lambda: accountant.charge([charge], "alice"), lambda: accountant.balance("person")):
+        with pytest.raises(LedgerError, match="removed or replaced"):
+            use()
+
+
+def test_an_older_copy_put_back_is_noticed(
+    cubes: Any, accountant: Accountant, charge: Charge, path: Path, tmp_path: Path
+) -> None:
+    with raw(path) as db, raw(tmp_path / "copy") as copy:
+        db.backup(copy)
+    accountant.charge([charge], "alice")
+    with raw(path) as db, raw(tmp_path / "copy") as copy:
+        copy.backup(db)
+    with pytest.raises(LedgerError, match="lost or altered"):
+        accountant.charge([charge], "alice")
+
+
+def test_a_locked_ledger_is_an_error_and_not_a_charge(
+    accountant: Accountant, charge: Charge, path: Path
+) -> None:
+    before = accountant.balance("person")
+    accountant._ledger._db.execute("PRAGMA busy_timeout = 20")
+    with raw(path) as db:
+        db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="cannot be written"):
+            accountant.charge([charge], "alice")
+        db.execute("ROLLBACK")
+    assert accountant.balance("person") == before
+    accountant.charge([charge], "alice")
+
+
+def test_an_error_while_writing_leaves_nothing_behind(
+    accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = accountant.balance("person"), accountant.history()
+    append, calls = accountant._ledger.append, []
+
+    def failing(**fields: Any) -> Any:
+        calls.append(fields)
+        if len(calls) == 2:
+            raise sqlite3.OperationalError("disk I/O error")
+        return append(**fields)
+
+    monkeypatch.setattr(accountant._ledger, "append", failing)
+    with pytest.raises(LedgerError, match="cannot be written"):
+        accountant.charge([charge, charge], "alice")
+    assert (accountant.balance("person"), accountant.history()) == before
+
+
+def test_a_forked_process_must_open_its_own(accountant: Accountant) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            accountant.balance("person")
+        except LedgerError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_copy_of_a_closed_ledger_is_a_backup(
+    cubes: Any, accountant: Accountant, path: Path, tmp_path: Path
+) -> None:
+    balance = accountant.balance("person")
+    accountant._ledger.close()
+    shutil.copy(path, tmp_path / "backup")
+    assert reopened(cubes, tmp_path / "backup").balance("person") == balance
+
+
+@given(st.data())
+def test_columns_survive_the_ledger(cubes: Any, data: st.DataObject) -> None:
+    for release in data.draw(cubes.histories):
+        columns, scales = decode_columns(encode_columns(release.columns, release.scales))
+        assert scales == release.scales
+        assert Workload("t", columns).key == Workload("t", release.columns).key
+
+
+def test_wide_and_rational_columns_survive_the_ledger(cubes: Any) -> None:
+    column = cubes.column(["age"], [[2**40, -(2**62), 0], [0, 200, -129]], "5/3")
+    ((again,), _) = decode_columns(encode_columns([column], [0.1]))
+    assert again.multiplier == column.multiplier
+    assert np.array_equal(again.coefficients, column.coefficients)
+
+
+@given(st.lists(st.lists(st.integers())))
+def test_answers_survive_the_ledger(values: list[list[int]]) -> None:
+    heights = [len(column) for column in values]
+    assert decode_answers(encode_answers(values), heights) == tuple(map(tuple, values))

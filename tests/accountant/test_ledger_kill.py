@@ -1,0 +1,100 @@
+"""Killed at any moment, the ledger holds every charge that was ever acknowledged."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.errors import BudgetExceeded
+from tallyveil.rewriter.workload import Workload
+
+KILLS = 40
+COST = Fraction(1, 20)
+
+
+def forked(work: Callable[[int], None]) -> tuple[int, int]:
+    """A child process doing ``work(pipe)``, and the end of the pipe to read from."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            work(writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    return child, reader
+
+
+def announced(reader: int) -> list[int]:
+    text = b""
+    while chunk := os.read(reader, 65536):
+        text += chunk
+    os.close(reader)
+    return [int(line) for line in text.split(b"\n")[:-1]]
+
+
+def test_no_acknowledged_charge_is_lost_and_no_budget_comes_back(
+    cubes: Any, tmp_path: Path
+) -> None:
+    path, accounts = tmp_path / "ledger", {"person": cubes.account(10**5)}
+    workload = Workload("person", (cubes.column(["hue"], [[1, 0], [0, 1]]),))
+    charge = Charge(workload, "laplace", (20.0,), "SELECT 1")
+
+    def work(pipe: int) -> None:
+        accountant = Accountant(Ledger(path), accounts)
+        while True:
+            (receipt,) = accountant.charge([charge], "alice")
+            os.write(pipe, b"%d\n" % receipt.charge_id)
+            accountant.record(receipt, [[1, receipt.charge_id]])
+
+    remaining, total = accounts["person"].budget, 0
+    for _ in range(KILLS):
+        child, reader = forked(work)
+        # Once it has begun to charge, a moment chosen at random.
+        select.select([reader], [], [], 10)
+        select.select([], [], [], random.uniform(0, 0.02))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        receipts = announced(reader)
+        ledger = Ledger(path)
+        accountant = Accountant(ledger, accounts)
+        charged = [entry.charge_id for entry in accountant.history()]
+        assert receipts
+        assert set(receipts) <= set(charged)
+        balance = accountant.balance("person")
+        assert balance.remaining <= remaining - len(receipts) * COST
+        assert balance.spent == len(charged) * COST
+        remaining, total = balance.remaining, total + len(receipts)
+        ledger.close()
+    assert total >= KILLS
+
+
+def test_processes_racing_for_the_last_budget_do_not_overdraw(cubes: Any, tmp_path: Path) -> None:
+    path, accounts = tmp_path / "ledger", {"person": cubes.account(2)}
+    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
+    charge = Charge(workload, "laplace", (20.0,), "SELECT 1")
+
+    def work(pipe: int) -> None:
+        accountant = Accountant(Ledger(path), accounts)
+        try:
+            while True:
+                (receipt,) = accountant.charge([charge], "alice")
+                os.write(pipe, b"%d\n" % receipt.charge_id)
+        except BudgetExceeded:
+            return
+
+    children = [forked(work) for _ in range(3)]
+    receipts = [number for _, reader in children for number in announced(reader)]
+    for child, _ in children:
+        os.waitpid(child, 0)
+    assert sorted(receipts) == list(range(1, 41))
+    accountant = Accountant(Ledger(path), accounts)
+    assert accountant.balance("person").remaining == 0

@@ -1,0 +1,170 @@
+"""What every meter must do, each against all cells or all pairs of cells, one by one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.mechanisms import Neighbours, Relation, cells, mechanism, pairs, partition, tensors
+from tallyveil.mechanisms.units import CEILING
+from tallyveil.rewriter.workload import Column, Workload
+
+LAPLACE = mechanism("laplace")
+
+
+def metered(history: list[Any], relation: Relation) -> Meter:
+    meter = meter_for(relation)
+    for release in history:
+        meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation))
+    return meter
+
+
+EVERY_METER = pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+
+
+def relations(neighbours: Neighbours) -> st.SearchStrategy[Relation]:
+    return st.builds(Relation, st.just(neighbours), st.integers(1, 3), st.booleans())
+
+
+@EVERY_METER
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_worst_off_is_found_exactly(
+    cubes: Any, neighbours: Neighbours, data: st.DataObject
+) -> None:
+    relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
+    meter = metered(history, relation)
+    assert meter.spent == cubes.truth(history, relation)
+    assert meter.exact
+
+
+@EVERY_METER
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_bound_is_never_too_low_and_never_falls(
+    cubes: Any, neighbours: Neighbours, data: st.DataObject
+) -> None:
+    relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
+    limit = data.draw(st.sampled_from([2, 4, 6]))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (tensors, cells, partition):
+            patch.setattr(module, "CELL_LIMIT", limit)
+        patch.setattr(partition, "CLASS_LIMIT", limit)
+        meter, before = meter_for(relation), 0
+        for n, release in enumerate(history, start=1):
+            meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation))
+            exact = cubes.truth(history[:n], relation)
+            assert meter.spent >= max(exact, before)
+            # Rounding group by group adds less than a unit for each column.
+            slack = sum(len(r.columns) for r in history[:n])
+            assert not meter.exact or meter.spent <= exact + slack
+            before = meter.spent
+
+
+@EVERY_METER
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_a_release_never_costs_more_after_others_than_alone(
+    cubes: Any, neighbours: Neighbours, data: st.DataObject
+) -> None:
+    relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
+    alone = [metered([release], relation).spent for release in history]
+    assert metered(history, relation).spent <= sum(alone)
+
+
+@EVERY_METER
+def test_nothing_spent_is_nothing(neighbours: Neighbours) -> None:
+    meter = meter_for(Relation(neighbours))
+    assert meter.spent == 0
+    assert meter.exact
+
+
+@EVERY_METER
+def test_a_dry_run_changes_nothing(cubes: Any, neighbours: Neighbours) -> None:
+    relation = Relation(neighbours)
+    release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
+    loss = LAPLACE.loss(release.workload, release.scales, relation)
+    meter = meter_for(relation).after(loss)
+    meter.after(loss)
+    assert meter.spent == 5 * 10**10
+
+
+def test_a_loss_under_another_relation_is_an_error(cubes: Any) -> None:
+    release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
+    for mine, other in (("add_remove", "replace"), ("replace", "add_remove")):
+        loss = LAPLACE.loss(release.workload, release.scales, Relation(other))
+        with pytest.raises(TypeError):
+            meter_for(Relation(mine)).after(loss)
+
+
+@EVERY_METER
+def test_beyond_any_budget_the_count_stops_instead_of_wrapping(
+    cubes: Any, neighbours: Neighbours
+) -> None:
+    release = cubes.release((cubes.column(["hue"], [[10**9, 1]]),), (1e-9,))
+    assert metered([release] * 40, Relation(neighbours)).spent >= CEILING
+
+
+def test_disjoint_predicates_share(cubes: Any) -> None:
+    history = [cubes.release((cubes.column(["hue"], [row]),), (20.0,)) for row in ([1, 0], [0, 1])]
+    assert metered(history, Relation("add_remove")).spent == 5 * 10**10
+
+
+def test_unrelated_axes_stay_apart_and_exact(cubes: Any) -> None:
+    history = [
+        cubes.release((cubes.column(["hue"], [[1, 0]]),), (10.0,)),
+        cubes.release((cubes.column(["age"], [[0, 1, 0]]),), (10.0,)),
+    ]
+    meter: Any = metered(history, Relation("add_remove"))
+    assert [group.axes for group in meter.tally.groups] == [("hue",), ("age",)]
+    assert (meter.spent, meter.exact) == (2 * 10**11, True)
+
+
+def test_the_number_of_records_is_public_only_if_the_cube_holds_all(cubes: Any) -> None:
+    everyone = cubes.release((cubes.column([], [[1]]),), (20.0,))
+    assert metered([everyone], Relation("replace", complete=True)).spent == 0
+    assert metered([everyone], Relation("replace", complete=False)).spent == 5 * 10**10
+    # A unit of up to two rows can be replaced by one of fewer.
+    assert metered([everyone], Relation("replace", 2, complete=True)).spent == 10**11
+
+
+def test_a_record_can_leave_one_group_for_another(cubes: Any) -> None:
+    groups = cubes.release((cubes.column(["age"], np.eye(3, dtype=int)),), (20.0,))
+    assert metered([groups], Relation("replace", complete=True)).spent == 10**11
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_both_bounds_hold_for_every_pair(cubes: Any, data: st.DataObject) -> None:
+    relation, history = data.draw(relations("replace")), data.draw(cubes.histories)
+    rates = [Fraction(1) / Fraction(b) * relation.max_rows for b in history[0].scales]
+    loss = pairs.PairLoss(history[0].columns, tuple(rates), relation.closed)
+    exact = cubes.truth(history[:1], relation)
+    for bound in (loss.from_zero, loss.from_midrange):
+        assert sum(t.two_highest for t in bound) >= exact
+
+
+def test_each_bound_is_tight_where_it_should_be(cubes: Any) -> None:
+    one = pairs.PairLoss((cubes.column(["age"], [[3, -1, 1]]),), (Fraction(1),), True)
+    assert sum(t.two_highest for t in one.from_midrange) == one.bound == 4 * 10**12
+    eye = pairs.PairLoss((cubes.column(["age"], np.eye(3, dtype=int)),), (Fraction(1),), True)
+    assert sum(t.two_highest for t in eye.from_zero) == eye.bound == 2 * 10**12
+
+
+def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
+    n = 3000
+    ids = np.arange(n)
+    groups = Column(("zip",), (n,), n, ids, ids.copy(), np.ones(n, dtype=np.int64))
+    zero = np.zeros(1, dtype=np.int64)
+    one = Column(("hue",), (2,), 1, zero, zero, zero + 1)
+    relation = Relation("replace")
+    meter = meter_for(relation)
+    for column in (one, groups, one):
+        meter = meter.after(LAPLACE.loss(Workload("t", (column,)), (20.0,), relation))
+    assert (meter.spent, meter.exact) == (4 * 5 * 10**10, False)
