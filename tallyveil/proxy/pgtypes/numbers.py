@@ -100,7 +100,7 @@ def _float_text(name: str, most: float) -> Callable[[str], float]:
         value = float(text)
         if not abs(value) <= most:
             raise out_of_range(text, name)
-        return value
+        return float(np.float32(value)) if name == "real" else value
 
     return decode
 
@@ -143,13 +143,14 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _encode_numeric_text(value: Any) -> bytes:
+    # Decimal's operators round to the context's 28 digits: only its copying methods are used.
     number = _decimal(value)
     if number.is_nan():
         return b"NaN"
     if number.is_infinite():
         return b"Infinity" if number > 0 else b"-Infinity"
     if not number:
-        number = abs(number)  # PostgreSQL's numeric has no negative zero
+        number = number.copy_abs()  # PostgreSQL's numeric has no negative zero
     return format(number, "f").encode()
 
 
@@ -163,7 +164,7 @@ def _encode_numeric_binary(value: Any) -> bytes:
         return _HEADER.pack(0, 0, _NAN, 0)
     if number.is_infinite():
         return _HEADER.pack(0, 0, _POSITIVE_INFINITY if number > 0 else _NEGATIVE_INFINITY, 0)
-    whole, _, fraction = format(abs(number), "f").partition(".")
+    whole, _, fraction = format(number.copy_abs(), "f").partition(".")
     scale = len(fraction)
     whole = "0" * (-len(whole) % 4) + whole
     fraction += "0" * (-scale % 4)
