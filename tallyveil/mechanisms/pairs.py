@@ -72,7 +72,7 @@ class PairLoss:
 
     @cached_property
     def by_class(self) -> ClassLoss | None:
-        """All pairs of classes, or None where there are too many classes."""
+        """All pairs of classes, or None where there are too many to look at."""
         parts: list[Partition] = []
         for column in self.columns:
             part = partition(column, self.closed)
@@ -83,10 +83,12 @@ class PairLoss:
         if joined is None:
             return None
         classes, members = joined
-        moves = [
-            distances(column, part)[np.ix_(member, member)]
-            for column, part, member in zip(self.columns, parts, members, strict=True)
-        ]
+        moves: list[IntArray] = []
+        for column, part, member in zip(self.columns, parts, members, strict=True):
+            apart = distances(column, part)
+            if apart is None:
+                return None
+            moves.append(apart[np.ix_(member, member)])
         return ClassLoss(classes, loss_units(moves, self.rates))
 
     @cached_property

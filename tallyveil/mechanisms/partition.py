@@ -17,9 +17,10 @@ from tallyveil.mechanisms.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
 from tallyveil.rewriter.workload import Column
 
-__all__ = ["CLASS_LIMIT", "Partition", "distances", "join", "partition"]
+__all__ = ["CLASS_LIMIT", "WORK_LIMIT", "Partition", "distances", "join", "partition"]
 
 CLASS_LIMIT = 1024
+WORK_LIMIT = 20_000_000  # additions: about 0.2 s
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +64,12 @@ def partition(column: Column, closed: bool) -> Partition | None:
     return Partition(column.axes, labels.reshape(column.shape), count, outside)
 
 
-def distances(column: Column, classes: Partition) -> IntArray:
+def distances(column: Column, classes: Partition) -> IntArray | None:
     """D[a, b] = Σ_i |C_ij − C_ik| for cells j of class a and k of class b.
 
     |u − v| = |u| + |v| except in rows where both have entries, so the sum of the norms is
-    corrected row by row; a row costs the square of the number of classes it touches.
+    corrected row by row; a row costs the square of the number of classes it touches. None if that
+    is more than `WORK_LIMIT` in all.
     """
     representative = np.full(classes.count, -1, dtype=np.int64)
     flat = classes.labels.ravel()
@@ -75,6 +77,8 @@ def distances(column: Column, classes: Partition) -> IntArray:
     keep = representative[flat[column.cells]] == column.cells
     members, rows = flat[column.cells[keep]], column.rows[keep]
     values = column.coefficients[keep]
+    if int((np.bincount(rows, minlength=1) ** 2).sum()) > WORK_LIMIT:
+        return None
     norms = np.zeros(classes.count, dtype=np.int64)
     np.add.at(norms, members, np.abs(values))
     matrix = norms[:, None] + norms[None, :]

@@ -168,3 +168,13 @@ def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
     for column in (one, groups, one):
         meter = meter.after(LAPLACE.loss(Workload("t", (column,)), (20.0,), relation))
     assert (meter.spent, meter.exact) == (4 * 5 * 10**10, False)
+
+
+def test_dense_rows_over_many_cells_are_bounded_rather_than_compared() -> None:
+    n = 800
+    rows, where = np.nonzero(np.tri(n, dtype=np.int64))
+    below = Column(("age",), (n,), n, rows, where, np.ones(len(rows), dtype=np.int64))
+    loss: Any = LAPLACE.loss(Workload("t", (below,)), (1.0,), Relation("replace"))
+    assert not loss.exact
+    # All rows tell cell 0 from no record at all, and the midrange bound finds just that.
+    assert loss.bound == n * 10**12
