@@ -8,7 +8,8 @@
       extended, rows            prepared statements, portals, pages of rows
       executor, transaction     what a statement does, and to the transaction block
       interruption              which call a cancel request hits
-    codec, messages, backend    bytes to messages, messages to bytes
+    codec, frontend, messages   bytes to messages
+    backend                     messages to bytes
     pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back
     errors, limits              SQLSTATEs only the wire knows; what a client may take
 

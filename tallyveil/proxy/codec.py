@@ -10,15 +10,8 @@ import struct
 from typing import Final
 
 from tallyveil.proxy.errors import ProtocolViolation
-from tallyveil.proxy.messages import (
-    GSSENCRequest,
-    Message,
-    SSLRequest,
-    Startup,
-    is_known,
-    parse_message,
-    parse_startup,
-)
+from tallyveil.proxy.frontend import is_known, parse_message, parse_startup
+from tallyveil.proxy.messages import GSSENCRequest, Message, SSLRequest, Startup
 
 __all__ = ["STARTUP_LIMIT", "Reader"]
 

@@ -1,18 +1,13 @@
-"""What a client can say: one value per frontend message, and how its body is read.
+"""What a client can say: one value per frontend message of protocol 3.0.
 
-Bodies are as in "Message Formats" of the PostgreSQL documentation (protocol 3.0). A body must be
-used up exactly; anything else is a ProtocolViolation. SQL and parameter values stay bytes here,
-because text that is not UTF-8 is an error of the statement, not of the connection.
+SQL and parameter values stay bytes here, because text that is not UTF-8 is an error of the
+statement, not of the connection.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-
-from tallyveil.proxy.errors import ProtocolViolation
+from typing import TypeAlias
 
 __all__ = [
     "Bind",
@@ -32,9 +27,6 @@ __all__ = [
     "Startup",
     "Sync",
     "Terminate",
-    "is_known",
-    "parse_message",
-    "parse_startup",
 ]
 
 
@@ -155,182 +147,3 @@ Message: TypeAlias = (
     | FunctionCall
     | CopyMessage
 )
-
-_CANCEL_CODE: Final = 80877102
-_SSL_CODE: Final = 80877103
-_GSSENC_CODE: Final = 80877104
-
-_INT16: Final = struct.Struct("!H")
-_INT32: Final = struct.Struct("!i")
-_UINT32: Final = struct.Struct("!I")
-
-
-class _Body:
-    """Takes a message body apart from the front; running short is a violation."""
-
-    __slots__ = ("_at", "_data", "_what")
-
-    def __init__(self, data: bytes, what: str) -> None:
-        self._data = data
-        self._at = 0
-        self._what = what
-
-    def malformed(self) -> ProtocolViolation:
-        return ProtocolViolation(f"invalid {self._what} message")
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise self.malformed()
-        piece = self._data[self._at : end]
-        self._at = end
-        return piece
-
-    def uint16(self) -> int:
-        value: int = _INT16.unpack(self.take(2))[0]
-        return value
-
-    def int32(self) -> int:
-        value: int = _INT32.unpack(self.take(4))[0]
-        return value
-
-    def uint32(self) -> int:
-        value: int = _UINT32.unpack(self.take(4))[0]
-        return value
-
-    def uint16s(self) -> tuple[int, ...]:
-        count = self.uint16()
-        return struct.unpack(f"!{count}H", self.take(2 * count))
-
-    def cstring(self) -> bytes:
-        end = self._data.find(b"\0", self._at)
-        if end < 0:
-            raise self.malformed()
-        piece = self._data[self._at : end]
-        self._at = end + 1
-        return piece
-
-    def name(self) -> str:
-        # Two names stay two names, whatever their bytes.
-        return self.cstring().decode("utf-8", "backslashreplace")
-
-    def text(self) -> str:
-        try:
-            return self.cstring().decode()
-        except UnicodeDecodeError:
-            raise ProtocolViolation(f"invalid UTF-8 in {self._what} message") from None
-
-    def end(self) -> None:
-        if self._at != len(self._data):
-            raise self.malformed()
-
-
-def parse_startup(data: bytes) -> Message:
-    """The body of an untyped first message (after its length).
-
-    Raises ProtocolViolation if it is malformed.
-    """
-    body = _Body(data, "startup")
-    code = body.uint32()
-    if code == _CANCEL_CODE:
-        pid = body.uint32()
-        # Four bytes in protocol 3.0; up to 256 from 3.2 on, which matches no key of ours.
-        secret = body.take(len(data) - 8)
-        if not 0 < len(secret) <= 256:
-            raise ProtocolViolation("invalid length of query cancel packet")
-        return CancelRequest(pid, secret)
-    if code in (_SSL_CODE, _GSSENC_CODE):
-        body.end()
-        return SSLRequest() if code == _SSL_CODE else GSSENCRequest()
-    if code >> 16 != 3:
-        return Startup(code, ())
-    parameters = []
-    while name := body.text():
-        parameters.append((name, body.text()))
-    body.end()
-    return Startup(code, tuple(parameters))
-
-
-def _password(body: _Body) -> Password:
-    return Password(body.cstring())
-
-
-def _query(body: _Body) -> Query:
-    return Query(body.cstring())
-
-
-def _parse(body: _Body) -> Parse:
-    name, sql = body.name(), body.cstring()
-    count = body.uint16()
-    return Parse(name, sql, struct.unpack(f"!{count}I", body.take(4 * count)))
-
-
-def _bind(body: _Body) -> Bind:
-    portal, statement = body.name(), body.name()
-    formats = body.uint16s()
-    values: list[bytes | None] = []
-    for _ in range(body.uint16()):
-        size = body.int32()
-        values.append(None if size == -1 else body.take(size))
-    return Bind(portal, statement, formats, tuple(values), body.uint16s())
-
-
-def _target(body: _Body) -> tuple[str, str]:
-    kind = body.take(1)
-    if kind not in (b"S", b"P"):
-        raise body.malformed()
-    return kind.decode(), body.name()
-
-
-def _describe(body: _Body) -> Describe:
-    return Describe(*_target(body))
-
-
-def _close(body: _Body) -> Close:
-    return Close(*_target(body))
-
-
-def _execute(body: _Body) -> Execute:
-    # PostgreSQL takes a negative limit for no limit.
-    return Execute(body.name(), max(body.int32(), 0))
-
-
-_PARSERS: Final[dict[int, tuple[str, Callable[[_Body], Message]]]] = {
-    ord("p"): ("password", _password),
-    ord("Q"): ("query", _query),
-    ord("P"): ("parse", _parse),
-    ord("B"): ("bind", _bind),
-    ord("D"): ("describe", _describe),
-    ord("E"): ("execute", _execute),
-    ord("C"): ("close", _close),
-    ord("H"): ("flush", lambda body: Flush()),
-    ord("S"): ("sync", lambda body: Sync()),
-    ord("X"): ("terminate", lambda body: Terminate()),
-}
-
-_IGNORED_BODIES: Final[dict[int, Message]] = {
-    ord("F"): FunctionCall(),
-    ord("d"): CopyMessage(),
-    ord("c"): CopyMessage(),
-    ord("f"): CopyMessage(),
-}
-
-
-def parse_message(kind: int, data: bytes) -> Message:
-    """A typed message: its type byte, and its body after the length.
-
-    Raises ProtocolViolation for an unknown type or a malformed body.
-    """
-    ignored = _IGNORED_BODIES.get(kind)
-    if ignored is not None:
-        return ignored
-    what, parser = _PARSERS[kind]
-    body = _Body(data, what)
-    message = parser(body)
-    body.end()
-    return message
-
-
-def is_known(kind: int) -> bool:
-    """Whether a frontend message of this type exists."""
-    return kind in _PARSERS or kind in _IGNORED_BODIES

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tallyveil.errors import StatementError
 from tallyveil.proxy.pgtypes.arrays import array_of
 from tallyveil.proxy.pgtypes.base import PgType, WireType, decode_utf8, unsupported
+from tallyveil.proxy.pgtypes.intervals import INTERVAL
 from tallyveil.proxy.pgtypes.numbers import NUMBERS
 from tallyveil.proxy.pgtypes.strings import STRINGS
 from tallyveil.proxy.pgtypes.times import TIMES
@@ -27,7 +28,7 @@ __all__ = [
     "parameter_type",
 ]
 
-_SCALARS: Final = (*NUMBERS, *STRINGS, *TIMES)
+_SCALARS: Final = (*NUMBERS, *STRINGS, *TIMES, INTERVAL)
 _BY_OID: Final = {t.oid: t for t in _SCALARS} | {
     t.array_oid: array_of(t) for t in _SCALARS if t.array_oid
 }

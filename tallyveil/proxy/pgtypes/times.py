@@ -1,4 +1,4 @@
-"""Dates, times, timestamps and intervals.
+"""Dates, times and timestamps.
 
 PostgreSQL counts binary dates in days and times in microseconds from 2000-01-01. Python has no
 infinite date, so an infinite parameter becomes the greatest or least value Python has, which is
@@ -12,7 +12,6 @@ import re
 import struct
 from typing import Any, Final
 
-from tallyveil.errors import FeatureNotSupported
 from tallyveil.proxy.pgtypes.base import PgType, bad_datetime, datetime_overflow
 
 __all__ = ["TIMES"]
@@ -24,7 +23,6 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _INT32: Final = struct.Struct("!i")
 _INT64: Final = struct.Struct("!q")
 _TIMETZ: Final = struct.Struct("!qi")
-_INTERVAL: Final = struct.Struct("!qii")
 
 _CLOCK: Final = r"(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:\.(?P<f>\d{1,9}))?)?"
 _ZONE: Final = r"\s*+(?P<z>Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?"
@@ -218,79 +216,6 @@ def _decode_timetz_binary(data: bytes) -> dt.time:
     return _time(micros).replace(tzinfo=zone)
 
 
-_UNITS: Final = {"day": 1, "week": 7}
-_SECONDS: Final = {"hour": 3600, "minute": 60, "min": 60, "second": 1, "sec": 1}
-_MONTHS: Final = frozenset({"month", "mon", "year"})
-_QUANTITY: Final = re.compile(r"([+-]?\d++(?:\.\d++)?)\s*+([a-z]+?)s?(?:\s++|$)", re.ASCII)
-_SIGNED_CLOCK: Final = re.compile(r"([+-]?)(\d{1,9}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?", re.ASCII)
-
-
-def _encode_interval_text(value: Any) -> bytes:
-    """PostgreSQL's own style: ``1 day 02:03:04``, ``-1 days +02:03:04``."""
-    days, clock = value.days, value - dt.timedelta(days=value.days)
-    parts = [f"{days} day{'' if days == 1 else 's'}"] if days else []
-    if clock or not days:
-        hours, rest = divmod(clock // _MICROSECOND, 3_600_000_000)
-        minutes, micros = divmod(rest, 60_000_000)
-        seconds, micros = divmod(micros, 1_000_000)
-        sign = "+" if days < 0 else ""
-        fraction = f".{micros:06d}".rstrip("0") if micros else ""
-        parts.append(f"{sign}{hours:02d}:{minutes:02d}:{seconds:02d}{fraction}")
-    return " ".join(parts).encode()
-
-
-def _encode_interval_binary(value: Any) -> bytes:
-    clock = value - dt.timedelta(days=value.days)
-    return _INTERVAL.pack(clock // _MICROSECOND, value.days, 0)
-
-
-def _interval(days: float, seconds: float, micros: int, months: int) -> dt.timedelta:
-    if months:
-        raise FeatureNotSupported(
-            "interval parameters with months or years are not supported",
-            detail="A month is no fixed number of days.",
-            hint="Write the interval into the statement: INTERVAL '1 month'.",
-        )
-    try:
-        return dt.timedelta(days=days, seconds=seconds, microseconds=micros)
-    except OverflowError:
-        raise datetime_overflow("interval") from None
-
-
-def _decode_interval_text(text: str) -> dt.timedelta:
-    """Quantities (``1 day 2 seconds``) and at the end perhaps a signed clock."""
-    days, seconds, micros, months = 0.0, 0.0, 0, 0
-    text = text.strip().lower()
-    if not text:
-        raise ValueError
-    at = 0
-    while at != len(text):
-        if clock := _SIGNED_CLOCK.fullmatch(text, at):
-            whole = int(clock[2]) * 3600 + int(clock[3]) * 60 + float(clock[4] or 0)
-            seconds += -whole if clock[1] == "-" else whole
-            break
-        match = _QUANTITY.match(text, at)
-        if match is None:
-            raise ValueError
-        amount, unit, at = float(match[1]), match[2], match.end()
-        if unit in _UNITS:
-            days += amount * _UNITS[unit]
-        elif unit in _SECONDS:
-            seconds += amount * _SECONDS[unit]
-        elif unit == "microsecond":
-            micros += int(amount)
-        elif unit in _MONTHS:
-            months += 1
-        else:
-            raise ValueError
-    return _interval(days, seconds, micros, months)
-
-
-def _decode_interval_binary(data: bytes) -> dt.timedelta:
-    micros, days, months = _INTERVAL.unpack(data)
-    return _interval(days, 0, micros, months)
-
-
 TIMES: Final = (
     PgType(
         1082,
@@ -346,16 +271,5 @@ TIMES: Final = (
         _encode_timestamp_binary,
         _decode_timestamptz_text,
         _decode_timestamptz_binary,
-    ),
-    PgType(
-        1186,
-        "interval",
-        16,
-        1187,
-        "INTERVAL",
-        _encode_interval_text,
-        _encode_interval_binary,
-        _decode_interval_text,
-        _decode_interval_binary,
     ),
 )

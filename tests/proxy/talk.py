@@ -1,0 +1,75 @@
+"""A conversation without a socket, for tests of the state machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy_fake_session import FakeSession, Sessions
+from proxy_raw_client import split
+
+from tallyveil.errors import TallyveilError
+from tallyveil.proxy import messages as m
+from tallyveil.proxy.auth import Authentication, Trust
+from tallyveil.proxy.conversation import Conversation
+from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.interruption import Interruption
+
+STARTUP = m.Startup(3 << 16, (("user", "alice"), ("database", "demo")))
+
+
+class FakeHost:
+    def __init__(self, auth: Authentication | None = None, full: bool = False) -> None:
+        self.auth: Authentication = auth or Trust()
+        self.open_session = Sessions()
+        self.full = full
+        self.cancelled: list[tuple[int, bytes]] = []
+
+    def admit(self, interruption: Interruption) -> tuple[int, bytes]:
+        if self.full:
+            raise TooManyConnections("sorry, too many clients already")
+        return 7, b"abcd"
+
+    def cancel(self, pid: int, secret: bytes) -> None:
+        self.cancelled.append((pid, secret))
+
+
+class Talk:
+    """A conversation with the answers split into messages."""
+
+    def __init__(self, host: FakeHost | None = None) -> None:
+        self.host = host or FakeHost()
+        self.interruption = Interruption()
+        self.conversation = Conversation(self.host, self.interruption)
+
+    def __call__(self, *messages: m.Message | TallyveilError) -> list[tuple[str, Any]]:
+        return split(b"".join(self.conversation.respond(messages)))
+
+    def kinds(self, *messages: m.Message) -> str:
+        return "".join(kind for kind, _ in self(*messages))
+
+    @property
+    def session(self) -> FakeSession:
+        return self.host.open_session.last
+
+
+def query(sql: str) -> m.Query:
+    return m.Query(sql.encode())
+
+
+def parse(sql: str, name: str = "", types: tuple[int, ...] = ()) -> m.Parse:
+    return m.Parse(name, sql.encode(), types)
+
+
+def bind(
+    *values: bytes | None,
+    portal: str = "",
+    statement: str = "",
+    formats: tuple[int, ...] = (),
+    results: tuple[int, ...] = (),
+) -> m.Bind:
+    return m.Bind(portal, statement, formats, values, results)
+
+
+def error_of(answer: list[tuple[str, Any]]) -> dict[str, str]:
+    (fields,) = [fields for kind, fields in answer if kind == "E"]
+    return dict(fields)

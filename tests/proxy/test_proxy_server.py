@@ -1,0 +1,363 @@
+"""Sockets: limits, cancelling, leaving, attacks; and that nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from proxy_fake_session import FakeSession, Sessions
+from proxy_raw_client import RawClient, write
+
+from tallyveil.proxy import Limits, Passwords, Server, ServerThread, Trust
+from tallyveil.proxy import messages as m
+from tallyveil.proxy.server import is_loopback
+
+STARTUP = write(m.Startup(3 << 16, (("user", "a"),)))
+
+
+@contextmanager
+def serving(sessions: Sessions, **limits: Any) -> Iterator[Server]:
+    chosen = {"startup_timeout": 5, "close_timeout": 1} | limits
+    server = Server(sessions, port=0, limits=Limits(**chosen))
+    with ServerThread(server):
+        yield server
+
+
+def error_of(answer: list[tuple[str, Any]]) -> str:
+    (code,) = [fields["C"] for kind, fields in answer if kind == "E"]
+    return str(code)
+
+
+@pytest.fixture
+def bystander(server: Server) -> Iterator[RawClient]:
+    """Another client, who must get the same answer before and after."""
+    with RawClient(server.port) as client:
+        client.start()
+        assert client.ask("select 1")[-2:] == [("C", "SELECT 1"), ("Z", "I")]
+        yield client
+        assert client.ask("select 1")[-2:] == [("C", "SELECT 1"), ("Z", "I")]
+
+
+ATTACKS = {
+    "garbage": b"\xde\xad\xbe\xef" * 50,
+    "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "tls hello": bytes.fromhex("16030100c8010000c40303") + b"\0" * 200,
+    "oversized startup": struct.pack("!I", 10_001),
+    "plaintext after SSLRequest": write(m.SSLRequest()) + STARTUP,
+    "plaintext after GSSENCRequest": write(m.GSSENCRequest()) + STARTUP,
+    "unknown type": STARTUP + b"\x01\0\0\0\x04",
+    "oversized message": STARTUP + b"Q\x7f\xff\xff\xff",
+    "malformed bind": STARTUP + b"B\0\0\0\x05\0",
+    "query before startup": b"Q\0\0\0\x0dselect 1\0",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_attacks_end_their_own_connection(
+    server: Server, bystander: RawClient, attack: bytes
+) -> None:
+    with RawClient(server.port) as client:
+        client.socket.sendall(attack)
+        answer = client.until("E")
+        assert answer[-1][1]["S"] == "FATAL"
+        assert client.at_end()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 8, len(STARTUP) - 1, len(STARTUP), len(STARTUP) + 3])
+def test_half_messages_and_gone(server: Server, bystander: RawClient, cut: int) -> None:
+    with RawClient(server.port) as client:
+        client.socket.sendall((STARTUP + write(m.Query(b"select 1")))[:cut])
+
+
+@pytest.mark.parametrize("sent", [b"", STARTUP[:9], write(m.SSLRequest())])
+def test_slow_and_silent_clients_are_closed(sessions: Sessions, sent: bytes) -> None:
+    with serving(sessions, startup_timeout=0.2) as server, RawClient(server.port) as client:
+        client.socket.sendall(sent)
+        if sent == write(m.SSLRequest()):
+            assert client.exactly(1) == b"N"
+        assert client.at_end()
+
+
+def test_who_has_logged_in_may_be_silent(sessions: Sessions) -> None:
+    with serving(sessions, startup_timeout=0.2) as server, RawClient(server.port) as client:
+        client.start()
+        client.socket.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            client.socket.recv(1)
+        client.socket.settimeout(10)
+        assert client.ask("select 1")[-1] == ("Z", "I")
+
+
+def test_too_many_clients(sessions: Sessions) -> None:
+    with serving(sessions, max_connections=2, max_waiting=2) as server:
+        with RawClient(server.port) as one, RawClient(server.port) as two:
+            one.start()
+            two.start()
+            with RawClient(server.port) as three:
+                three.send(m.Startup(3 << 16, (("user", "c"),)))
+                assert error_of(three.until("E")) == "53300"
+                assert three.at_end()
+            # Silent sockets fill the rest; one more is dropped at once.
+            with RawClient(server.port), RawClient(server.port) as last:
+                last.send(m.SSLRequest())
+                assert last.exactly(1) == b"N"
+                with RawClient(server.port) as dropped:
+                    assert dropped.at_end()
+            assert one.ask("select 1")[-1] == ("Z", "I")
+        sessions.all[0].closed.wait(5)
+        sessions.all[1].closed.wait(5)
+        with RawClient(server.port) as again:
+            assert again.start()[-1] == ("Z", "I")
+
+
+def test_cancel_needs_the_secret_and_hits_only_what_runs(
+    server: Server, sessions: Sessions
+) -> None:
+    def cancel(pid: int, secret: bytes) -> None:
+        with RawClient(server.port) as other:
+            other.send(m.CancelRequest(pid, secret))
+            assert other.at_end()
+
+    with RawClient(server.port) as client:
+        client.start()
+        pid, secret = client.key
+        session = sessions.last
+        cancel(pid, secret)  # nothing runs yet
+        assert client.ask("select 1")[-1] == ("Z", "I")
+        client.send(m.Query(b"select wait()"))
+        assert session.started.wait(5)
+        cancel(pid, bytes(4))
+        cancel(pid, secret + b"\0")
+        cancel(pid ^ 1, secret)
+        assert not session.stopped.wait(0.1)
+        cancel(pid, secret)
+        assert error_of(client.until("Z")) == "57014"
+        assert session.interrupts == 1
+        cancel(pid, secret)  # it is over
+        assert client.ask("select 1")[-1] == ("Z", "I")
+        assert session.interrupts == 1
+
+
+def test_cancel_gets_through_when_every_worker_is_busy(sessions: Sessions) -> None:
+    with (
+        serving(sessions, workers=1) as server,
+        RawClient(server.port) as busy,
+        RawClient(server.port) as waiting,
+    ):
+        busy.start()
+        waiting.start()
+        busy.send(m.Query(b"select wait()"))
+        assert sessions.all[0].started.wait(5)
+        # The second statement waits for the only worker; its cancel stops it before it begins.
+        waiting.send(m.Query(b"select 1"))
+        for client in (waiting, busy):
+            with RawClient(server.port) as other:
+                # The query must have been read first; a round trip on the same loop shows it.
+                other.send(m.SSLRequest())
+                assert other.exactly(1) == b"N"
+                other.send(m.CancelRequest(*client.key))
+                assert other.at_end()
+        assert error_of(busy.until("Z")) == "57014"
+        assert error_of(waiting.until("Z")) == "57014"
+        assert sessions.all[1].executed == []
+
+
+def test_a_slow_statement_stalls_nobody(server: Server, bystander: RawClient) -> None:
+    with RawClient(server.port) as client:
+        client.start()
+        client.send(m.Query(b"select wait()"))
+        assert bystander.ask("select 1")[-1] == ("Z", "I")
+
+
+def test_leaving_cancels_and_closes_the_session(server: Server, sessions: Sessions) -> None:
+    with RawClient(server.port) as client:
+        client.start()
+        client.send(m.Query(b"select wait(); select 2"))
+        assert sessions.last.started.wait(5)
+    assert sessions.last.stopped.wait(5)
+    assert sessions.last.closed.wait(5)
+    assert sessions.last.executed == ["select wait()"]
+
+
+def test_messages_sent_meanwhile_are_kept_in_order(server: Server, sessions: Sessions) -> None:
+    with RawClient(server.port) as client:
+        client.start()
+        client.send(*[m.Query(f"select {i}".encode()) for i in range(200)])
+        found: list[bytes] = []
+        for _ in range(200):
+            found += [fields[0] for kind, fields in client.until("Z") if kind == "D"]
+        assert found == [str(i).encode() for i in range(200)]
+
+
+def test_a_flood_without_reading_is_held_back(server: Server, bystander: RawClient) -> None:
+    """The client's own writes stall, because the server stops reading what it cannot answer."""
+    with RawClient(server.port) as client:
+        client.start()
+        client.socket.settimeout(1)
+        flood = write(m.Query(b"select wide(200)")) * 1000
+
+        def pour() -> None:
+            sent = 0
+            while sent < 1 << 28:
+                sent += client.socket.send(flood)
+
+        with pytest.raises(TimeoutError):
+            pour()
+        assert bystander.ask("select 1")[-1] == ("Z", "I")
+
+
+def test_a_large_result_waits_for_its_reader(
+    server: Server, bystander: RawClient, sessions: Sessions
+) -> None:
+    with RawClient(server.port) as client:
+        client.start()
+        client.send(m.Query(b"select wide(20000)"))
+        client.exactly(5)
+        assert bystander.ask("select 1")[-1] == ("Z", "I")
+        size = 5
+        while size < 20_000 * 1011:
+            size += len(client.socket.recv(1 << 16))
+
+
+def test_shutdown_says_goodbye_and_stops_what_runs(sessions: Sessions) -> None:
+    with serving(sessions) as server:
+        idle, busy, silent = (RawClient(server.port) for _ in range(3))
+        idle.start()
+        busy.start()
+        busy.send(m.Query(b"select wait()"))
+        assert sessions.all[1].started.wait(5)
+    with idle, busy, silent:
+        assert error_of(idle.until("E")) == "57P01"
+        assert error_of(busy.until("E")) == "57014"
+        assert error_of(busy.until("E")) == "57P01"
+        assert all(client.at_end() for client in (idle, busy))
+    assert all(session.closed.wait(5) for session in sessions.all)
+
+
+def test_passwords_over_the_wire(sessions: Sessions) -> None:
+    server = Server(sessions, port=0, auth=Passwords({"alice": "secret"}))
+    with ServerThread(server), RawClient(server.port) as client:
+        client.send(m.Startup(3 << 16, (("user", "alice"),)))
+        assert client.read() == ("R", 3)
+        client.send(m.Password(b"secret"))
+        assert client.until("Z")[0] == ("R", 0)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "db.example.org"])
+def test_trust_stays_at_home(sessions: Sessions, host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(ValueError, match="connect as anybody"):
+        Server(sessions, host, auth=Trust())
+    for server in (
+        Server(sessions, host, allow_remote_trust=True),
+        Server(sessions, host, auth=Passwords({"a": "b"})),
+    ):
+        asyncio.run(server.close())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1.5])
+def test_limits_are_checked(wrong: float) -> None:
+    with pytest.raises(ValueError, match="workers must be"):
+        Limits(workers=wrong)  # type: ignore[arg-type]
+
+
+def test_a_taken_port_is_reported(server: Server, sessions: Sessions) -> None:
+    with pytest.raises(OSError, match="in use"):
+        ServerThread(Server(sessions, port=server.port)).start()
+
+
+def test_port_before_start(sessions: Sessions) -> None:
+    server = Server(sessions)
+    with pytest.raises(RuntimeError, match="not listening"):
+        _ = server.port
+    asyncio.run(server.close())
+
+
+def test_on_plain_asyncio(sessions: Sessions) -> None:
+    """uvloop is optional: the same on the loop of the standard library."""
+
+    def talk(port: int) -> list[tuple[str, Any]]:
+        with RawClient(port) as client:
+            client.start()
+            return client.ask("select n from series(3)")
+
+    async def main() -> None:
+        server = Server(sessions, port=0)
+        await server.start()
+        answer = await asyncio.to_thread(talk, server.port)
+        assert answer[-2:] == [("C", "SELECT 3"), ("Z", "I")]
+        await server.close()
+
+    asyncio.run(main())
+
+
+def test_sessions_are_used_by_one_thread_at_a_time(sessions: Sessions) -> None:
+    inside = threading.Lock()
+    clashes = []
+
+    class Watchful(FakeSession):
+        def execute(self, *args: Any, **kwargs: Any) -> Any:
+            if not inside.acquire(blocking=False):
+                clashes.append(args)
+            try:
+                return super().execute(*args, **kwargs)
+            finally:
+                inside.release()
+
+    def factory(user: str, database: str) -> FakeSession:
+        return Watchful(user, database)
+
+    server = Server(factory, port=0)
+    with ServerThread(server), RawClient(server.port) as client:
+        client.start()
+        for _ in range(50):
+            client.send(m.Query(b"select 1"))
+        for _ in range(50):
+            client.until("Z")
+    assert clashes == []
+
+
+RUNNER = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("fake", sys.argv[1])
+fake = importlib.util.module_from_spec(spec)
+sys.modules["fake"] = fake
+spec.loader.exec_module(fake)
+from tallyveil.proxy import Server, run
+run(Server(fake.Sessions(), port=0), ready=lambda server: print(server.port, flush=True))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM handlers on Windows")
+def test_run_until_sigterm() -> None:
+    fake = sys.modules["proxy_fake_session"].__file__
+    assert fake is not None
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, fake],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    assert process.stdout is not None
+    with RawClient(int(process.stdout.readline())) as client:
+        client.start()
+        process.send_signal(signal.SIGTERM)
+        assert error_of(client.until("E")) == "57P01"
+        assert client.at_end()
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")

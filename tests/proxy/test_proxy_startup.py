@@ -1,0 +1,110 @@
+"""How a conversation begins: encryption, versions, settings, passwords, a full server."""
+
+from __future__ import annotations
+
+import pytest
+from proxy_talk import STARTUP, FakeHost, Talk, error_of, query
+
+from tallyveil.proxy import messages as m
+from tallyveil.proxy.auth import Passwords
+from tallyveil.proxy.conversation import Phase
+
+
+def test_startup_says_everything_once() -> None:
+    answer = Talk()(STARTUP)
+    assert answer[0] == ("R", 0)
+    assert answer[-2:] == [("K", (7, b"abcd")), ("Z", "I")]
+    status = dict(fields for kind, fields in answer if kind == "S")
+    assert status["server_version"] == "18.0"
+    assert status["client_encoding"] == "UTF8"
+
+
+def test_encryption_is_declined_once_each() -> None:
+    talk = Talk()
+    assert b"".join(talk.conversation.respond([m.SSLRequest()])) == b"N"
+    assert b"".join(talk.conversation.respond([m.GSSENCRequest()])) == b"N"
+    assert error_of(talk(m.SSLRequest()))["C"] == "08P01"
+    assert talk.conversation.phase is Phase.CLOSED
+
+
+@pytest.mark.parametrize("version", [(3 << 16) + 2, (3 << 16) + 9999])
+def test_newer_protocols_are_negotiated_down(version: int) -> None:
+    answer = Talk()(m.Startup(version, (("user", "a"), ("_pq_.x", "1"))))
+    assert answer[0] == ("v", (3 << 16, ["_pq_.x"]))
+    assert answer[-1] == ("Z", "I")
+
+
+@pytest.mark.parametrize(
+    ("message", "sqlstate"),
+    [
+        (m.Startup(2 << 16, ()), "0A000"),
+        (m.Startup(4 << 16, (("user", "a"),)), "0A000"),
+        (m.Startup(3 << 16, (("database", "a"),)), "28000"),
+        (m.Startup(3 << 16, (("user", "a"), ("replication", "database"))), "0A000"),
+        (m.Startup(3 << 16, (("user", "a"), ("nonsense", "1"))), "42704"),
+        (m.Startup(3 << 16, (("user", "a"), ("options", "-x"))), "08P01"),
+        (m.Startup(3 << 16, (("user", "a"), ("options", "-c dp.epsilon"))), "08P01"),
+        (m.Startup(3 << 16, (("user", "a"), ("database", "closed"))), "0A000"),
+        (query("select 1"), "08P01"),
+        (m.Password(b"x"), "08P01"),
+    ],
+)
+def test_refused_at_startup(message: m.Message, sqlstate: str) -> None:
+    talk = Talk()
+    answer = talk(message, query("select 1"))
+    assert len(answer) == 1
+    assert error_of(answer)["C"] == sqlstate
+    assert error_of(answer)["S"] == "FATAL"
+    assert talk.conversation.phase is Phase.CLOSED
+
+
+def test_options_become_settings() -> None:
+    talk = Talk()
+    options = r"-c dp.epsilon=0.2 -cjit=on  --application-name=two\ words"
+    talk(m.Startup(3 << 16, (("user", "a"), ("options", options), ("DateStyle", "ISO"))))
+    assert talk.session.settings["dp.epsilon"] == "0.2"
+    assert talk.session.settings["jit"] == "on"
+    assert talk.session.settings["application_name"] == "two words"
+    assert talk.session.settings["datestyle"] == "ISO"
+    assert talk.session.database == "a"
+
+
+def test_passwords() -> None:
+    auth = Passwords({"alice": "open sesame"})
+    talk = Talk(FakeHost(auth))
+    assert talk(STARTUP) == [("R", 3)]
+    assert talk(m.Password(b"open sesame"))[-1] == ("Z", "I")
+    assert "sesame" not in repr(auth) + repr(vars(auth))
+
+
+def test_wrong_password_and_unknown_user_are_told_alike() -> None:
+    answers = []
+    for user, password in (("alice", b"wrong"), ("mallory", b"open sesame"), ("mallory", b"")):
+        talk = Talk(FakeHost(Passwords({"alice": "open sesame"})))
+        assert talk(m.Startup(3 << 16, (("user", user),))) == [("R", 3)]
+        answers.append(error_of(talk(m.Password(password), query("select 1"))))
+        assert talk.host.open_session.all == []
+    assert {a["C"] for a in answers} == {"28P01"}
+    assert len({a["M"].replace("mallory", "alice") for a in answers}) == 1
+
+
+def test_nobody_gets_in_without_the_password() -> None:
+    talk = Talk(FakeHost(Passwords({"alice": "x"})))
+    answer = talk(STARTUP, query("select 1"))
+    assert [kind for kind, _ in answer] == ["R", "E"]
+    assert talk.host.open_session.all == []
+    with pytest.raises(ValueError, match="empty password"):
+        Passwords({"alice": ""})
+
+
+def test_a_full_server_says_so() -> None:
+    talk = Talk(FakeHost(full=True))
+    assert error_of(talk(STARTUP))["C"] == "53300"
+    assert talk.host.open_session.all == []
+
+
+def test_cancel_requests_are_passed_on_and_answered_by_nothing() -> None:
+    talk = Talk()
+    assert talk(m.CancelRequest(7, b"abcd")) == []
+    assert talk.host.cancelled == [(7, b"abcd")]
+    assert talk.conversation.phase is Phase.CLOSED
