@@ -81,6 +81,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._listener: asyncio.Server | None = None
         self._closed: asyncio.Event | None = None
+        self._closing = False
         self.workers = ThreadPoolExecutor(self.limits.workers, "tallyveil-worker")
         # A thread of its own, so that a cancel gets through when every worker is busy.
         self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")
@@ -115,6 +116,7 @@ class Server:
         if self._listener is None or self._closed is None:
             self._stop_workers()
             return
+        self._closing = True
         self._listener.close()
         ending = [connection.closed for connection in self._connections]
         for connection in tuple(self._connections):
@@ -134,7 +136,7 @@ class Server:
 
     def opened(self, connection: Connection) -> bool:
         most = self.limits.max_connections + self.limits.max_waiting
-        if len(self._connections) >= most:
+        if self._closing or len(self._connections) >= most:
             return False
         self._connections.add(connection)
         return True

