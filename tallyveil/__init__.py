@@ -8,9 +8,16 @@
         connection.sql("SELECT state, count(*) FROM person GROUP BY state").show()
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tallyveil.errors import BudgetExceeded, PolicyError, StatementError, TallyveilError
-from tallyveil.policy import Policy, load_policy, parse_policy
-from tallyveil.proxy.inprocess import Connection, Cursor, InterfaceError, connect
+
+if TYPE_CHECKING:
+    from tallyveil.policy import Policy, load_policy, parse_policy
+    from tallyveil.proxy.inprocess import Connection, Cursor, InterfaceError, connect
 
 __all__ = [
     "BudgetExceeded",
@@ -40,3 +47,21 @@ threadsafety = 1
 paramstyle = "qmark"
 Error = TallyveilError
 DatabaseError = TallyveilError
+
+# Imported when they are first asked for: the shell's --help needs no DuckDB.
+_HOMES = {
+    "Connection": "tallyveil.proxy.inprocess",
+    "Cursor": "tallyveil.proxy.inprocess",
+    "InterfaceError": "tallyveil.proxy.inprocess",
+    "Policy": "tallyveil.policy",
+    "connect": "tallyveil.proxy.inprocess",
+    "load_policy": "tallyveil.policy",
+    "parse_policy": "tallyveil.policy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

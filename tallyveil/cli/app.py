@@ -1,0 +1,156 @@
+"""The commands and their arguments; what each does is in a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tallyveil.cli.complaint import complaints
+
+__all__ = ["app"]
+
+# A traceback with local variables could show a confidential value: plain ones only.
+app = typer.Typer(
+    name="tallyveil",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Counts about a confidential table, answered under differential privacy.\n\n"
+    "Start with: tallyveil demo",
+)
+
+Policy = Annotated[Path, typer.Argument(help="The policy, a TOML file.", metavar="POLICY")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Query = Annotated[str, typer.Argument(help="SQL in quotes.", metavar="SQL")]
+Dialect = Annotated[
+    Literal["postgres", "duckdb"], typer.Option(help="Whose SQL it is.", show_default=True)
+]
+Epsilon = Annotated[
+    str | None, typer.Option(help="What the statement may cost, in ε.", metavar="ε")
+]
+HalfWidth = Annotated[
+    str | None, typer.Option(help="Buy just enough for intervals ± this.", metavar="NUMBER")
+]
+Confidence = Annotated[str | None, typer.Option(help="Of the intervals, such as 0.95.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tallyveil import __version__
+
+        typer.echo(f"tallyveil {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tallyveil(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def serve(
+    policy: Policy,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 5432,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(help="Lines of user:password. Without it, whoever connects is believed."),
+    ] = None,
+    allow_remote_trust: Annotated[
+        bool,
+        typer.Option("--allow-remote-trust", help="Believe whoever connects from elsewhere, too."),
+    ] = False,
+) -> None:
+    """Serve the policy's tables to PostgreSQL clients, until Ctrl-C."""
+    from tallyveil.cli.serving import serve as work
+
+    with complaints():
+        work(policy, host, port, password_file, allow_remote_trust)
+
+
+@app.command()
+def sql(
+    policy: Policy,
+    query: Query,
+    json: Json = False,
+    dialect: Dialect = "postgres",
+    epsilon: Epsilon = None,
+    half_width: HalfWidth = None,
+    confidence: Confidence = None,
+) -> None:
+    """Answer SQL in this process. Several statements run in order, stopping at an error."""
+    from tallyveil.cli.asking import ask
+
+    settings = {"dp.epsilon": epsilon, "dp.half_width": half_width, "dp.confidence": confidence}
+    with complaints(query, json=json):
+        ask(policy, query, dialect, settings, json=json)
+
+
+@app.command()
+def explain(
+    policy: Policy,
+    query: Query,
+    json: Json = False,
+    dialect: Dialect = "postgres",
+    epsilon: Epsilon = None,
+    half_width: HalfWidth = None,
+    confidence: Confidence = None,
+) -> None:
+    """Say what a query would cost and how exact it would be. Free."""
+    from tallyveil.cli.asking import explain as work
+
+    settings = {"dp.epsilon": epsilon, "dp.half_width": half_width, "dp.confidence": confidence}
+    with complaints(query, json=json):
+        work(policy, query, dialect, settings, json=json)
+
+
+@app.command()
+def check(
+    policy: Policy,
+    json: Json = False,
+    source: Annotated[
+        bool, typer.Option("--source", help="Read the source as well, as serving would.")
+    ] = False,
+) -> None:
+    """Say what the policy protects, or everything that is wrong with it."""
+    from tallyveil.cli.checking import check as work
+
+    with complaints(json=json):
+        work(policy, json=json, source=source)
+
+
+@app.command()
+def budget(policy: Policy, json: Json = False) -> None:
+    """Show what each table's budget is and what remains. Reads policy and ledger, no data."""
+    from tallyveil.cli.balance import budget as work
+
+    with complaints(json=json):
+        work(policy, json=json)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("demo"),
+    port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 0,
+    rows: Annotated[int, typer.Option(help="How many people to make up.", min=0)] = 200_000,
+    stay: Annotated[
+        bool | None,
+        typer.Option(
+            "--serve/--no-serve",
+            help="Keep serving after the tour, as is usual on a terminal.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make up a table, serve it, and ask it a few questions through a PostgreSQL client."""
+    from tallyveil.cli.demo import demo as work
+
+    with complaints():
+        work(folder, port, rows, stay)

@@ -1,0 +1,113 @@
+"""`tallyveil sql` and `tallyveil explain`: a gate in this process, opened for some statements."""
+
+from __future__ import annotations
+
+import getpass
+import json as json_format
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import typer
+
+from tallyveil.cli.text import aligned, plain
+from tallyveil.errors import FeatureNotSupported, StatementError
+from tallyveil.gate import Gate, GateSession, Notice, Result
+from tallyveil.policy import load_policy
+from tallyveil.rewriter import Dialect
+
+__all__ = ["ask", "explain"]
+
+_PREFIX = "EXPLAIN "
+
+
+def ask(
+    path: Path, query: str, dialect: Dialect, settings: Mapping[str, str | None], *, json: bool
+) -> None:
+    """Execute the statements of ``query`` and print each result.
+
+    With ``json``, one object per statement and line: columns, types, rows, notices.
+    """
+    with _session(path, dialect, settings) as session:
+        for statement in session.parse(query):
+            if statement.kind != "empty":
+                result = session.execute(statement)
+                typer.echo(_as_json(result) if json else _as_text(result))
+                if not json:
+                    _say(result.notices)
+
+
+def explain(
+    path: Path, query: str, dialect: Dialect, settings: Mapping[str, str | None], *, json: bool
+) -> None:
+    """Print the lines of EXPLAIN, or with ``json`` an object with them under ``plan``."""
+    with _session(path, dialect, settings) as session:
+        try:
+            lines = _plan(session, query)
+        except StatementError as error:
+            if error.position is not None:
+                error.position = max(1, error.position - len(_PREFIX))
+            raise
+    text = json_format.dumps({"plan": lines}, ensure_ascii=False) if json else "\n".join(lines)
+    typer.echo(text)
+
+
+def _plan(session: GateSession, query: str) -> list[str]:
+    lines: list[str] = []
+    for statement in session.parse(_PREFIX + query):
+        if statement.kind != "explain":
+            # The first statement got the prefix; what follows it must not run.
+            raise FeatureNotSupported("explain takes one query", hint="Explain them one by one.")
+        lines += [str(row[0]) for row in session.execute(statement).rows]
+    return lines
+
+
+@contextmanager
+def _session(
+    path: Path, dialect: Dialect, settings: Mapping[str, str | None]
+) -> Iterator[GateSession]:
+    with closing(Gate(load_policy(path))) as gate, closing(_open(gate, dialect)) as session:
+        for name, value in settings.items():
+            if value is not None:
+                session.set(name, value)
+        yield session
+
+
+def _open(gate: Gate, dialect: Dialect) -> GateSession:
+    return gate.session(_user(), "tallyveil", dialect)
+
+
+def _user() -> str:
+    """Whom the ledger names for the charges."""
+    try:
+        return getpass.getuser()
+    except OSError:
+        return ""
+
+
+def _as_text(result: Result) -> str:
+    if result.columns is None:
+        return result.tag
+    return "\n".join(aligned([column.name for column in result.columns], result.rows))
+
+
+def _as_json(result: Result) -> str:
+    columns = result.columns or ()
+    return json_format.dumps(
+        {
+            "tag": result.tag,
+            "columns": [column.name for column in columns],
+            "types": [column.type for column in columns],
+            "rows": [[plain(value) for value in row] for row in result.rows],
+            "notices": [notice.message for notice in result.notices],
+        },
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+
+
+def _say(notices: tuple[Notice, ...]) -> None:
+    for notice in notices:
+        typer.echo(f"{notice.severity}: {notice.message}", err=True)
+        if notice.hint:
+            typer.echo(f"HINT: {notice.hint}", err=True)

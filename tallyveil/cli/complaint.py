@@ -1,0 +1,86 @@
+"""An error as the shell says it: on standard error with a caret, or as JSON; exit status 1."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from tallyveil.errors import PolicyError, TallyveilError
+
+__all__ = ["complaints", "error_lines", "laid_out"]
+
+
+@contextmanager
+def complaints(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
+    """Print any TallyveilError raised inside and leave with status 1.
+
+    ``sql`` is the text that the errors' positions count in.
+    """
+    try:
+        yield
+    except TallyveilError as error:
+        if json:
+            typer.echo(json_format.dumps({"error": _fields(error)}, ensure_ascii=False))
+        else:
+            typer.echo("\n".join(error_lines(error, sql)), err=True)
+        raise typer.Exit(1) from None
+
+
+def error_lines(error: TallyveilError, sql: str | None = None) -> list[str]:
+    """What is wrong, where, and what to do instead."""
+    if isinstance(error, PolicyError):
+        first = laid_out(error.sqlstate, error.message)
+        return first + [f"  {mistake}" for mistake in error.mistakes]
+    pointed = (sql, error.position)
+    return laid_out(
+        error.sqlstate, error.message, detail=error.detail, hint=error.hint, pointed=pointed
+    )
+
+
+def laid_out(
+    sqlstate: str,
+    message: str,
+    *,
+    detail: str | None = None,
+    hint: str | None = None,
+    pointed: tuple[str | None, int | None] = (None, None),
+) -> list[str]:
+    """The lines psql would print. ``pointed`` is the SQL and the position in it, from 1."""
+    lines = [f"ERROR {sqlstate}: {message}"]
+    sql, position = pointed
+    if sql is not None and position is not None:
+        lines += _pointed(sql, position)
+    if detail:
+        lines.append(f"DETAIL: {detail}")
+    if hint:
+        lines.append(f"HINT: {hint}")
+    return lines
+
+
+def _pointed(sql: str, position: int) -> list[str]:
+    """The line of ``sql`` that holds character ``position`` (from 1), and a caret below it."""
+    before = sql[: max(0, position - 1)]
+    number = before.count("\n")
+    line = sql.split("\n")[number]
+    head = f"LINE {number + 1}: "
+    start = len(before) - (before.rfind("\n") + 1)
+    # Tabs stay tabs, so that the caret stands below its character whatever a tab's width is.
+    margin = "".join("\t" if c == "\t" else " " for c in head + line[:start])
+    return [head + line, margin + "^"]
+
+
+def _fields(error: TallyveilError) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "sqlstate": error.sqlstate,
+        "message": error.message,
+        "detail": error.detail,
+        "hint": error.hint,
+        "position": error.position,
+    }
+    if isinstance(error, PolicyError):
+        fields["mistakes"] = list(error.mistakes)
+    return fields

@@ -1,0 +1,111 @@
+"""`tallyveil demo`: made-up people, a proxy in front of them, and a tour by a real client."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+from rich.console import Console
+from rich.text import Text
+
+from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.serving import address_errors, dsn
+from tallyveil.cli.tour import tour
+from tallyveil.errors import PolicyError
+from tallyveil.gate import Gate
+from tallyveil.policy import load_policy
+from tallyveil.proxy import Server, ServerThread
+
+__all__ = ["demo", "prepare"]
+
+_HOST = "127.0.0.1"
+_MARK = ".tallyveil-demo"
+_STYLES = {
+    "heading": "bold",
+    "sql": "cyan",
+    "rows": "",
+    "notice": "green",
+    "error": "red",
+    "remark": "dim",
+}
+
+
+def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
+    """Prepare the folder, serve it, take the tour; then serve on if ``stay``.
+
+    None means: if someone is there to connect, that is, on a terminal.
+
+    Raises PolicyError for a folder that holds something else, InvalidParameterValue for a port
+    that cannot be had.
+    """
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    policy = prepare(folder, rows)
+    console.print(f"{rows:,} made-up people in {folder}, protected by {policy}", style="dim")
+    stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
+    with closing(Gate(load_policy(policy))) as gate:
+        server = ServerThread(Server(gate.session, _HOST, port))
+        with address_errors(_HOST, port):
+            server.start()
+        with closing(server):
+            _tour(console, server.port)
+            if stay:
+                _wait(console, server.port)
+    console.print(f"Serve it on:     tallyveil serve {policy}")
+    console.print(f"See the budget:  tallyveil budget {policy}")
+
+
+def prepare(folder: Path, rows: int) -> Path:
+    """Write people and policy into ``folder``, with no ledger; the policy's path.
+
+    The demo starts with the whole budget each time, which is fine for people who do not exist.
+    Only a folder of its own making is written into, so that no real ledger is ever removed.
+    """
+    mark = folder / _MARK
+    try:
+        if folder.exists() and not mark.exists() and any(folder.iterdir()):
+            raise PolicyError(
+                f"{folder} holds something else than the demo",
+                ["choose an empty or a missing folder: --folder NAME"],
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+        policy = folder / EXAMPLE_POLICY.name
+        shutil.copyfile(EXAMPLE_POLICY, policy)
+        ledger = load_policy(policy).ledger
+        for ending in ("", "-wal", "-shm"):
+            ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
+        write_people(folder / "people.parquet", rows)
+    except OSError as error:
+        raise PolicyError(
+            f"the demo cannot write into {folder}: {error.strerror}",
+            ["choose another folder: --folder NAME"],
+        ) from None
+    return policy
+
+
+def _tour(console: Console, port: int) -> None:
+    def write(kind: str, line: str) -> None:
+        indent = "" if kind == "heading" else "   "
+        console.print(Text(f"{indent}{line}".rstrip(), style=_STYLES[kind]))
+
+    with psycopg.connect(
+        host=_HOST, port=port, user="analyst", dbname="tallyveil", autocommit=True
+    ) as connection:
+        version = connection.info.parameter_status("server_version")
+        write("heading", f"psycopg {psycopg.__version__} is connected to port {port}; the server")
+        write("heading", f"says it is PostgreSQL {version}, and answers counts only.")
+        write("heading", "")
+        tour(connection, write)
+
+
+def _wait(console: Console, port: int) -> None:
+    console.print("Your turn:", dsn(_HOST, port), style="bold")
+    console.print("Serving until Ctrl-C.", style="dim")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        console.print()

@@ -1,0 +1,70 @@
+"""Rows as text for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+__all__ = ["aligned", "down", "plain", "up"]
+
+_PLACES = 10**6
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table as psql prints it: numbers to the right, then how many rows there are."""
+    shown = [[_cell(value) for value in row] for row in rows]
+    right = [
+        bool(rows) and all(_numeric(row[i]) or row[i] is None for row in rows)
+        for i in range(len(columns))
+    ]
+    widths = [max(map(len, column)) for column in zip(columns, *shown, strict=True)]
+    lines = [
+        " | ".join(name.center(width) for name, width in zip(columns, widths, strict=True)),
+        "-+-".join("-" * width for width in widths),
+    ]
+    for row in shown:
+        cells = zip(row, widths, right, strict=True)
+        lines.append(" | ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in cells))
+    count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+    return [*(f" {line}".rstrip() for line in lines), f"({count})"]
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; what JSON has no word for becomes text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return str(value)
+
+
+def down(value: Fraction) -> float:
+    """To six decimals, never more than ``value``: for what remains."""
+    return math.floor(value * _PLACES) / _PLACES
+
+
+def up(value: Fraction) -> float:
+    """To six decimals, never less than ``value``: for what is spent."""
+    return math.ceil(value * _PLACES) / _PLACES
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+    return str(value).translate(_CONTROL)

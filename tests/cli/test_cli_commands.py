@@ -1,0 +1,189 @@
+"""The commands on a small table: what they print, where, and their exit status."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tallyveil.cli.app import app
+from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+
+Shell = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("people") / "people.parquet"
+    write_people(path, 2_000)
+    return path
+
+
+@pytest.fixture
+def policy(data: Path, tmp_path: Path) -> Path:
+    shutil.copy(data, tmp_path)
+    shutil.copy(EXAMPLE_POLICY, tmp_path)
+    return tmp_path / EXAMPLE_POLICY.name
+
+
+@pytest.fixture
+def shell() -> Shell:
+    def run(*arguments: object) -> Any:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return run
+
+
+def test_help_names_every_command(shell: Shell) -> None:
+    found = shell("--help")
+    assert found.exit_code == 0
+    for command in ("serve", "sql", "explain", "check", "budget", "demo"):
+        assert command in found.stdout
+        assert shell(command, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["sql"], ["serve", "x", "--port", "70000"]])
+def test_a_wrong_command_line_is_status_2(shell: Shell, arguments: list[str]) -> None:
+    assert shell(*arguments).exit_code == 2
+
+
+def test_sql_prints_rows_and_says_the_cost_on_standard_error(shell: Shell, policy: Path) -> None:
+    found = shell("sql", policy, "SELECT sex, count(*) AS n FROM person GROUP BY sex ORDER BY sex")
+    assert found.exit_code == 0
+    lines = found.stdout.splitlines()
+    assert lines[0].split() == ["sex", "|", "n"]
+    assert [line.split()[0] for line in lines[2:6]] == ["F", "M", "other", "NULL"]
+    assert lines[6] == "(4 rows)"
+    assert found.stderr.startswith("NOTICE: cost epsilon 0.05; ")
+
+
+def test_sql_as_json_gives_one_object_per_statement(shell: Shell, policy: Path) -> None:
+    query = "SET dp.confidence = 0.9; SELECT count(*) AS n, avg(age) AS a FROM person"
+    found = shell("sql", policy, query, "--json", "--epsilon", "0.2")
+    first, second = map(json.loads, found.stdout.splitlines())
+    assert first == {"tag": "SET", "columns": [], "types": [], "rows": [], "notices": []}
+    assert second["columns"] == ["n", "a"]
+    assert second["types"] == ["BIGINT", "DOUBLE"]
+    [[n, a]] = second["rows"]
+    assert isinstance(n, int)
+    assert isinstance(a, float)
+    assert second["notices"][0].startswith("cost epsilon 0.2; ")
+
+
+def test_sql_speaks_duckdb_where_asked(shell: Shell, policy: Path) -> None:
+    query = "SELECT count(*) AS n FROM person GROUP BY ALL"
+    assert shell("sql", policy, query, "--dialect", "duckdb").exit_code == 0
+
+
+def test_an_error_shows_the_place_in_the_sql(shell: Shell, policy: Path) -> None:
+    found = shell("sql", policy, "SELECT count(*)\nFROM persn")
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    first, line, caret, *_ = found.stderr.splitlines()
+    assert first == 'ERROR 42P01: relation "persn" does not exist'
+    assert line == "LINE 2: FROM persn"
+    assert caret.index("^") == line.index("persn")
+
+
+@pytest.mark.parametrize("command", ["sql", "explain"])
+def test_an_error_as_json_points_into_the_sql(shell: Shell, policy: Path, command: str) -> None:
+    query = "SELECT count(*) FROM person WHERE income > 50000"
+    found = shell(command, policy, query, "--json")
+    assert found.exit_code == 1
+    error = json.loads(found.stdout)["error"]
+    assert error["sqlstate"] == "22023"
+    assert query[error["position"] - 1 :].startswith("income")
+    assert "30000 and 60000" in error["hint"]
+
+
+def test_what_cannot_be_paid_is_status_1_and_charges_nothing(shell: Shell, policy: Path) -> None:
+    found = shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "4")
+    assert found.exit_code == 1
+    assert found.stderr.startswith("ERROR 53400: ")
+    assert json.loads(shell("budget", policy, "--json").stdout)[0]["charges"] == 0
+
+
+def test_explain_is_free(shell: Shell, policy: Path) -> None:
+    found = shell("explain", policy, "SELECT count(*) FROM person", "--half-width", "100")
+    assert found.exit_code == 0
+    assert "interval ±100" in found.stdout
+    assert json.loads(shell("budget", policy, "--json").stdout)[0]["spent"] == 0
+
+
+def test_explain_runs_nothing_that_follows(shell: Shell, policy: Path) -> None:
+    found = shell("explain", policy, "SELECT 1; SELECT count(*) FROM person")
+    assert found.exit_code == 1
+    assert "one query" in found.stderr
+    assert json.loads(shell("budget", policy, "--json").stdout)[0]["charges"] == 0
+
+
+def test_budget_needs_no_data_and_leaves_no_trace(shell: Shell, policy: Path) -> None:
+    (policy.parent / "people.parquet").unlink()
+    found = shell("budget", policy)
+    assert found.exit_code == 0
+    assert "nothing was asked" in found.stdout
+    assert sorted(path.name for path in policy.parent.iterdir()) == ["people.toml"]
+
+
+def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
+    shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "0.3")
+    (policy.parent / "people.parquet").unlink()
+    [row] = json.loads(shell("budget", policy, "--json").stdout)
+    assert row == {
+        "table": "person",
+        "budget": 3.0,
+        "spent": 0.3,
+        "remaining": 2.7,
+        "charges": 1,
+        "exact": True,
+    }
+    assert "2.7" in shell("budget", policy).stdout
+
+
+def test_budget_does_not_tie_the_ledger_to_a_draft(shell: Shell, policy: Path) -> None:
+    """A table that nobody asked about may still be declared differently after a look."""
+    shell("sql", policy, "SELECT count(*) FROM person")
+    draft = '\n[tables.draft]\nfrom = "people"\nbudget = { epsilon = 1 }\n'
+    declared = policy.read_text()
+    for attribute in ("age = { range = [0, 9] }", "age = { range = [0, 99] }"):
+        policy.write_text(f"{declared}{draft}[tables.draft.attributes]\n{attribute}\n")
+        assert shell("budget", policy).exit_code == 0
+    assert shell("sql", policy, "SELECT count(*) FROM draft").exit_code == 0
+
+
+def test_budget_refuses_a_file_that_is_no_ledger(shell: Shell, policy: Path) -> None:
+    policy.with_name("people.ledger.sqlite").write_text("not a ledger")
+    found = shell("budget", policy)
+    assert found.exit_code == 1
+    assert "people.ledger.sqlite" in found.stderr
+
+
+def test_check_sums_the_policy_up(shell: Shell, policy: Path) -> None:
+    found = shell("check", policy, "--source")
+    assert found.exit_code == 0
+    assert "budget ε = 3" in found.stdout
+    assert "has every column" in found.stdout
+    assert json.loads(shell("check", policy, "--json").stdout)["summary"]
+
+
+def test_check_says_everything_that_is_wrong(shell: Shell, policy: Path) -> None:
+    text = policy.read_text().replace("epsilon = 3.0", "epsilon = -3").replace("sex  ", "SEX  ")
+    policy.write_text(text)
+    found = shell("check", policy)
+    assert found.exit_code == 1
+    assert "2 mistakes" in found.stderr
+    assert "budget.epsilon = -3" in found.stderr
+    assert len(json.loads(shell("check", policy, "--json").stdout)["error"]["mistakes"]) == 2
+
+
+def test_check_says_where_the_source_does_not_fit(shell: Shell, policy: Path) -> None:
+    (policy.parent / "people.parquet").unlink()
+    assert shell("check", policy).exit_code == 0
+    found = shell("check", policy, "--source")
+    assert found.exit_code == 1
+    assert "people.parquet" in found.stderr

@@ -1,0 +1,135 @@
+"""`tallyveil serve` and `tallyveil demo` as processes: a real client, a signal, a clean end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+
+PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    write_people(tmp_path / "people.parquet", 1_000)
+    shutil.copy(EXAMPLE_POLICY, tmp_path)
+    return tmp_path / EXAMPLE_POLICY.name
+
+
+@contextmanager
+def serving(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and the address it prints once it listens."""
+    command = [*PROGRAM, "serve", *map(str, arguments), "--port", "0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"psql (postgresql://\S+)", line)
+            assert found is not None, (line, process.stderr.read() if process.stderr else "")
+            yield process, found[1]
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a process")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_serve_answers_a_client_and_ends_in_order(policy: Path, ending: signal.Signals) -> None:
+    with serving(policy) as (process, address):
+        with psycopg.connect(address, user="alice", autocommit=True) as connection:
+            row = connection.execute("SELECT count(*) FROM person").fetchone()
+        assert row is not None
+        process.send_signal(ending)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert out == "closed\n"
+    assert err == ""
+
+
+def test_serve_asks_for_the_passwords_of_the_file(policy: Path, tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.touch(mode=0o600)
+    passwords.write_text("# who may ask\nalice:se:cret\n\n")
+    with serving(policy, "--password-file", passwords) as (_, address):
+        with psycopg.connect(address, user="alice", password="se:cret") as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(address, user="alice", password="wrong")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        ("alice:secret\n", 0o644, "chmod 600"),
+        ("alice\n", 0o600, "line 1: expected user:password"),
+        ("alice:\n", 0o600, "line 1: expected user:password"),
+        ("alice:one\nalice:two\n", 0o600, 'line 2: user "alice"'),
+        ("# nobody\n", 0o600, "names nobody"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_a_wrong_password_file(
+    policy: Path, tmp_path: Path, text: str, mode: int, told: str
+) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.write_text(text)
+    passwords.chmod(mode)
+    found = run("serve", policy, "--password-file", passwords)
+    assert found.returncode == 1
+    assert told in found.stderr
+    for secret in ("secret", "one", "two"):
+        assert secret not in found.stderr
+
+
+def test_serve_keeps_to_this_machine_unless_told_otherwise(policy: Path) -> None:
+    found = run("serve", policy, "--host", "0.0.0.0", "--port", "0")
+    assert found.returncode == 1
+    assert "--password-file" in found.stderr
+
+
+def test_a_port_in_use_is_said(policy: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = run("serve", policy, "--port", taken.getsockname()[1])
+    assert found.returncode == 1
+    assert "cannot listen on 127.0.0.1 port" in found.stderr
+
+
+def test_the_demo_takes_its_tour_and_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    for _ in range(2):
+        found = run("demo", "--folder", folder, "--rows", "1000")
+        assert found.returncode == 0, found.stderr
+        assert found.stderr == ""
+        # The budget is whole again: the second tour costs what the first one did.
+        assert "cost epsilon 0.05; interval ±60 at 95 %; 2.95 of 3 remains" in found.stdout
+        assert "answered from history, free" in found.stdout
+        assert "ERROR 0A000: max over records is not answered" in found.stdout
+        assert "Known from history: 0 rows; to buy: 52" in found.stdout
+        assert re.search(r"person +\| +3\.0 \| +0\.15 \| +2\.85", found.stdout)
+    assert "2.85" in run("budget", folder / "people.toml").stdout
+
+
+def test_the_demo_writes_into_no_folder_of_others(policy: Path) -> None:
+    found = run("demo", "--folder", policy.parent)
+    assert found.returncode == 1
+    assert "holds something else" in found.stderr
