@@ -22,7 +22,8 @@
     │   ├── InvalidTextRepresentation      22P02
     │   ├── DivisionByZero                 22012
     │   ├── DataError                      22000
-    │   ├── UndefinedSetting               42704
+    │   ├── UndefinedObject                42704
+    │   │   └── UndefinedSetting           42704
     │   ├── InsufficientPrivilege          42501
     │   ├── ReadOnlyTransaction            25006
     │   ├── TransactionAborted             25P02
@@ -30,6 +31,9 @@
     │   └── QueryCanceled                  57014
     ├── BudgetExceeded                     53400  carries what remains
     └── ReceiptError                       XX000  a release was tried without a valid receipt
+
+What only PostgreSQL's protocol knows (a message malformed, a portal unknown) has its errors in
+`tallyveil.proxy.errors`, under the same root.
 
 The text of an error depends on the SQL, the policy and the ledger only, never on a record.
 """
@@ -65,6 +69,7 @@ __all__ = [
     "TransactionAborted",
     "UndefinedColumn",
     "UndefinedFunction",
+    "UndefinedObject",
     "UndefinedParameter",
     "UndefinedSetting",
     "UndefinedTable",
@@ -172,8 +177,12 @@ class UndefinedParameter(StatementError):
     sqlstate = "42P02"
 
 
-class UndefinedSetting(StatementError):
+class UndefinedObject(StatementError):
     sqlstate = "42704"
+
+
+class UndefinedSetting(UndefinedObject):
+    """There is no session setting of that name."""
 
 
 class DatatypeMismatch(StatementError):

@@ -53,7 +53,9 @@ class Executor:
         with self._interruption.running(self.session.interrupt):
             return self.session.describe(statement, types)
 
-    def run(self, statement: Statement, parameters: Sequence[Any]) -> Result:
+    def run(
+        self, statement: Statement, parameters: Sequence[Any], types: Sequence[str] = ()
+    ) -> Result:
         self.transaction.check(statement)
         if statement.kind in TRANSACTION_KINDS:
             return self.transaction.run(statement)
@@ -63,7 +65,10 @@ class Executor:
             return Result(None, (), "DEALLOCATE ALL" if everything else "DEALLOCATE")
         with self._interruption.running(self.session.interrupt):
             result = self.session.execute(
-                statement, parameters, cancelled=self._interruption.cancelled
+                statement,
+                parameters,
+                parameter_types=types,
+                cancelled=self._interruption.cancelled,
             )
         if statement.tag == "DISCARD ALL":
             self._deallocate(None)

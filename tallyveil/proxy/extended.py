@@ -45,11 +45,15 @@ def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions."""
+    """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions.
+
+    ``types`` are DuckDB's names of the types of those.
+    """
 
     statement: Statement
     oids: tuple[int, ...]
     used: int
+    types: tuple[str, ...]
     fields: Fields | None
 
 
@@ -149,7 +153,7 @@ class Extended:
             yield backend.EMPTY_QUERY
             return
         if portal.result is None:
-            result = executor.run(statement, portal.parameters)
+            result = executor.run(statement, portal.parameters, portal.prepared.types)
             if fields_of(result.columns) != portal.prepared.fields:
                 raise FeatureNotSupported(
                     "cached plan must not change result type", hint="Prepare the statement again."
@@ -228,4 +232,6 @@ def _prepare(executor: Executor, statement: Statement, declared: tuple[int, ...]
         oid if oid not in (0, 705) else known for oid, known in zip(named, inferred, strict=True)
     )
     # Types declared for parameters the SQL does not mention still want a value each.
-    return _Prepared(statement, oids + declared[used:], used, fields_of(description.columns))
+    fields = fields_of(description.columns)
+    types = description.parameter_types
+    return _Prepared(statement, oids + declared[used:], used, types, fields)

@@ -175,6 +175,7 @@ class FakeSession:
         statement: Statement,
         parameters: Sequence[Any] = (),
         *,
+        parameter_types: Sequence[str | None] = (),
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Result:
         self.executed.append(statement.sql)

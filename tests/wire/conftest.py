@@ -1,0 +1,93 @@
+"""The whole house behind a real socket: a DuckDB source, a policy, a gate and a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+
+from tallyveil.gate import Gate
+from tallyveil.policy import parse_policy
+from tallyveil.proxy import Server, ServerThread
+
+ROWS = """
+    CREATE TABLE people AS SELECT
+        ['AL', 'AK', 'WY'][1 + i % 3] AS state,
+        (i * 7) % 90 AS age,
+        CASE WHEN i % 11 = 0 THEN NULL WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex,
+        (i * 37) % 130000 AS income,
+        i % 4 = 0 AS married,
+        DATE '2020-01-01' + CAST(i % 400 AS INTEGER) AS moved,
+        i AS pid
+    FROM range(9000) t(i)
+"""
+
+ATTRIBUTES: dict[str, Any] = {
+    "state": {"values": ["AL", "AK", "WY"]},
+    "age": {"range": [0, 115]},
+    "sex": {"values": ["F", "M"], "nullable": True},
+    "income": {"bins": [0, 15000, 30000, 60000, 120000], "clamp": True},
+    "married": {"values": [False, True]},
+    "pid": {"range": [0, 20], "clamp": True},
+}
+
+
+@dataclass
+class House:
+    """A running gate and server over the table ``people``."""
+
+    gate: Gate
+    port: int
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://alice@127.0.0.1:{self.port}/people"
+
+    def connect(self, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(self.dsn, autocommit=True, **options)
+
+    def remaining(self) -> float:
+        return float(self.gate.accountant.balance("person").remaining)
+
+    def spent(self) -> float:
+        return float(self.gate.accountant.balance("person").spent)
+
+
+@pytest.fixture
+def source() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(ROWS)
+        yield connection
+
+
+@pytest.fixture
+def serve(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """Start a house; keyword arguments go into the table's declaration."""
+    running: list[tuple[ServerThread, Gate]] = []
+
+    def start(epsilon: float = 0.05, attributes: Any = ATTRIBUTES, **table: Any) -> House:
+        declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": attributes}
+        policy = parse_policy(
+            {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}},
+            base=tmp_path,
+        )
+        gate = Gate(policy, source)
+        thread = ServerThread(Server(gate.session, port=0))
+        thread.start()
+        running.append((thread, gate))
+        return House(gate, thread.port)
+
+    yield start
+    for thread, gate in running:
+        thread.close()
+        gate.close()
+
+
+@pytest.fixture
+def house(serve: Callable[..., House]) -> House:
+    return serve()
