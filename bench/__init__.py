@@ -1,0 +1,1 @@
+"""Benchmarks: ``make bench NAME=latency`` prints one JSON object per measured line."""

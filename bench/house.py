@@ -1,0 +1,38 @@
+"""A gate and its server in a process of its own, as it would run: python -m bench.house POLICY."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["served"]
+
+
+@contextmanager
+def served(policy: str) -> Iterator[int]:
+    """Serve the policy file in another process; gives the port."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.house", policy], stdout=subprocess.PIPE, text=True
+    ) as process:
+        if process.stdout is None:
+            raise RuntimeError("the server has no output")
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def main(policy: str) -> None:
+    from tallyveil import load_policy
+    from tallyveil.gate import Gate
+    from tallyveil.proxy import Server, run
+
+    gate = Gate(load_policy(policy))
+    run(Server(gate.session, port=0), ready=lambda server: print(server.port, flush=True))
+    gate.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,33 @@
+"""Timing and reporting for benchmarks."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["percentiles", "report", "timed"]
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Milliseconds one call takes."""
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1e3
+
+
+def percentiles(times: Iterable[float]) -> dict[str, float]:
+    """The median and the 99th percentile of times in milliseconds, and how many there are."""
+    ordered = sorted(times)
+    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return {
+        "p50_ms": round(statistics.median(ordered), 3),
+        "p99_ms": round(p99, 3),
+        "n": len(ordered),
+    }
+
+
+def report(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)

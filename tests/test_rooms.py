@@ -1,0 +1,65 @@
+"""The rooms import what they may and nothing else, and the boundary is where it should be."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import tallyveil
+
+PACKAGE = Path(tallyveil.__file__).parent
+
+# Everybody may import errors; the domain and workload value types are the common currency.
+VALUES = {"tallyveil.policy.domain", "tallyveil.rewriter.workload"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "policy": set(),
+    "rewriter": {"policy"},
+    "cube": {"policy", "boundary"},
+    "inference": set(),
+    "mechanisms": {"boundary", "inference"},
+    "accountant": {"boundary", "mechanisms"},
+    "gate": {"policy", "rewriter", "cube", "mechanisms", "inference", "accountant"},
+    "proxy": {"gate", "policy"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    found |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    return {name for name in found if name.startswith("tallyveil.")}
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_what_it_may(room: str) -> None:
+    allowed = MAY_IMPORT[room] | {room, "errors"}
+    for path in (PACKAGE / room).rglob("*.py"):
+        foreign = {name for name in imports(path) - VALUES if name.split(".")[1] not in allowed}
+        assert not foreign, f"{path.relative_to(PACKAGE)} imports {foreign}"
+
+
+def test_only_the_accountant_issues_receipts() -> None:
+    assert _users("issue_receipt") == {"boundary.py", "accountant"}
+
+
+def test_only_mechanisms_open_answers() -> None:
+    assert _users("open_answer") == {"boundary.py", "mechanisms"}
+
+
+def _users(name: str) -> set[str]:
+    return {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if any(
+            name in (getattr(n, "id", None), getattr(n, "attr", None), getattr(n, "name", None))
+            for n in ast.walk(ast.parse(path.read_text()))
+        )
+    }
+
+
+def test_the_public_names() -> None:
+    assert tallyveil.__all__ == sorted(tallyveil.__all__)
+    for name in tallyveil.__all__:
+        assert hasattr(tallyveil, name)

@@ -1,0 +1,32 @@
+"""A server to be killed: python kill_server.py DIRECTORY, which prints its port."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import duckdb
+
+from tallyveil.gate import Gate
+from tallyveil.policy import parse_policy
+from tallyveil.proxy import Server, run
+
+TABLE = {
+    "from": "people",
+    "budget": {"epsilon": 100.0},
+    "attributes": {"age": {"range": [0, 99]}},
+}
+
+
+def main(directory: str) -> None:
+    with duckdb.connect(":memory:") as source:
+        source.execute("CREATE TABLE people AS SELECT i % 100 AS age FROM range(1000) t(i)")
+        policy = parse_policy(
+            {"tables": {"person": TABLE}, "defaults": {"epsilon": 0.01}}, base=Path(directory)
+        )
+        gate = Gate(policy, source)
+        run(Server(gate.session, port=0), ready=lambda server: print(server.port, flush=True))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
