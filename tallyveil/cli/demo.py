@@ -54,8 +54,8 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
             _tour(console, server.port)
             if stay:
                 _wait(console, server.port)
-    console.print(f"Serve it on:     tallyveil serve {policy}")
-    console.print(f"See the budget:  tallyveil budget {policy}")
+    console.print(f"Serve it on:     {_program()} serve {policy}")
+    console.print(f"See the budget:  {_program()} budget {policy}")
 
 
 def prepare(folder: Path, rows: int) -> Path:
@@ -109,3 +109,10 @@ def _wait(console: Console, port: int) -> None:
         threading.Event().wait()
     except KeyboardInterrupt:
         console.print()
+
+
+def _program() -> str:
+    """How this program was called, if that can be typed again."""
+    called = Path(sys.argv[0])
+    typed = called.stem == "tallyveil" and shutil.which("tallyveil") is None
+    return str(called) if typed else "tallyveil"

@@ -102,7 +102,12 @@ def _lines(write: Callable[[str, str], None], kind: str, lines: list[str]) -> No
 
 
 def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
-    names = [column.name for column in cursor.description or ()]
+    """The last statement's rows, or its tag."""
+    while cursor.nextset():
+        pass
+    if cursor.description is None:
+        return [cursor.statusmessage or ""]
+    names = [column.name for column in cursor.description]
     rows = cursor.fetchall()
     if names == ["QUERY PLAN"]:
         return [str(line) for (line,) in rows]

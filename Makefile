@@ -1,0 +1,47 @@
+# Everything runs in .venv, which the first target that needs it makes, and makes again when
+# pyproject.toml has changed. `make PYTHON=python3.13` chooses the interpreter.
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+RUN := $(VENV)/bin
+
+.PHONY: help demo test check docs test-slow bench clean
+.DEFAULT_GOAL := help
+
+help:  ## Say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/stamp  ## Make up a table, serve it, ask it (PORT=5432 for a certain port)
+	@$(RUN)/tallyveil demo $(if $(PORT),--port $(PORT))
+
+test: check  ## Check everything and run the tests
+	@$(RUN)/pytest -q
+
+check: $(VENV)/stamp  ## Lint, formatting, types
+	@$(RUN)/ruff check .
+	@$(RUN)/ruff format --check .
+	@$(RUN)/mypy
+
+docs: $(VENV)/stamp  ## Run the examples of README and docs/
+	@$(RUN)/pytest -q tests/docs
+
+test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
+	@$(RUN)/pytest -q -m slow
+
+bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; a JSON object a line
+	@$(if $(NAME),:,echo "say which: make bench NAME=…, one of:" \
+		$(filter-out __init__,$(basename $(notdir $(wildcard bench/*.py)))) >&2; exit 2)
+	@$(RUN)/python -m bench.$(NAME)
+
+clean:  ## Remove the environment, the demo and every cache
+	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/stamp: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "tallyveil needs Python 3.11 or later: install it, or make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "Python's venv is missing. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,142 @@
+"""Every example of the README and of docs/ runs, and prints what it says, numbers aside."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.tour import Question, tour
+from tallyveil.gate import Gate
+from tallyveil.policy import load_policy
+from tallyveil.proxy import Server, ServerThread
+
+_spec = importlib.util.spec_from_file_location(
+    "docs_examples", Path(__file__).with_name("examples.py")
+)
+assert _spec is not None
+assert _spec.loader is not None
+_module = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = _module
+_spec.loader.exec_module(_module)
+
+from docs_examples import Example, examples, same_shape  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+POLICY = Path("demo") / EXAMPLE_POLICY.name
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("people") / "people.parquet"
+    write_people(path)
+    return path
+
+
+@dataclass
+class Reader:
+    """Someone who has run `make demo`, stands beside the folder demo and types examples."""
+
+    port: int
+    connection: psycopg.Connection[tuple[object, ...]]
+
+    def run(self, example: Example) -> str:
+        match example.language:
+            case "sql":
+                return self._sql(example.code)
+            case "python":
+                return self._python(example.code)
+            case "shell" if example.output is not None:
+                return self._shell(example.code)
+            case "toml" if "[tables." in example.code:
+                Path("policy.toml").write_text(example.code, encoding="utf-8")
+                load_policy("policy.toml")
+        return ""
+
+    def _sql(self, code: str) -> str:
+        lines: list[str] = []
+
+        def write(kind: str, line: str) -> None:
+            if kind in ("rows", "error", "notice"):
+                lines.append(line)
+
+        tour(self.connection, write, (Question("", code.strip(), ""),))
+        return "\n".join(lines)
+
+    def _python(self, code: str) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(self._ported(code), "example", "exec"), {"__name__": "__main__"})
+        return out.getvalue()
+
+    def _shell(self, code: str) -> str:
+        scripts = str(Path(sys.executable).parent)
+        environment = {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
+        return subprocess.run(
+            self._ported(code),
+            shell=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        ).stdout
+
+    def _ported(self, code: str) -> str:
+        return code.replace("5432", str(self.port))
+
+
+@pytest.fixture
+def reader(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    monkeypatch.chdir(tmp_path)
+    POLICY.parent.mkdir()
+    shutil.copy(EXAMPLE_POLICY, POLICY)
+    (POLICY.parent / people.name).symlink_to(people)
+    with (
+        contextlib.closing(Gate(load_policy(POLICY))) as gate,
+        ServerThread(Server(gate.session, port=0)) as server,
+        psycopg.connect(
+            host="127.0.0.1", port=server.port, user="alice", autocommit=True
+        ) as connection,
+    ):
+        yield Reader(server.port, connection)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_examples_of(document: Path, reader: Reader) -> None:
+    for example in examples(document):
+        if example.language == "shell" and "psql" in example.code and not shutil.which("psql"):
+            continue
+        printed = reader.run(example)
+        failed = example.language == "sql" and printed.startswith("ERROR")
+        if example.output is None:
+            assert not failed, f"{example.place}\n{printed}"
+        else:
+            assert same_shape(example.output, printed), f"{example.place} printed\n{printed}"
+
+
+def test_links_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for link in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
+            if "://" not in link:
+                assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_shapes() -> None:
+    assert same_shape(" n\n ---\n 15\n", "  n\n ----\n -1215")
+    assert same_shape("a\n…\nz", "a\nb\nc\nz")
+    assert same_shape("a\n…\nz", "a\nz")
+    assert not same_shape("a | n\n", "b | n\n")
+    assert not same_shape("1\n2\n", "1\n")
