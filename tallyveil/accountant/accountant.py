@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from weakref import WeakKeyDictionary
 
 from tallyveil.accountant.codec import (
     decode_answers,
@@ -54,6 +55,7 @@ class Accountant:
             table: meter_for(account.relation) for table, account in accounts.items()
         }
         self._memory = Memory()
+        self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
         self._last, self._chain, self._last_answer = 0, b"", 0
         with ledger.writing():
             ledger.bind({table: account.fingerprint for table, account in accounts.items()})
@@ -213,7 +215,7 @@ class Accountant:
         columns, scales = decode_columns(stored.columns)
         charge = Charge(Workload(stored.table, columns), stored.mechanism, scales, stored.sql)
         try:
-            loss = self._loss(charge)
+            loss = self._work_out(charge)
         except TallyveilError as error:
             raise LedgerError(
                 f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
@@ -222,7 +224,16 @@ class Accountant:
         self._meters[stored.table] = self._meters[stored.table].after(loss)
 
     def _loss(self, charge: Charge) -> Loss:
-        """Raises TallyveilError if the workload is not about the table's declared cells."""
+        """Raises TallyveilError if the workload is not about the table's declared cells.
+
+        A charge is quoted and then paid for; what it costs is worked out once.
+        """
+        loss = self._losses.get(charge)
+        if loss is None:
+            loss = self._losses[charge] = self._work_out(charge)
+        return loss
+
+    def _work_out(self, charge: Charge) -> Loss:
         workload = charge.workload
         account = self._account(workload.table)
         for column in workload.columns:

@@ -97,8 +97,9 @@ class Decision:
         """
         noise = mechanism(request.mechanism)
         with self._accountant.transaction():
-            known = self._recall(request, noise)
-            purchases = [] if request.source == "history" else self._purchases(request, known)
+            wanted = self._wanted(request, noise)
+            known = self._recall(request, wanted)
+            purchases = self._purchases(request, noise, wanted, known)
             if not purchases:
                 return Answered({t: _frozen(k) for t, k in known.items()}, None)
             if cancelled():
@@ -110,24 +111,28 @@ class Decision:
         """What `answer` would do now. Free; it changes nothing."""
         noise = mechanism(request.mechanism)
         with self._accountant.transaction():
-            known = self._recall(request, noise)
-            purchases = [] if request.source == "history" else self._purchases(request, known)
+            wanted = self._wanted(request, noise)
+            known = self._recall(request, wanted)
+            purchases = self._purchases(request, noise, wanted, known)
             quote = self._accountant.quote([p.charge for p in purchases]) if purchases else None
         missing = sum(row is None for table in known.values() for col in table for row in col)
         total = sum(len(col) for table in known.values() for col in table)
-        scales = {t: self._scales(request, noise, w) for t, w in request.workloads.items()}
-        return Forecast(total - missing, missing, scales, quote)
+        return Forecast(total - missing, missing, wanted, quote)
 
-    def _recall(self, request: Request, noise: Mechanism) -> dict[str, list[list[Known | None]]]:
+    def _wanted(self, request: Request, noise: Mechanism) -> dict[str, tuple[float, ...]]:
+        return {t: self._scales(request, noise, w) for t, w in request.workloads.items()}
+
+    def _recall(
+        self, request: Request, wanted: Mapping[str, tuple[float, ...]]
+    ) -> dict[str, list[list[Known | None]]]:
         known: dict[str, list[list[Known | None]]] = {}
         for table, workload in request.workloads.items():
-            wanted = self._scales(request, noise, workload)
             known[table] = [
                 [
                     _usable(recorded, scale, request.source)
                     for recorded in self._accountant.recall(table, column.row_keys)
                 ]
-                for column, scale in zip(workload.columns, wanted, strict=True)
+                for column, scale in zip(workload.columns, wanted[table], strict=True)
             ]
         return known
 
@@ -148,25 +153,29 @@ class Decision:
         )
 
     def _purchases(
-        self, request: Request, known: Mapping[str, list[list[Known | None]]]
+        self,
+        request: Request,
+        noise: Mechanism,
+        wanted: Mapping[str, tuple[float, ...]],
+        known: Mapping[str, list[list[Known | None]]],
     ) -> list[_Purchase]:
-        noise = mechanism(request.mechanism)
+        """The rows that history does not answer, per table, at what the request would pay."""
+        if request.source == "history":
+            return []
         purchases = []
         for table, workload in request.workloads.items():
-            numbers, rows, columns = [], [], []
-            for number, column in enumerate(workload.columns):
-                missing = np.flatnonzero([row is None for row in known[table][number]])
-                if len(missing):
-                    numbers.append(number)
-                    rows.append(missing)
-                    whole = len(missing) == column.height
-                    columns.append(column if whole else column.take(missing))
-            if not columns:
+            missing = [np.flatnonzero([row is None for row in column]) for column in known[table]]
+            numbers = tuple(n for n, rows in enumerate(missing) if len(rows))
+            if not numbers:
                 continue
-            part = Workload(table, tuple(columns))
-            scales = self._scales(request, noise, part)
+            whole = all(len(r) == c.height for r, c in zip(missing, workload.columns, strict=True))
+            part, scales = workload, wanted[table]
+            if not whole:
+                columns = (workload.columns[n].take(missing[n]) for n in numbers)
+                part = Workload(table, tuple(columns))
+                scales = self._scales(request, noise, part)
             charge = Charge(part, request.mechanism, scales, request.sql)
-            purchases.append(_Purchase(charge, tuple(numbers), tuple(rows)))
+            purchases.append(_Purchase(charge, numbers, tuple(missing[n] for n in numbers)))
         return purchases
 
     def _buy(
@@ -181,7 +190,7 @@ class Decision:
         try:
             receipts = self._accountant.charge(charges, request.analyst)
         except BudgetExceeded as error:
-            error.hint = _what_remains(quote, error.remaining)
+            error.hint = _what_remains(error.remaining)
             raise
         for purchase, receipt in zip(purchases, receipts, strict=True):
             workload = purchase.charge.workload
@@ -208,8 +217,8 @@ def _frozen(columns: list[list[Known | None]]) -> tuple[tuple[Known | None, ...]
     return tuple(map(tuple, columns))
 
 
-def _what_remains(quote: Quote, remaining: float) -> str:
-    if quote.scarcest.remaining_after == quote.scarcest.remaining_before or remaining <= 0:
+def _what_remains(remaining: float) -> str:
+    if not remaining > 0:
         return "What history knows is still answered: SET dp.source = history."
     return (
         f"SET dp.epsilon to at most {remaining:.12g}, ask about other attributes' cells, "
