@@ -39,7 +39,8 @@ clean:  ## Remove the environment, the demo and every cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/stamp: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "tallyveil needs Python 3.11 or later: install it, or make PYTHON=…" >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
+		"tallyveil needs Python 3.11 or later: install it, or say where: make PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 		echo "Python's venv is missing. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -56,7 +57,7 @@ def address_errors(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or type(error).__name__
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
         raise InvalidParameterValue(
             f"cannot listen on {host} port {port}: {reason}",
             hint="Another --port may be free; --port 0 takes any free one.",

@@ -127,6 +127,18 @@ def test_the_examples_of(document: Path, reader: Reader) -> None:
             assert same_shape(example.output, printed), f"{example.place} printed\n{printed}"
 
 
+def test_the_pyramid(reader: Reader) -> None:
+    script = ROOT / "examples" / "pyramid.py"
+    address = f"postgresql://alice@127.0.0.1:{reader.port}/people"
+    found = subprocess.run(
+        [sys.executable, script, address], capture_output=True, text=True, check=True
+    )
+    notice, *decades, legend = found.stdout.splitlines()
+    assert notice.startswith("cost epsilon 0.05; ")
+    assert [int(line.replace("█", "")) for line in decades] == list(range(110, -1, -10))
+    assert legend.split() == ["women", "men"]
+
+
 def test_links_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for link in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
