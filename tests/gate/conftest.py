@@ -1,0 +1,48 @@
+"""A gate over a small table in an open DuckDB connection, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+
+ATTRIBUTES: dict[str, Any] = {
+    "state": {"values": ["AL", "AK", "WY"], "other": True, "nullable": True},
+    "age": {"range": [0, 99], "clamp": True, "nullable": True},
+    "sex": {"values": ["F", "M"], "other": True},
+}
+
+
+@pytest.fixture
+def source() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(
+            "CREATE TABLE people AS SELECT ['AL', 'AK', 'WY'][1 + i % 3] AS state, "
+            "i % 80 AS age, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex FROM range(3000) t(i)"
+        )
+        yield connection
+
+
+@pytest.fixture
+def connect(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> Iterator[Callable[..., tallyveil.Connection]]:
+    opened: list[tallyveil.Connection] = []
+
+    def make(defaults: Any = None, **table: Any) -> tallyveil.Connection:
+        declared = {"from": "people", "budget": {"epsilon": 1.0}, "attributes": ATTRIBUTES}
+        policy = tallyveil.parse_policy(
+            {"tables": {"person": declared | table}, "defaults": defaults or {"epsilon": 0.1}},
+            base=tmp_path,
+        )
+        opened.append(tallyveil.connect(policy, source=source))
+        return opened[-1]
+
+    yield make
+    for connection in opened:
+        connection.close()

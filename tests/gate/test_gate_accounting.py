@@ -1,0 +1,175 @@
+"""What statements cost, as the budget shows it: per cell, under both neighbouring relations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tallyveil
+
+Connect = Callable[..., tallyveil.Connection]
+
+
+def spent(connection: tallyveil.Connection) -> float:
+    return float(connection.budget()[0]["spent"])
+
+
+def test_disjoint_predicates_share_a_budget(connect: Connect) -> None:
+    connection = connect()
+    for age in range(50):
+        connection.execute(f"SELECT count(*) FROM person WHERE age = {age}")
+    assert spent(connection) == 0.1
+
+
+def test_overlapping_predicates_add_up(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SELECT count(*) FROM person WHERE age < 50")
+    connection.execute("SELECT count(*) FROM person WHERE age >= 40")
+    assert spent(connection) == 0.2
+
+
+def test_a_filter_pair_of_disjoint_counts_costs_one(connect: Connect) -> None:
+    """Both aggregates get the whole epsilon, since no record is in both."""
+    connection = connect()
+    low, count = connection.execute(
+        "SELECT dp_interval_low(f), count(*) FILTER (WHERE sex = 'F') AS f, "
+        "count(*) FILTER (WHERE sex = 'M') FROM person"
+    ).fetchall()[0][:2]
+    assert count - low == 30  # the same as for one count at epsilon 0.1
+    assert spent(connection) == 0.1
+
+
+def test_a_statement_costs_epsilon_however_many_aggregates(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SELECT count(*), sum(age), count(*) FILTER (WHERE age < 9) FROM person")
+    assert spent(connection) == 0.1
+
+
+def test_a_difference_is_one_query(connect: Connect) -> None:
+    connection = connect()
+    low, difference = connection.execute(
+        "SELECT dp_interval_low(d), count(*) FILTER (WHERE sex = 'F') - "
+        "count(*) FILTER (WHERE sex = 'M') AS d FROM person"
+    ).fetchall()[0]
+    assert difference - low == 30
+    assert spent(connection) == 0.1
+
+
+def test_sensitivity_follows_the_largest_value(connect: Connect) -> None:
+    plan = connect().explain("SELECT sum(age) FROM person WHERE age < 50")
+    assert "sensitivity 49 (add_remove)" in plan
+
+
+def test_replace_prices_pairs_of_cells(connect: Connect) -> None:
+    """Replacing a record moves two groups by one each, and a count of all not at all."""
+    connection = connect(neighbours="replace")
+    plan = connection.explain("SELECT sex, count(*) FROM person GROUP BY sex")
+    assert "sensitivity 2 (replace)" in plan
+    assert connection.execute("SELECT count(*) FROM person").fetchall() == [(3000,)]
+    assert spent(connection) == 0
+    connection.execute("SELECT count(*) FROM person WHERE age = 1")
+    connection.execute("SELECT count(*) FROM person WHERE age = 2")
+    assert spent(connection) == 0.2
+
+
+def test_replace_with_an_incomplete_domain_does_not_publish_the_total(connect: Connect) -> None:
+    connection = connect(neighbours="replace", attributes={"age": {"range": [0, 99]}})
+    connection.execute("SELECT count(*) FROM person")
+    assert spent(connection) == 0.1
+
+
+def test_a_unit_of_several_rows_costs_as_many_times(connect: Connect) -> None:
+    connection = connect(
+        privacy_unit={"column": "age", "max_rows": 3}, attributes={"sex": {"values": ["F", "M"]}}
+    )
+    assert "scale 30," in connection.explain("SELECT count(*) FROM person")
+    connection.execute("SELECT count(*) FROM person")
+    assert spent(connection) == 0.1
+
+
+def test_more_precision_is_bought_and_less_is_free(connect: Connect) -> None:
+    connection = connect()
+    first = connection.execute("SELECT count(*) FROM person").fetchone()
+    connection.execute("SET dp.epsilon = 0.3")
+    better = connection.execute("SELECT count(*) FROM person").fetchone()
+    assert spent(connection) == pytest.approx(0.4)
+    connection.execute("SET dp.epsilon = 0.1")
+    assert connection.execute("SELECT count(*) FROM person").fetchone() == better
+    assert first is not None
+    assert spent(connection) == pytest.approx(0.4)
+
+
+def test_only_the_missing_groups_are_bought(connect: Connect) -> None:
+    connection = connect()
+    known = connection.execute("SELECT count(*) FROM person WHERE state = 'AK'").fetchone()
+    groups = dict(
+        connection.execute("SELECT state, count(*) FROM person GROUP BY state").fetchall()
+    )
+    assert known == (groups["AK"],)
+    assert spent(connection) == 0.1
+
+
+def test_refused_for_budget_leaves_it_as_it_was(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 0.25})
+    connection.execute("SELECT count(*) FROM person")
+    connection.execute("SET dp.epsilon = 0.2")
+    with pytest.raises(tallyveil.BudgetExceeded) as caught:
+        connection.execute("SELECT count(*) FROM person WHERE age = 3")
+    assert (caught.value.sqlstate, caught.value.requested) == ("53400", 0.2)
+    assert caught.value.remaining == pytest.approx(0.15)
+    assert caught.value.remaining <= 0.15
+    assert spent(connection) == 0.1
+    connection.execute("SET dp.epsilon = 0.15")
+    connection.execute("SELECT count(*) FROM person WHERE age = 3")
+
+
+def test_two_aggregating_queries_in_one_statement_are_paid_together(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 0.25})
+    connection.execute(
+        "SELECT state, count(*) FROM person GROUP BY state "
+        "UNION ALL SELECT 'all', count(*) FROM person"
+    )
+    assert spent(connection) == 0.1
+
+
+def test_a_target_without_a_default_epsilon(connect: Connect) -> None:
+    connection = connect(defaults={"half_width": 40, "confidence": 0.9})
+    low, count, high = connection.execute(
+        "SELECT dp_interval_low(n), count(*) AS n, dp_interval_high(n) FROM person"
+    ).fetchall()[0]
+    assert (count - low, high - count) == (40, 40)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-15", "1e-300", "1e14"])
+def test_an_epsilon_beyond_all_noise_is_refused(connect: Connect, epsilon: str) -> None:
+    connection = connect()
+    connection.execute(f"SET dp.epsilon = {epsilon}")
+    with pytest.raises(tallyveil.Error) as caught:
+        connection.execute("SELECT count(*) FROM person")
+    assert caught.value.sqlstate == "22023"
+    assert spent(connection) == 0
+
+
+def test_the_smallest_cost_is_a_picoepsilon(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SET dp.epsilon = 1e-12")
+    connection.execute("SELECT count(*) FROM person")
+    assert spent(connection) == 1e-12
+
+
+def test_the_example_of_the_mathematics(connect: Connect) -> None:
+    """BAYES eq. 20 and 22 by SQL: B = (0.1, 0.275, 0.25, 0.375), the system's cost 0.375."""
+    connection = connect(
+        attributes={"cell": {"range": [1, 4], "column": "age", "clamp": True, "nullable": True}}
+    )
+    history: list[tuple[Any, float]] = [
+        ("cell = 1", 0.05),
+        ("cell IN (2, 3)", 0.1),
+        ("cell IN (2, 3, 4)", 0.1),
+    ]
+    for predicate, epsilon in history:
+        connection.execute(f"SET dp.epsilon = {epsilon}")
+        connection.execute(f"SELECT count(*) FROM person WHERE {predicate}")
+    assert spent(connection) == 0.2

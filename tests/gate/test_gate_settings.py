@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tallyveil
+
+Connect = Callable[..., tallyveil.Connection]
+
+
+def show(connection: tallyveil.Connection, name: str) -> str:
+    row = connection.execute(f"SHOW {name}").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_a_cost_and_a_target_exclude_each_other(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SET dp.half_width TO 12.5")
+    assert (show(connection, "dp.epsilon"), show(connection, "dp.half_width")) == ("", "12.5")
+    connection.execute("SET dp.epsilon = '0.25'")
+    assert (show(connection, "dp.epsilon"), show(connection, "dp.half_width")) == ("0.25", "")
+    connection.execute("RESET dp.epsilon")
+    assert show(connection, "dp.epsilon") == "0.1"
+    connection.execute("SET dp.half_width = 3")
+    connection.execute("RESET ALL")
+    assert (show(connection, "dp.epsilon"), show(connection, "dp.half_width")) == ("0.1", "")
+
+
+@pytest.mark.parametrize(
+    ("statement", "sqlstate"),
+    [
+        ("SET dp.confidence = 1", "22023"),
+        ("SET dp.confidence = 0", "22023"),
+        ("SET dp.confidence = nan", "22023"),
+        ("SET dp.half_width = -3", "22023"),
+        ("SET dp.source = everywhere", "22023"),
+        ("SET dp.notices = perhaps", "22023"),
+        ("SET dp.mechanism = none", "0A000"),
+        ("SET dp.noise = off", "42704"),
+        ("SET noise = off", "42704"),
+        ("SET client_encoding = 'LATIN1'", "22023"),
+        ("SET standard_conforming_strings = off", "22023"),
+        ("SET server_version = '9'", "22023"),
+        ("SET LOCAL dp.epsilon = 1", "0A000"),
+        ("SET dp.epsilon", "42601"),
+        ("SHOW nothing", "42704"),
+        ("RESET nothing", "42704"),
+    ],
+)
+def test_wrong_settings_change_nothing(connect: Connect, statement: str, sqlstate: str) -> None:
+    connection = connect()
+    before = connection.execute("SHOW ALL").fetchall()
+    with pytest.raises(tallyveil.Error) as caught:
+        connection.execute(statement)
+    assert caught.value.sqlstate == sqlstate
+    assert connection.execute("SHOW ALL").fetchall() == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET application_name TO 'x'",
+        "SET SESSION extra_float_digits = 3",
+        "SET TIME ZONE 'Europe/Paris'",
+        "SET NAMES 'UTF8'",
+        "SET search_path = public, x",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        "SET client_encoding = UTF8",
+        "DISCARD ALL",
+        "RESET ALL",
+        "UNLISTEN *",
+        "CLOSE ALL",
+        "SET dp.epsilon = DEFAULT",
+    ],
+)
+def test_what_clients_send_on_connecting(connect: Connect, statement: str) -> None:
+    assert connect().execute(statement).description is None

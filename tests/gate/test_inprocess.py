@@ -1,0 +1,94 @@
+"""The in-process face: DB-API 2.0, relations, DuckDB's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tallyveil
+
+Connect = Callable[..., tallyveil.Connection]
+
+
+def test_db_api(connect: Connect) -> None:
+    assert (tallyveil.apilevel, tallyveil.threadsafety, tallyveil.paramstyle) == ("2.0", 1, "qmark")
+    connection = connect()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT state, count(*) AS n FROM person WHERE age < ? GROUP BY 1", [30])
+        assert cursor.description is not None
+        assert [(d[0], d[1]) for d in cursor.description] == [("state", "VARCHAR"), ("n", "BIGINT")]
+        assert cursor.rowcount == 5  # AL, AK, WY, other, NULL
+        first = cursor.fetchone()
+        assert [first, *cursor.fetchmany(2), *cursor.fetchall()] != []
+        assert cursor.fetchone() is None
+        assert "cost epsilon 0.1" in cursor.notices[0].message
+        cursor.execute("SET dp.notices = off")
+        assert cursor.description is None
+        with pytest.raises(tallyveil.InterfaceError):
+            cursor.fetchall()
+    with pytest.raises(tallyveil.InterfaceError):
+        cursor.execute("SELECT 1")
+    connection.commit()
+    connection.rollback()
+    assert connection.budget()[0]["spent"] == 0.1
+
+
+def test_a_relation_is_computed_once(connect: Connect) -> None:
+    connection = connect()
+    relation = connection.sql("SELECT state, count(*) AS n FROM person GROUP BY ALL")
+    spent = connection.budget()[0]["spent"]
+    frame = relation.df()
+    assert list(frame.columns) == ["state", "n"]
+    assert relation.to_arrow_table().num_rows == 5
+    assert relation.aggregate("sum(n)").fetchall() == [(frame["n"].sum(),)]
+    assert connection.budget()[0]["spent"] == spent
+
+
+def test_duckdb_divides_as_duckdb_does(connect: Connect) -> None:
+    connection = connect()
+    assert connection.execute("SELECT 10 / 4, 10 // 4").fetchall() == [(2.5, 2)]
+    names = connection.execute("SELECT age // 10 * 10 AS d, count(*) FROM person GROUP BY d")
+    assert {row[0] for row in names} == {*range(0, 100, 10), None}
+
+
+def test_parameters_of_both_kinds(connect: Connect) -> None:
+    connection = connect()
+    first = connection.execute("SELECT count(*) FROM person WHERE age = ? AND sex = ?", [3, "F"])
+    again = connection.execute("SELECT count(*) FROM person WHERE sex = $2 AND age = $1", [3, "F"])
+    assert first.fetchall() == again.fetchall()
+    with pytest.raises(tallyveil.StatementError):
+        connection.execute("SELECT count(*) FROM person WHERE age = ?", [])
+
+
+def test_one_statement_at_a_time(connect: Connect) -> None:
+    with pytest.raises(tallyveil.Error, match="one statement"):
+        connect().execute("SELECT count(*) FROM person; SELECT 1")
+
+
+def test_closed_is_closed(connect: Connect) -> None:
+    connection = connect()
+    connection.close()
+    connection.close()
+    for use in (connection.cursor, connection.budget, connection.commit):
+        with pytest.raises(tallyveil.InterfaceError):
+            use()
+
+
+def test_without_a_source_the_policy_must_name_one(tmp_path: Path) -> None:
+    policy = tallyveil.parse_policy(
+        {"tables": {"t": {"budget": {"epsilon": 1}, "attributes": {"a": {"range": [0, 1]}}}}},
+        base=tmp_path,
+    )
+    with pytest.raises(tallyveil.Error, match="source"):
+        tallyveil.connect(policy)
+
+
+def test_another_policy_does_not_open_the_ledger(connect: Connect) -> None:
+    connect().execute("SELECT count(*) FROM person")
+    with pytest.raises(tallyveil.Error) as caught:
+        connect(attributes={"age": {"range": [0, 50]}})
+    assert caught.value.sqlstate == "55000"
+    # A larger budget is no other table.
+    assert connect(budget={"epsilon": 2.0}).budget()[0]["remaining"] == pytest.approx(1.9)
