@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import threading
@@ -54,8 +55,8 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
             _tour(console, server.port)
             if stay:
                 _wait(console, server.port)
-    console.print(f"Serve it on:     {_program()} serve {policy}")
-    console.print(f"See the budget:  {_program()} budget {policy}")
+    console.print(f"Serve it on:     {_program()} serve {shlex.quote(str(policy))}")
+    console.print(f"See the budget:  {_program()} budget {shlex.quote(str(policy))}")
 
 
 def prepare(folder: Path, rows: int) -> Path:
