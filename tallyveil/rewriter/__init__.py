@@ -7,7 +7,8 @@ so every expression DuckDB knows has DuckDB's exact meaning. What is not underst
 
 from tallyveil.rewriter.database import Cursor, PublicDatabase
 from tallyveil.rewriter.parameters import count as parameter_count
-from tallyveil.rewriter.plan import NoisyTable, Output, Plan, Rewriter
+from tallyveil.rewriter.plan import NoisyTable, Output, Plan
+from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.statements import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.workload import Column, Workload
 

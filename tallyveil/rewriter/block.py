@@ -13,21 +13,15 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallyveil.errors import (
-    AmbiguousColumn,
-    FeatureNotSupported,
-    GroupingError,
-    UndefinedColumn,
-    UndefinedTable,
-)
+from tallyveil.errors import FeatureNotSupported, GroupingError
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import vocabulary as known
 from tallyveil.rewriter.bins import check_bins
 from tallyveil.rewriter.check import function_name, position
+from tallyveil.rewriter.columns import RECORD, own_nodes, raw_rows, resolve_columns
 
-__all__ = ["NOISY", "RECORD", "Block", "is_aggregate", "take_apart"]
+__all__ = ["NOISY", "Block", "is_aggregate", "take_apart"]
 
-RECORD: Final = "__record"
 NOISY: Final = "__noisy"
 
 
@@ -71,18 +65,18 @@ def take_apart(select: exp.Select, domain: Domain, constant: Callable[[exp.Expr]
             hint="Ask about one protected table at a time; join the results of two queries.",
             position=position(join),
         )
-    _resolve_columns(select, domain)
+    resolve_columns(select, domain)
     keys, grouped = _keys(select)
     if not grouped and not _aggregates(select):
-        raise _raw_rows(select)
+        raise raw_rows(select)
     where = select.args.get("where")
     record_level = [*([where.this] if where else []), *keys]
     for part in record_level:
         _check_record_level(part)
-    for node in _own_nodes(select):
+    for node in own_nodes(select):
         if isinstance(node, exp.AggFunc) and is_aggregate(node):
             _check_aggregate(node)
-    columns = [n for n in _own_nodes(select) if isinstance(n, exp.Column) and n.table == RECORD]
+    columns = [n for n in own_nodes(select) if isinstance(n, exp.Column) and n.table == RECORD]
     for column in columns:
         attribute = domain[column.name]
         if attribute.kind == "bins":
@@ -99,33 +93,12 @@ def take_apart(select: exp.Select, domain: Domain, constant: Callable[[exp.Expr]
 
 def _mentioned(select: exp.Select, keys: list[exp.Expr], where: exp.Where | None) -> set[str]:
     parts = [*keys, *([where] if where else [])]
-    parts += [n for n in _own_nodes(select) if is_aggregate(n)]
+    parts += [n for n in own_nodes(select) if is_aggregate(n)]
     return {c.name for part in parts for c in part.find_all(exp.Column) if c.table == RECORD}
 
 
-def _own_nodes(select: exp.Select) -> list[exp.Expr]:
-    """The nodes of a SELECT's clauses, without the queries nested in them."""
-    nodes: list[exp.Expr] = []
-    clauses = [select.args.get(name) for name in ("where", "group", "having", "order")]
-    stack = [*select.expressions, *(clause for clause in clauses if clause is not None)]
-    while stack:
-        node = stack.pop()
-        nodes.append(node)
-        stack.extend(c for c in node.iter_expressions() if not isinstance(c, exp.Query))
-    return nodes
-
-
 def _aggregates(select: exp.Select) -> bool:
-    return any(is_aggregate(node) for node in _own_nodes(select))
-
-
-def _raw_rows(select: exp.Select) -> FeatureNotSupported:
-    return FeatureNotSupported(
-        "rows of a protected table are not answered",
-        hint="Ask for counts: SELECT attribute, count(*) FROM table GROUP BY attribute. "
-        "SELECT DISTINCT attribute lists the declared values, free of charge.",
-        position=position(select.expressions[0]) if select.expressions else None,
-    )
+    return any(is_aggregate(node) for node in own_nodes(select))
 
 
 def _check_record_level(part: exp.Expr) -> None:
@@ -190,68 +163,6 @@ def _check_aggregate(node: exp.AggFunc) -> None:
                 )
 
 
-def _resolve_columns(select: exp.Select, domain: Domain) -> None:
-    """Point every column of the block at an attribute, or at the item its alias names."""
-    table = select.args["from_"].this
-    qualifier = table.alias or table.name
-    alias = table.args.get("alias")
-    if alias is not None and alias.columns:
-        raise FeatureNotSupported(
-            "renaming the columns of a protected table is not answered", position=position(alias)
-        )
-    items = {i.alias: i.this for i in select.expressions if isinstance(i, exp.Alias)}
-    for node in _own_nodes(select):
-        if not isinstance(node, exp.Column) or node.table == RECORD:
-            continue
-        if isinstance(node.this, exp.Star):
-            raise _raw_rows(select)
-        if node.table and node.table != qualifier:
-            raise UndefinedTable(
-                f'missing FROM-clause entry for table "{node.table}"', position=position(node)
-            )
-        if not node.table and node.name in items and _alias_wins(node, domain):
-            _replace_alias(node, items[node.name], domain, select)
-            continue
-        _point_at_attribute(node, domain)
-    for item in select.expressions:
-        if isinstance(item, exp.Star):
-            raise _raw_rows(select)
-
-
-def _point_at_attribute(node: exp.Column, domain: Domain) -> None:
-    if node.name not in domain:
-        raise UndefinedColumn(
-            f'column "{node.name}" does not exist',
-            hint=f"The attributes of {domain.table} are {', '.join(domain.names)}.",
-            position=position(node),
-        )
-    node.set("table", exp.to_identifier(RECORD, quoted=True))
-    node.set("db", None)
-    if domain[node.name].kind == "bins":
-        node.meta["binned"] = True
-
-
-def _alias_wins(node: exp.Column, domain: Domain) -> bool:
-    """PostgreSQL: ORDER BY name means an item; elsewhere an attribute of that name comes first."""
-    clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Select)
-    if isinstance(clause, exp.Order):
-        return isinstance(node.parent, exp.Ordered) or node.name not in domain
-    interval = node.find_ancestor(exp.Anonymous)
-    if interval is not None and function_name(interval).startswith("dp_"):
-        return node.name not in domain
-    return isinstance(clause, exp.Group | exp.Having) and node.name not in domain
-
-
-def _replace_alias(node: exp.Column, item: exp.Expr, domain: Domain, select: exp.Select) -> None:
-    if any(c is node for c in item.find_all(exp.Column)):
-        raise AmbiguousColumn(f'"{node.name}" is defined by itself', position=position(node))
-    copy = item.copy()
-    for column in copy.find_all(exp.Column):
-        if column.table != RECORD:
-            _point_at_attribute(column, domain)
-    node.replace(exp.paren(copy) if isinstance(copy, exp.Binary) else copy)
-
-
 def _keys(select: exp.Select) -> tuple[list[exp.Expr], bool]:
     """The group keys, each once, and whether the block is grouped at all."""
     group = select.args.get("group")
@@ -263,13 +174,11 @@ def _keys(select: exp.Select) -> tuple[list[exp.Expr], bool]:
     if group.args.get("all"):
         return _distinct([i for i in items if not any(map(is_aggregate, i.walk()))]), True
     keys: list[exp.Expr] = []
-    for key in group.expressions:
-        if isinstance(key, exp.Literal) and not key.is_string:
-            keys.append(_ordinal(key, items))
-        elif isinstance(key, exp.Tuple):
-            keys.extend(key.expressions)
-        else:
-            keys.append(key.this if isinstance(key, exp.Paren) else key)
+    for part in group.expressions:
+        whole = part.unnest()
+        for key in whole.expressions if isinstance(whole, exp.Tuple) else [whole]:
+            number = isinstance(key, exp.Literal) and not key.is_string
+            keys.append(_ordinal(key, items) if number else key)
     return _distinct(keys), bool(keys)
 
 

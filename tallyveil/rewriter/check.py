@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction
+from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction, UndefinedObject
 from tallyveil.rewriter import vocabulary as known
 
 __all__ = ["check", "function_name", "position"]
@@ -44,6 +44,8 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
         exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
     }
 )
+
+_TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
 
@@ -135,6 +137,9 @@ def _check_named(node: exp.Anonymous) -> None:
         return
     if name in ("dp_interval_low", "dp_interval_high"):
         return
+    if name in _TYPE_LOOKUPS:
+        # Drivers look extension types up by name and take 42704 for "not installed here".
+        raise UndefinedObject("types are not looked up by name here", position=position(node))
     raise UndefinedFunction(
         f"function {name} is not answered",
         hint="Deterministic functions of declared attributes are; see the analyst's guide.",

@@ -46,6 +46,20 @@ _SETTINGS: Final = (
     "SET TimeZone = 'UTC'",
 )
 
+# What PostgreSQL means by some functions, where DuckDB has no function that means the same.
+_MACROS: Final = (
+    # A text as an integer is digits with a sign and spaces around, or an error.
+    "__pg_whole(t) AS CASE WHEN t IS NULL OR regexp_full_match(t, '\\s*[+-]?[0-9]+\\s*') THEN t "
+    "ELSE error('a text of the domain is no integer') END",
+    # Places below 1 are counted, though nothing stands there.
+    "__pg_substring_from(t, place) AS "
+    "CASE WHEN place IS NOT NULL THEN substring(t, greatest(place, 1)) END",
+    "__pg_substring(t, place, length) AS "
+    "CASE WHEN length < 0 THEN error('negative substring length not allowed') "
+    "WHEN place IS NOT NULL AND length IS NOT NULL "
+    "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
+)
+
 # DuckDB's message class -> ours. The messages speak of SQL, domains and noisy rows only.
 _ERRORS: Final = MappingProxyType(
     {
@@ -81,6 +95,8 @@ class PublicDatabase:
         for domain in domains:
             for attribute in domain.attributes:
                 self._create_domain_table(domain, attribute)
+        for macro in _MACROS:
+            self._connection.execute(f"CREATE MACRO {macro}")
         for setting in _SETTINGS:
             self._connection.execute(setting)
         self._connection.execute("SET lock_configuration = true")

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.block import RECORD
+from tallyveil.rewriter.columns import RECORD
 from tallyveil.rewriter.database import domain_table
 
 __all__ = ["MAX_CELLS", "coefficient_query", "relation"]

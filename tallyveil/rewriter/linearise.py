@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Domain
@@ -31,7 +32,7 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     """
     combined = np.zeros(len(cells), dtype=np.int64)
     for key in keys:
-        encoded = key.combine_chunks().dictionary_encode(null_encoding="encode")
+        encoded = _plain(key).dictionary_encode(null_encoding="encode")
         codes = encoded.indices.to_numpy().astype(np.int64)
         _, combined = np.unique(
             combined * max(len(encoded.dictionary), 1) + codes, return_inverse=True
@@ -43,6 +44,12 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     group = np.empty(len(cells), dtype=np.int64)
     group[order] = rank[inverse]
     return group, order[np.sort(first)]
+
+
+def _plain(key: pa.ChunkedArray) -> pa.Array:
+    """-0.0 is 0.0, as a group."""
+    array = key.combine_chunks()
+    return pc.add(array, 0.0) if pa.types.is_floating(array.type) else array
 
 
 def column(

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
 from tallyveil.rewriter.check import position
 
-__all__ = ["Reference", "references"]
+__all__ = ["Reference", "references", "refuse_reserved_names"]
 
 _DEFAULT_SCHEMAS = ("", "public", "main")
 _CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
+_RESERVED = ("__noisy", "__record", "__dp_", "__domain_")
+_OUR_COLUMN = re.compile(r"__(?:[kch]\d+|cell|row)")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A table node and what it names: a protected table, a dp relation, or a common table."""
+    """A table node and what it names; ``definition`` is the WITH item of a common table."""
 
     node: exp.Table
-    kind: str  # "protected", "dp", "common"
+    kind: Literal["protected", "dp", "common"]
     name: str
+    definition: exp.CTE | None = None
 
 
 def references(
@@ -31,6 +36,19 @@ def references(
     """Resolve every table in the tree. Raises UndefinedTable, with no hint of the source."""
     for table in tree.find_all(exp.Table):
         yield _resolve(table, protected, relations)
+
+
+def refuse_reserved_names(tree: exp.Expr) -> None:
+    """Keep the names of our own relations out of the statement, so that none can be shadowed."""
+    for node in tree.find_all(exp.TableAlias, exp.Column):
+        relation = node.table if isinstance(node, exp.Column) else node.name
+        ours = relation.lower().startswith(_RESERVED)
+        if ours or (isinstance(node, exp.Column) and _OUR_COLUMN.fullmatch(node.name.lower())):
+            raise FeatureNotSupported(
+                f'the name "{relation if ours else node.name}" is reserved here',
+                hint="Choose a name that does not start with __.",
+                position=position(node),
+            )
 
 
 def _resolve(table: exp.Table, protected: Collection[str], relations: Collection[str]) -> Reference:
@@ -43,8 +61,9 @@ def _resolve(table: exp.Table, protected: Collection[str], relations: Collection
     name, schema = table.name, table.db
     if table.catalog:
         raise _undefined(table)
-    if not schema and _is_common(table, name):
-        return Reference(table, "common", name)
+    definition = None if schema else _common_table(table, name)
+    if definition is not None:
+        return Reference(table, "common", name, definition)
     if schema == "dp" and name in relations:
         return Reference(table, "dp", name)
     if schema in _DEFAULT_SCHEMAS and name in protected:
@@ -54,43 +73,31 @@ def _resolve(table: exp.Table, protected: Collection[str], relations: Collection
 
 def _undefined(table: exp.Table) -> UndefinedTable:
     name = ".".join(part.name for part in table.parts)
-    if table.db in _CATALOG_SCHEMAS or (not table.db and name.startswith("pg_")):
-        return UndefinedTable(
-            f'relation "{name}" does not exist',
-            detail="No catalog is offered here.",
-            hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
-            position=position(table),
-        )
+    catalog = table.db in _CATALOG_SCHEMAS or (not table.db and name.startswith("pg_"))
     return UndefinedTable(
         f'relation "{name}" does not exist',
+        detail="No catalog is offered here." if catalog else None,
         hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
         position=position(table),
     )
 
 
-def _is_common(table: exp.Table, name: str) -> bool:
-    """Whether a WITH around the table defines the name before the table is reached."""
-    inside: exp.Expr = table
-    ancestor = table.parent
-    while ancestor is not None:
-        definitions = ancestor.args.get("with_") if isinstance(ancestor, exp.Query) else None
-        if definitions is not None:
-            for cte in definitions.expressions:
-                if cte is inside:
+def _common_table(table: exp.Table, name: str) -> exp.CTE | None:
+    """The WITH item the name means, if any: an item sees those before it, a query sees all."""
+    node: exp.Expr = table
+    while node.parent is not None:
+        parent = node.parent
+        visible: list[exp.CTE] = []
+        if isinstance(parent, exp.With):
+            for item in parent.expressions:
+                if item is node:
                     break
-                if cte.alias == name:
-                    return True
-        if isinstance(ancestor, exp.CTE):
-            # Within a definition, only the definitions before it are visible.
-            siblings = ancestor.parent
-            if siblings is not None:
-                for cte in siblings.expressions:
-                    if cte is ancestor:
-                        break
-                    if cte.alias == name:
-                        return True
-                inside = ancestor
-                ancestor = siblings.parent.parent if siblings.parent is not None else None
-                continue
-        inside, ancestor = ancestor, ancestor.parent
-    return False
+                visible.append(item)
+        elif isinstance(parent, exp.Query) and not isinstance(node, exp.With):
+            definitions = parent.args.get("with_")
+            visible = definitions.expressions if definitions is not None else []
+        for item in visible:
+            if item.alias == name:
+                return item
+        node = parent
+    return None

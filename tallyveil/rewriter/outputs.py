@@ -10,8 +10,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, GroupingError
-from tallyveil.rewriter.block import NOISY, RECORD, Block, is_aggregate
+from tallyveil.rewriter.block import NOISY, Block, is_aggregate
 from tallyveil.rewriter.check import function_name, position
+from tallyveil.rewriter.columns import RECORD
 from tallyveil.rewriter.linear import Linear, Term, linear
 
 __all__ = ["Outputs"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.rewriter.check import position
-from tallyveil.rewriter.types import static_type
+from tallyveil.rewriter.types import NUMERICS, TypeOf, is_literal_text
 
 __all__ = ["bind", "count", "infer"]
 
@@ -40,24 +40,22 @@ def count(tree: exp.Expr) -> int:
     return max((_number(node) for node in tree.find_all(*_KINDS)), default=0)
 
 
-def infer(
-    tree: exp.Expr, columns: Mapping[str, str], declared: Sequence[str | None] = ()
-) -> tuple[str, ...]:
+def infer(tree: exp.Expr, type_of: TypeOf, declared: Sequence[str | None] = ()) -> tuple[str, ...]:
     """The type of each parameter: declared, or that of what it stands beside, or VARCHAR."""
     types: list[str | None] = list(declared)
     types += [None] * (count(tree) - len(types))
     for node in tree.find_all(*_KINDS):
         index = _number(node) - 1
         if types[index] is None:
-            types[index] = _context(node, columns)
+            types[index] = _context(node, type_of)
     return tuple(kind or "VARCHAR" for kind in types)
 
 
-def _context(node: exp.Expr, columns: Mapping[str, str]) -> str | None:
+def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
     parent = node.parent
     match parent:
         case exp.Paren() | exp.Neg():
-            return _context(parent, columns)
+            return _context(parent, type_of)
         case exp.Cast():
             return str(parent.to.sql("duckdb"))
         case exp.Limit() | exp.Offset() | exp.Fetch():
@@ -65,7 +63,7 @@ def _context(node: exp.Expr, columns: Mapping[str, str]) -> str | None:
         case exp.Any():
             beside = parent.parent
             other = beside.this if beside is not None and beside.this is not parent else None
-            kind = static_type(other, columns)
+            kind = _named(type_of(other)) if other is not None else None
             return f"{kind or 'VARCHAR'}[]"
         case exp.In() | exp.Between():
             others = [parent.this, *parent.expressions, parent.args.get("low")]
@@ -78,8 +76,21 @@ def _context(node: exp.Expr, columns: Mapping[str, str]) -> str | None:
             others = list(parent.iter_expressions())
         case _:
             return None
-    types = [static_type(o, columns) for o in others if isinstance(o, exp.Expr) and o is not node]
-    return next((kind for kind in types if kind is not None), None)
+    firm = [
+        type_of(other)
+        for other in others
+        if isinstance(other, exp.Expr)
+        and not isinstance(other, _KINDS)
+        and not is_literal_text(other)
+    ]
+    return next((_named(kind) for kind in firm if kind is not None), None)
+
+
+def _named(kind: str | None) -> str | None:
+    """As DuckDB names it. A numeric of unknown precision comes as a double."""
+    if kind in NUMERICS:
+        return "DOUBLE"
+    return "TIMESTAMP" if kind == "TIMESTAMPTZ" else kind
 
 
 def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:

@@ -1,92 +1,228 @@
-"""The static types of expressions, as far as dialects and parameters need to know them."""
+"""The static types of expressions, as PostgreSQL has them, by DuckDB's names.
+
+Two types are ours. A ``QUOTIENT`` is a numeric that came out of a division: DuckDB computes it in
+double precision, correctly rounded. ``INEXACT`` is arithmetic upon such a quotient: PostgreSQL's
+numeric and DuckDB's double may differ in the last digit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-__all__ = ["INTEGERS", "static_type"]
+__all__ = [
+    "INTEGERS",
+    "NUMERICS",
+    "TypeOf",
+    "common_type",
+    "family",
+    "is_literal_text",
+    "static_type",
+]
 
-INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"})
+TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
+
+INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")
+NUMERICS: Final = ("NUMERIC", "QUOTIENT", "INEXACT")
+_LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # the wider, the later
+_TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 
 _STRINGS = (
     exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Left, exp.Right, exp.Replace,
     exp.SplitPart, exp.Reverse, exp.Concat, exp.ConcatWs, exp.DPipe,
 )  # fmt: skip
-_COUNTS = (exp.Length, exp.StrPosition, exp.Ascii, exp.Count)
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _DATE_PARTS = (
     exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
     exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear,
 )  # fmt: skip
-_TRUTHS = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean)
-_SAME = (exp.Paren, exp.Neg, exp.Sum, exp.Abs, exp.Filter, exp.Nullif, exp.Min, exp.Max)
+_TRUTHS = (
+    exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.RegexpLike, exp.RegexpILike,
+    exp.StartsWith, exp.EndsWith, exp.Contains,
+)  # fmt: skip
+_SAME = (
+    exp.Paren, exp.Neg, exp.Abs, exp.Filter, exp.Nullif, exp.Min, exp.Max, exp.Window, exp.Lag,
+    exp.Lead, exp.FirstValue, exp.LastValue, exp.Alias,
+)  # fmt: skip
+_ROUNDINGS = (exp.Round, exp.Trunc, exp.Ceil, exp.Floor, exp.Sign)
+_REAL_FUNCTIONS = (exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow)
+_CAST_NAMES: Final = {
+    "INT": "INTEGER", "TEXT": "VARCHAR", "CHAR": "VARCHAR", "BPCHAR": "VARCHAR",
+    "NAME": "VARCHAR", "DECIMAL": "NUMERIC", "FLOAT": "DOUBLE", "TIMESTAMPNTZ": "TIMESTAMP",
+    "TINYINT": "SMALLINT", "INT128": "NUMERIC",
+}  # fmt: skip
 
 
-def static_type(node: exp.Expr | None, columns: Mapping[str, str]) -> str | None:
-    """The DuckDB type of an expression, None where it takes DuckDB to tell.
+def family(kind: str | None) -> str | None:
+    """number, text, truth or time: what PostgreSQL compares with each other."""
+    if kind in _LADDER:
+        return "number"
+    if kind in _TIMES:
+        return "time"
+    return {"VARCHAR": "text", "BOOLEAN": "truth"}.get(kind or "")
 
-    ``columns`` has the types of the attributes, by name.
-    """
+
+def common_type(types: Sequence[str | None]) -> str | None:
+    """The type CASE, COALESCE or UNION gives values of these types."""
+    if not types or None in types:
+        return None
+    if all(kind in _LADDER for kind in types):
+        return max((k for k in types if k is not None), key=_LADDER.index)
+    return types[0] if len(set(types)) == 1 else None
+
+
+def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
+    """The type of an expression whose parts' types are ``type_of``; None if that is unknown."""
     match node:
-        case exp.Column():
-            return columns.get(node.name) or _derived(node, columns)
         case exp.Literal():
             return _literal(node)
-        case exp.Cast() | exp.TryCast():
-            return node.to.sql("duckdb")
+        case exp.Cast():
+            kind = str(node.to.this.value).upper()
+            return _cast(_CAST_NAMES.get(kind, kind), node, type_of)
+        case exp.Any():
+            return _element(node.this.unnest(), type_of)
+        case exp.IntDiv():
+            return _wider(type_of(node.this), type_of(node.expression))
+        case exp.Coalesce() | exp.Greatest() | exp.Least():
+            return _values([node.this, *node.expressions], type_of)
+        case exp.Case():
+            branches = [branch.args.get("true") for branch in node.args["ifs"]]
+            return _values([*branches, node.args.get("default")], type_of)
+        case exp.Extract():
+            return "NUMERIC"
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            return "TIMESTAMP" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMPTZ"
+        case exp.Interval():
+            return "INTERVAL"
+        case exp.Count() | exp.Ntile():
+            return "BIGINT" if isinstance(node, exp.Count) else "INTEGER"
+        case exp.PercentRank() | exp.CumeDist():
+            return "DOUBLE"
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
+        return _arithmetic(node, type_of)
+    if isinstance(node, exp.Sum | exp.Avg):
+        return _aggregate(node, type_of(node.this))
+    if isinstance(node, _ROUNDINGS + _REAL_FUNCTIONS):
+        return _numeric_function(node, type_of)
+    return _by_class(node, type_of)
+
+
+def _by_class(node: exp.Expr, type_of: TypeOf) -> str | None:
     if isinstance(node, _SAME):
-        return static_type(node.this, columns)
+        return type_of(node.this)
     if isinstance(node, _STRINGS):
         return "VARCHAR"
-    if isinstance(node, _COUNTS + _DATE_PARTS):
+    if isinstance(node, exp.Length | exp.StrPosition | exp.Ascii):
+        return "INTEGER"
+    if isinstance(node, _DATE_PARTS + _RANKS):
         return "BIGINT"
-    if isinstance(node, _TRUTHS):
-        return "BOOLEAN"
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod | exp.IntDiv):
-        return _wider(static_type(node.this, columns), static_type(node.expression, columns))
-    if isinstance(node, exp.Div):
-        return "DOUBLE"
-    if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
-        return _common([node.this, *node.expressions], columns)
-    if isinstance(node, exp.Case):
-        branches = [branch.args.get("true") for branch in node.args["ifs"]]
-        default = node.args.get("default")
-        return _common([*branches, *([default] if default else [])], columns)
-    return None
+    if isinstance(node, exp.DateFromParts):
+        return "DATE"
+    return "BOOLEAN" if isinstance(node, _TRUTHS) else None
 
 
 def _literal(node: exp.Literal) -> str:
     if node.is_string:
         return "VARCHAR"
     if not node.this.isdigit():
-        return "DOUBLE"
-    return "INTEGER" if int(node.this) < 2**31 else "BIGINT"
+        return "NUMERIC"
+    number = int(node.this)
+    return "INTEGER" if number < 2**31 else "BIGINT" if number < 2**63 else "NUMERIC"
+
+
+def is_literal_text(node: exp.Expr) -> bool:
+    """A string constant takes its type from what it stands beside; so does NULL."""
+    inner = node.unnest()
+    return isinstance(inner, exp.Null) or inner.is_string
+
+
+def _values(nodes: Sequence[exp.Expr | None], type_of: TypeOf) -> str | None:
+    firm = [type_of(node) for node in nodes if node is not None and not is_literal_text(node)]
+    if firm:
+        return common_type(firm)
+    strings = [node for node in nodes if node is not None and not isinstance(node, exp.Null)]
+    return "VARCHAR" if strings else None
+
+
+def _element(array: exp.Expr, type_of: TypeOf) -> str | None:
+    if isinstance(array, exp.Array):
+        return common_type([type_of(item) for item in array.expressions])
+    if isinstance(array, exp.Cast) and array.to.expressions:
+        kind = str(array.to.expressions[0].this.value).upper()
+        return _CAST_NAMES.get(kind, kind)
+    return None
 
 
 def _wider(left: str | None, right: str | None) -> str | None:
-    if left in INTEGERS and right in INTEGERS:
-        return "BIGINT" if "BIGINT" in (left, right) else left
-    return left if left == right else None
+    return common_type([left, right])
 
 
-def _common(nodes: list[exp.Expr | None], columns: Mapping[str, str]) -> str | None:
-    types = [static_type(node, columns) for node in nodes if not isinstance(node, exp.Null)]
-    if types and all(kind in INTEGERS for kind in types):
-        return "BIGINT" if "BIGINT" in types else types[0]
-    return types[0] if types and len(set(types)) == 1 else None
+def _arithmetic(node: exp.Expr, type_of: TypeOf) -> str | None:
+    left, right = type_of(node.this), type_of(node.expression)
+    if left == "VARCHAR" and is_literal_text(node.this):
+        left = right
+    if right == "VARCHAR" and is_literal_text(node.expression):
+        right = left
+    if "INTERVAL" in (left, right) or left in _TIMES or right in _TIMES:
+        return _time_arithmetic(node, left, right)
+    kind = common_type([left, right]) if left in _LADDER and right in _LADDER else None
+    if kind in NUMERICS:
+        if kind != "NUMERIC":
+            return "INEXACT"
+        return "QUOTIENT" if isinstance(node, exp.Div) else "NUMERIC"
+    return kind
 
 
-def _derived(column: exp.Column, columns: Mapping[str, str]) -> str | None:
-    """The type of an item of a subquery or common table that has the column's name."""
-    root = column.root()
-    items = [
-        item.this
-        for select in root.find_all(exp.Select)
-        for item in select.expressions
-        if isinstance(item, exp.Alias)
-        and item.alias == column.name
-        and not any(n is column for n in item.find_all(exp.Column))
-    ]
-    return _common(list(items), columns) if items else None
+def _time_arithmetic(node: exp.Expr, left: str | None, right: str | None) -> str | None:
+    if left == right == "DATE":
+        return "INTEGER" if isinstance(node, exp.Sub) else None
+    if left == "DATE" and right in INTEGERS:
+        return "DATE"
+    if right == "DATE" and left in INTEGERS:
+        return "DATE"
+    if "INTERVAL" in (left, right):
+        other = right if left == "INTERVAL" else left
+        if other in _TIMES:
+            return "TIMESTAMP" if other == "DATE" else other
+        return "INTERVAL"
+    return "INTERVAL" if left in _TIMES and right in _TIMES else None
+
+
+def _aggregate(node: exp.Expr, kind: str | None) -> str | None:
+    if kind in INTEGERS and isinstance(node, exp.Sum):
+        return "NUMERIC" if kind == "BIGINT" else "BIGINT"
+    if isinstance(node, exp.Avg) and kind in (*INTEGERS, *NUMERICS):
+        return "QUOTIENT"
+    return kind
+
+
+def _numeric_function(node: exp.Expr, type_of: TypeOf) -> str | None:
+    kind = type_of(node.this)
+    if isinstance(node, exp.Pow | exp.Log) and node.expression is not None:
+        kind = common_type([kind, type_of(node.expression)])
+    if kind in INTEGERS:
+        whole = isinstance(node, exp.Round | exp.Trunc) and node.args.get("decimals")
+        return "NUMERIC" if whole else "DOUBLE"
+    if kind not in NUMERICS:
+        return kind
+    if isinstance(node, _REAL_FUNCTIONS):
+        return "INEXACT"
+    if node.args.get("decimals") is not None and kind != "NUMERIC":
+        return "INEXACT"
+    return "INEXACT" if kind == "INEXACT" else "NUMERIC"
+
+
+def _cast(kind: str, node: exp.Cast, type_of: TypeOf) -> str:
+    """A cast of what is no exact decimal to numeric(p, s) rounds what DuckDB does not have."""
+    if kind != "NUMERIC":
+        return kind
+    operand = type_of(node.this)
+    if node.to.expressions:
+        whole = len(node.to.expressions) == 1 or node.to.expressions[1].name == "0"
+        inexact = operand in ("QUOTIENT", "INEXACT", "DOUBLE") and not whole
+        return "INEXACT" if inexact else "NUMERIC"
+    if operand == "DOUBLE":
+        return "QUOTIENT"
+    return operand if operand in NUMERICS else "NUMERIC"

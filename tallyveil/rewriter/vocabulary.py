@@ -131,7 +131,7 @@ TYPES: Final = frozenset(
         exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
         exp.DType.INT128, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.TEXT,
         exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP,
-        exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.NAME,
+        exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.NAME,
         exp.DType.BPCHAR,
     }
 )  # fmt: skip

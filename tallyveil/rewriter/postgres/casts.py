@@ -1,0 +1,116 @@
+"""CAST: what a value becomes, digit by digit and character by character."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, InvalidTextRepresentation
+from tallyveil.rewriter.check import position
+from tallyveil.rewriter.postgres.build import as_type, call
+from tallyveil.rewriter.postgres.inexact import refuse_inexact
+from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.types import INTEGERS, NUMERICS
+
+__all__ = ["SPELLED_ALIKE", "WHOLE", "cast"]
+
+# A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
+WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+_INTEGER_TYPES = (exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+_TEXT_TYPES = (exp.DType.TEXT, exp.DType.VARCHAR)
+_PADDED_TYPES = (exp.DType.CHAR, exp.DType.BPCHAR, exp.DType.NAME, exp.DType.NCHAR)
+_OTHER_TYPES = (
+    exp.DType.BOOLEAN, exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ,
+    exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.ARRAY,
+)  # fmt: skip
+
+# Types whose values both write with the same characters.
+SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
+
+
+def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+    kind = node.to.this
+    if kind in _TEXT_TYPES:
+        return _to_text(node, scope)
+    if kind in _INTEGER_TYPES:
+        return _to_integer(node, scope)
+    if kind is exp.DType.DECIMAL:
+        return _to_numeric(node, scope)
+    if kind is exp.DType.DOUBLE and not node.to.expressions:
+        return None
+    if kind in _OTHER_TYPES:
+        return None
+    if kind in _PADDED_TYPES:
+        raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
+    raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+
+
+def _refused(node: exp.Cast, why: str, hint: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"type {node.to.sql('postgres').lower()} is not answered: it {why}",
+        hint=hint,
+        position=position(node),
+    )
+
+
+def _to_text(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+    kind = scope.type_of(node.this)
+    if kind is not None and kind not in SPELLED_ALIKE and kind != "BOOLEAN":
+        raise FeatureNotSupported(
+            f"{kind.lower()} as text is not answered: PostgreSQL and DuckDB write it differently",
+            hint="Cast it to an integer, a date or a boolean first.",
+            position=position(node),
+        )
+    length = node.to.expressions
+    if not length:
+        return None
+    text = as_type(node.this, "VARCHAR")
+    return exp.Left(this=text, expression=exp.Literal.number(length[0].name))
+
+
+def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+    """A numeric rounds halves away from zero, a double to even; a text has to be an integer."""
+    operand, kind = node.this, scope.type_of(node.this)
+    if kind in NUMERICS:
+        return as_type(exp.Round(this=operand), node.to)
+    if kind != "VARCHAR":
+        return None
+    literal = operand.unnest()
+    if not isinstance(literal, exp.Literal):
+        whole = call("__pg_whole", operand)
+        return as_type(whole, node.to)
+    if not WHOLE.fullmatch(literal.this):
+        raise InvalidTextRepresentation(
+            f'invalid input syntax for type integer: "{literal.this}"', position=position(node)
+        )
+    return None
+
+
+def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+    """numeric without precision keeps all digits; DuckDB's DECIMAL would keep three."""
+    operand, kind = node.this, scope.type_of(node.this)
+    if node.to.expressions:
+        if scope.type_of(node) == "INEXACT":
+            refuse_inexact(node, scope, smooth=False)
+        return None
+    if kind in INTEGERS:
+        digits = 19 if kind == "BIGINT" else 10
+        return as_type(operand, f"DECIMAL({digits}, 0)")
+    if kind == "DOUBLE":
+        return as_type(operand, "DOUBLE")
+    if kind in NUMERICS:
+        return exp.paren(operand, copy=False)
+    literal = operand.unnest()
+    if isinstance(literal, exp.Literal) and _NUMBER.fullmatch(literal.this.strip()):
+        return exp.Literal.number(literal.this.strip())
+    if isinstance(literal, exp.Null):
+        return None
+    raise FeatureNotSupported(
+        "numeric without a precision is not answered here",
+        hint="Write numeric(p, s).",
+        position=position(node),
+    )

@@ -1,0 +1,75 @@
+"""Comparisons and choices between values: PostgreSQL wants them of one family.
+
+DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidTextRepresentation,
+    StatementError,
+    UndefinedFunction,
+)
+from tallyveil.rewriter.check import position
+from tallyveil.rewriter.postgres.casts import WHOLE
+from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.types import INTEGERS, family, is_literal_text
+
+__all__ = ["between", "case", "compare", "test", "values", "within"]
+
+
+def compare(node: exp.Binary, scope: Scope) -> None:
+    _one_family(node, [node.this, node.expression], scope)
+
+
+def between(node: exp.Between, scope: Scope) -> None:
+    _one_family(node, [node.this, node.args["low"], node.args["high"]], scope)
+
+
+def within(node: exp.In, scope: Scope) -> None:
+    _one_family(node, [node.this, *node.expressions], scope)
+
+
+def values(node: exp.Func, scope: Scope) -> None:
+    _one_family(node, [node.this, *node.expressions], scope)
+
+
+def case(node: exp.Case, scope: Scope) -> None:
+    branches = [branch.args["true"] for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    _one_family(node, [*branches, *([default] if default is not None else [])], scope)
+    if node.this is not None:
+        _one_family(node, [node.this, *(branch.this for branch in node.args["ifs"])], scope)
+
+
+def test(node: exp.Is, scope: Scope) -> None:
+    if not isinstance(node.expression.unnest(), exp.Null | exp.Boolean):
+        raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN", position=position(node))
+
+
+def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:
+    firm = [scope.type_of(part) for part in parts if not is_literal_text(part)]
+    families = {family(kind) for kind in firm} - {None}
+    if len(families) > 1:
+        raise _mismatch(node, sorted(str(kind).lower() for kind in set(firm) if kind))
+    if firm and all(kind in INTEGERS for kind in firm):
+        for part in parts:
+            literal = part.unnest()
+            if literal.is_string and not WHOLE.fullmatch(literal.this):
+                raise InvalidTextRepresentation(
+                    f'invalid input syntax for type integer: "{literal.this}"',
+                    position=position(part),
+                )
+
+
+def _mismatch(node: exp.Expr, kinds: list[str]) -> StatementError:
+    return UndefinedFunction(
+        f"values of types {' and '.join(kinds)} do not go together",
+        hint="Cast one of them: attribute::text, '3'::int.",
+        position=position(node),
+    )

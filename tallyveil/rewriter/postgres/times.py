@@ -1,0 +1,43 @@
+"""Parts of dates and times."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.rewriter.check import position
+from tallyveil.rewriter.scope import Scope
+
+__all__ = ["extract", "truncate"]
+
+_DATE_PARTS: Final = frozenset(
+    {
+        "year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "isoyear", "epoch",
+        "decade", "century", "millennium",
+    }
+)  # fmt: skip
+_TIME_PARTS: Final = frozenset({"hour", "minute"})
+_UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
+
+
+def extract(node: exp.Extract, scope: Scope) -> None:
+    part, kind = node.this.name.lower(), scope.type_of(node.expression)
+    parts = _DATE_PARTS | _TIME_PARTS if kind in ("TIMESTAMP", "TIMESTAMPTZ") else _DATE_PARTS
+    if part not in parts or kind not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", None):
+        raise FeatureNotSupported(
+            f"extract({part}) of a {(kind or 'value').lower()} is not answered",
+            hint=f"These are: {', '.join(sorted(parts))}.",
+            position=position(node),
+        )
+
+
+def truncate(node: exp.Func, scope: Scope) -> None:
+    unit = node.args["unit"].name.lower()
+    if unit not in _UNITS or node.args.get("zone") is not None:
+        raise FeatureNotSupported(
+            f"date_trunc to {unit} is not answered",
+            hint=f"These are: {', '.join(sorted(_UNITS))}; without a time zone.",
+            position=position(node),
+        )

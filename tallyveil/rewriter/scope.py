@@ -1,0 +1,112 @@
+"""What type a column has: through FROM, subqueries and common tables to declared attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sqlglot import exp
+
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.names import Reference
+from tallyveil.rewriter.types import common_type, static_type
+
+__all__ = ["Scope"]
+
+
+class Scope:
+    """The types of one statement's expressions, each computed once.
+
+    ``type_of`` is to be asked before the expression is changed.
+    """
+
+    def __init__(self, references: Iterable[Reference], domains: Mapping[str, Domain]) -> None:
+        self._sources = {id(r.node): r for r in references}
+        self._domains = domains
+        self._known: dict[int, str | None] = {}
+        self._kept: list[exp.Expr] = []  # so that no id is used twice
+
+    def type_of(self, node: exp.Expr | None) -> str | None:
+        """The type as `types` names it, or None where it takes DuckDB to tell."""
+        if node is None:
+            return None
+        if id(node) not in self._known:
+            self._known[id(node)] = None  # a definition in a circle has no type
+            self._kept.append(node)
+            self._known[id(node)] = self._compute(node)
+        return self._known[id(node)]
+
+    def at_record_level(self, node: exp.Expr) -> bool:
+        """Whether the expression is about single records: of a protected table, not aggregated."""
+        select = node.find_ancestor(exp.Select)
+        source = select.args.get("from_") if select is not None else None
+        reference = self._sources.get(id(source.this)) if source is not None else None
+        protected = reference is not None and reference.kind == "protected"
+        return protected and node.find(exp.AggFunc) is None
+
+    def _compute(self, node: exp.Expr) -> str | None:
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Query):
+            return self._output(node, None)
+        return static_type(node, self.type_of)
+
+    def _column(self, column: exp.Column) -> str | None:
+        select = column.find_ancestor(exp.Select)
+        while select is not None:
+            for name, source in _sources(select):
+                if not column.table or column.table == name:
+                    found = self._in_source(source, column.name)
+                    if found is not None:
+                        return found
+            if not column.table:
+                for item in select.expressions:
+                    if isinstance(item, exp.Alias) and item.alias == column.name:
+                        return self.type_of(item.this)
+            select = select.find_ancestor(exp.Select)
+        return None
+
+    def _in_source(self, source: exp.Expr, name: str) -> str | None:
+        if isinstance(source, exp.Subquery):
+            return self._output(source.this, name, source.args.get("alias"))
+        reference = self._sources.get(id(source))
+        if reference is None:
+            return None
+        if reference.definition is not None:
+            definition = reference.definition
+            return self._output(definition.this, name, definition.args.get("alias"))
+        domain = self._domains.get(reference.name) if reference.kind == "protected" else None
+        return domain[name].sql_type if domain is not None and name in domain else None
+
+    def _output(
+        self, query: exp.Expr, name: str | None, alias: exp.TableAlias | None = None
+    ) -> str | None:
+        """The type of the column called ``name``, or of the first one."""
+        if isinstance(query, exp.Subquery):
+            return self._output(query.this, name, alias)
+        if isinstance(query, exp.SetOperation):
+            sides = (query.this, query.expression)
+            return common_type([self._output(side, name, alias) for side in sides])
+        if not isinstance(query, exp.Select):
+            return None
+        renamed = [c.name for c in alias.columns] if alias is not None else []
+        for number, item in enumerate(query.expressions):
+            if isinstance(item, exp.Star) or isinstance(item.this, exp.Star):
+                return self._starred(query, name)
+            called = renamed[number] if number < len(renamed) else item.alias_or_name
+            if name is None or called == name:
+                return self.type_of(item.unalias())
+        return None
+
+    def _starred(self, select: exp.Select, name: str | None) -> str | None:
+        if name is None:
+            return None
+        found = [self._in_source(source, name) for _, source in _sources(select)]
+        return next((kind for kind in found if kind is not None), None)
+
+
+def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
+    """The (name, table or subquery) of FROM and its joins."""
+    source = select.args.get("from_")
+    nodes = [source.this] if source is not None else []
+    nodes += [join.this for join in select.args.get("joins") or ()]
+    return [(node.alias_or_name, node) for node in nodes]

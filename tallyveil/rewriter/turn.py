@@ -1,0 +1,136 @@
+"""One block turned around: its record-level part evaluated, its SELECT left over noisy rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.rewriter.block import NOISY, Block
+from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.domain_relation import coefficient_query
+from tallyveil.rewriter.linearise import column, groups
+from tallyveil.rewriter.outputs import Outputs
+from tallyveil.rewriter.plan import NoisyTable, Output
+from tallyveil.rewriter.workload import Column, Workload
+
+__all__ = ["MAX_GROUPS", "Collected", "Turned", "turn"]
+
+MAX_GROUPS: Final = 100_000
+
+
+class Collected:
+    """The distinct columns asked of each table, whichever block asks them."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[Column]] = {}
+        self._numbers: dict[object, int] = {}
+
+    def add(self, table: str, new: Column) -> int:
+        key = (table, new.axes, new.multiplier, new.row_keys)
+        columns = self._columns.setdefault(table, [])
+        if key not in self._numbers:
+            self._numbers[key] = len(columns)
+            columns.append(new)
+        return self._numbers[key]
+
+    def workloads(self) -> dict[str, Workload]:
+        return {table: Workload(table, tuple(c)) for table, c in self._columns.items()}
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A block's noisy table, and the SQL that gave its coefficients."""
+
+    table: NoisyTable
+    query: str
+
+
+def turn(block: Block, name: str, cursor: Cursor, collected: Collected) -> Turned:
+    """Evaluate the block on the domain and let its SELECT read the noisy table ``name``."""
+    outputs = Outputs(block)
+    clauses = _over_noisy_rows(block.select, outputs)
+    query = coefficient_query(
+        block.domain, block.mentioned, block.where, block.keys, outputs.coefficients
+    )
+    table = _noisy_table(block, name, cursor.arrow(query), collected)
+    source = exp.to_table(name)
+    source.set("alias", exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True)))
+    block.select.set("from_", exp.From(this=source))
+    for clause, value in clauses.items():
+        block.select.set(clause, value)
+    return Turned(table, query)
+
+
+def _over_noisy_rows(
+    select: exp.Select, outputs: Outputs
+) -> dict[str, list[exp.Expr] | exp.Expr | None]:
+    """The SELECT's clauses over the noisy rows: groups are rows now, so HAVING becomes WHERE."""
+    having, order = select.args.get("having"), select.args.get("order")
+    return {
+        "expressions": [
+            exp.alias_(outputs.rewrite(item.this), item.args["alias"].copy())
+            for item in select.expressions
+        ],
+        "where": exp.Where(this=outputs.rewrite(having.this)) if having is not None else None,
+        "group": None,
+        "having": None,
+        "order": _order(outputs, order) if order is not None else None,
+    }
+
+
+def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
+    parts = []
+    for part in order.expressions:
+        copy = part.copy()
+        if not isinstance(part.this, exp.Literal):  # the number of an item stays
+            copy.set("this", outputs.rewrite(part.this))
+        parts.append(copy)
+    return exp.Order(expressions=parts)
+
+
+def _noisy_table(block: Block, name: str, result: pa.Table, collected: Collected) -> NoisyTable:
+    names = result.column_names
+    key_names = [name for name in names if name.startswith("__k")]
+    cells = result.column("__cell").to_numpy().astype(np.int64)
+    if block.grouped:
+        _refuse_composite(result.select(key_names))
+        rows, first = groups([result.column(name) for name in key_names], cells)
+        height = len(first)
+        keys = result.select(key_names).take(pa.array(first))
+    else:
+        rows, height, keys = np.zeros(len(cells), dtype=np.int64), 1, pa.table({})
+    if height > MAX_GROUPS:
+        raise InvalidParameterValue(
+            f"the statement has {height} groups; the limit is {MAX_GROUPS}",
+            hint="Group by fewer attributes or by coarser expressions.",
+        )
+    outputs = []
+    for output in names[len(key_names) + 1 :]:
+        values = result.column(output)
+        new = column(block.domain, block.mentioned, height, rows, cells, values)
+        number = collected.add(block.domain.table, new)
+        outputs.append(Output(block.domain.table, number, _value_type(values.type)))
+    return NoisyTable(name, keys, height, tuple(outputs))
+
+
+def _refuse_composite(keys: pa.Table) -> None:
+    for kind in keys.schema.types:
+        if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            raise FeatureNotSupported(
+                "groups are formed by numbers, texts, booleans and dates only",
+                hint="GROUP BY the parts one by one.",
+            )
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """BIGINT for whole numbers, as PostgreSQL counts; else what the coefficients are."""
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_decimal(kind) and kind.scale > 0:
+        return pa.decimal128(38, kind.scale)
+    return pa.int64()
