@@ -9,12 +9,13 @@ import json
 import zlib
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.units import IntArray
-from tallyveil.rewriter.workload import Column
+from tallyveil.rewriter.workload import Column, Factor
 
 __all__ = ["decode_answers", "decode_columns", "encode_answers", "encode_columns"]
 
@@ -24,49 +25,69 @@ _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 def encode_columns(columns: Sequence[Column], scales: Sequence[float]) -> bytes:
     header, body = [], b""
     for column, scale in zip(columns, scales, strict=True):
-        arrays = [_narrow(a) for a in (column.rows, column.cells, column.coefficients)]
-        header.append(
-            {
-                "axes": column.axes,
-                "shape": column.shape,
-                "height": column.height,
-                "multiplier": str(column.multiplier),
-                "scale": float(scale).hex(),
-                "entries": len(column.rows),
-                "widths": [a.dtype.str for a in arrays],
-            }
-        )
-        body += b"".join(a.tobytes() for a in arrays)
+        about: dict[str, Any] = {
+            "multiplier": str(column.multiplier),
+            "scale": float(scale).hex(),
+            "factors": [],
+        }
+        for factor in column.factors:
+            arrays = [_narrow(a) for a in (factor.rows, factor.cells, factor.coefficients)]
+            about["factors"].append(
+                {
+                    "axes": factor.axes,
+                    "shape": factor.shape,
+                    "height": factor.height,
+                    "entries": len(factor.rows),
+                    "widths": [a.dtype.str for a in arrays],
+                }
+            )
+            body += b"".join(a.tobytes() for a in arrays)
+        if column.selected is not None:
+            selected = _narrow(column.selected)
+            about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
+            body += selected.tobytes()
+        header.append(about)
     return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
 
 
 def decode_columns(blob: bytes) -> tuple[tuple[Column, ...], tuple[float, ...]]:
-    """The inverse of `encode_columns`. Raises LedgerError for anything else."""
+    """The inverse of `encode_columns`, and of the first format's, where a column was one factor.
+
+    Raises LedgerError for anything else.
+    """
     try:
         header, _, body = zlib.decompress(blob).partition(b"\n")
-        columns, scales, at = [], [], 0
+        columns, scales = [], []
+        arrays = _Arrays(body)
         for about in json.loads(header):
-            arrays = []
-            for width in about["widths"]:
-                array = np.frombuffer(body, np.dtype(width), about["entries"], at)
-                at += array.nbytes
-                arrays.append(array.astype(np.int64))
-            rows, cells, coefficients = arrays
-            columns.append(
-                Column(
-                    tuple(about["axes"]),
-                    tuple(about["shape"]),
-                    about["height"],
-                    rows,
-                    cells,
-                    coefficients,
-                    Fraction(about["multiplier"]),
-                )
-            )
+            factors = tuple(_factor(f, arrays) for f in about.get("factors", [about]))
+            selected = arrays.next(about["selected"])[0] if "selected" in about else None
+            columns.append(Column(factors, Fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
     except (zlib.error, ValueError, KeyError, TypeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
     return tuple(columns), tuple(scales)
+
+
+class _Arrays:
+    """The arrays that follow the header, one after the other."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body, self._at = body, 0
+
+    def next(self, about: dict[str, Any]) -> list[IntArray]:
+        found = []
+        for width in about["widths"]:
+            array = np.frombuffer(self._body, np.dtype(width), about["entries"], self._at)
+            self._at += array.nbytes
+            found.append(array.astype(np.int64))
+        return found
+
+
+def _factor(about: dict[str, Any], arrays: _Arrays) -> Factor:
+    rows, cells, coefficients = arrays.next(about)
+    axes, shape = tuple(about["axes"]), tuple(about["shape"])
+    return Factor(axes, shape, about["height"], rows, cells, coefficients)
 
 
 def encode_answers(values: Sequence[Sequence[int]]) -> bytes:

@@ -24,6 +24,7 @@ from typing import Any
 
 from tallyveil.accountant.schema import (
     APPLICATION_ID,
+    FIRST_VERSION,
     SCHEMA_VERSION,
     create_file,
     create_tables,
@@ -223,9 +224,10 @@ class Ledger:
                 f"{self.name} is not a ledger of tallyveil",
                 hint="Name another file, or restore the ledger from its backup.",
             )
-        if version != SCHEMA_VERSION:
+        if not FIRST_VERSION <= version <= SCHEMA_VERSION:
             raise LedgerError(
-                f"the ledger {self.name} has format {version}, this program reads {SCHEMA_VERSION}"
+                f"the ledger {self.name} has format {version}, this program reads formats"
+                f" {FIRST_VERSION} to {SCHEMA_VERSION}"
             )
         if self._pragma("quick_check") != "ok":
             raise LedgerError(
@@ -234,6 +236,9 @@ class Ledger:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
+        if version < SCHEMA_VERSION:
+            # What is appended from now on an older program could not read: it shall say so.
+            self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _pragma(self, name: str) -> Any:
         return self._db.execute(f"PRAGMA {name}").fetchone()[0]

@@ -8,10 +8,11 @@ import secrets
 import sqlite3
 from pathlib import Path
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "create_file", "create_tables"]
+__all__ = ["APPLICATION_ID", "FIRST_VERSION", "SCHEMA_VERSION", "create_file", "create_tables"]
 
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-SCHEMA_VERSION = 1
+# Version 2 has the tables of version 1; its charges may hold products of factors.
+FIRST_VERSION, SCHEMA_VERSION = 1, 2
 
 _TABLES = """
 CREATE TABLE protected_table (

@@ -42,12 +42,12 @@ class Tally:
     def two_highest(self) -> int:
         """At least B_j + B_k for any two cells j, k that a query tells apart.
 
-        For one tensor it is the sum of the two largest entries. Two cells that a tensor does
-        not tell apart pay nothing for their pair through it, so bounds of tensors add up.
+        Two cells that no query of a tensor tells apart pay nothing for their pair through it, and
+        any others at most its own bound, so bounds of tensors add up.
         """
         return sum(group.two_highest for group in self.groups)
 
     @property
     def exact(self) -> bool:
         """Whether `highest` is the largest cell's loss rather than a bound on it."""
-        return independent([group.axes for group in self.groups])
+        return all(g.exact for g in self.groups) and independent([g.axes for g in self.groups])

@@ -7,14 +7,21 @@ from typing import Final, NoReturn
 import numpy as np
 
 from tallyveil.boundary import TrueAnswer
-from tallyveil.cube.marginals import IntArray, Marginal, MarginalCache, marginal
+from tallyveil.cube.marginals import (
+    DENSE_CELLS,
+    IntArray,
+    Marginal,
+    MarginalCache,
+    flat_index,
+    marginal,
+)
+from tallyveil.cube.product import exact_product, kronecker_product
 from tallyveil.policy import Domain
 from tallyveil.rewriter.workload import Column, Workload
 
-__all__ = ["MAX_RECORDS", "Cube", "exact_product"]
+__all__ = ["MAX_RECORDS", "Cube"]
 
 MAX_RECORDS: Final = 2**31 - 1
-_LIMB = 31
 
 
 class _Counts:
@@ -60,8 +67,8 @@ class Cube:
     def answer(self, workload: Workload) -> TrueAnswer:
         """Wx, exactly: integers, in units of each column's multiplier.
 
-        values[c][i] = Σ_t coefficients[t] · x_axes[cells[t]] over the entries t of row i, where
-        x_axes is the marginal of x over the column's axes.
+        values[c][i] = Σ_j C[i, j] · x_axes[j], where x_axes is the marginal of x over the column's
+        axes.
 
         Raises ValueError if the workload was made for another domain.
         """
@@ -72,43 +79,29 @@ class Cube:
         return TrueAnswer(workload.key, [self._column(column) for column in workload.columns])
 
     def _check(self, column: Column) -> None:
-        shape = tuple(a.size for a in self.domain.project(column.axes))
-        in_order = tuple(n for n in self.domain.names if n in column.axes) == column.axes
-        if shape != column.shape or not in_order:
-            raise ValueError("the workload was made for another domain")
-        if column.size >= 2**63:
-            raise ValueError("the column mentions more cells than an index can name")
+        for factor in column.factors:
+            shape = tuple(a.size for a in self.domain.project(factor.axes))
+            in_order = tuple(n for n in self.domain.names if n in factor.axes) == factor.axes
+            if shape != factor.shape or not in_order:
+                raise ValueError("the workload was made for another domain")
 
     def _column(self, column: Column) -> list[int]:
-        held = self._counts.marginals.get(column.axes, lambda: self._marginal(column))
-        return exact_product(column, held.at(column.cells))
+        if len(column.factors) == 1 and column.selected is None:
+            (factor,) = column.factors
+            return exact_product(factor, self._marginal(factor.axes, factor.shape).at(factor.cells))
+        if column.size <= DENSE_CELLS:
+            grid = np.arange(column.size, dtype=np.int64)
+            sizes = [factor.size for factor in column.factors]
+            counts = self._marginal(column.axes, column.shape).at(grid).reshape(sizes)
+            return kronecker_product(column, np.ix_(*map(np.arange, sizes)), counts)
+        codes = tuple(flat_index(self._codes(f.axes), f.shape) for f in column.factors)
+        return kronecker_product(column, codes, self._counts.counts)
 
-    def _marginal(self, column: Column) -> Marginal:
+    def _codes(self, axes: tuple[str, ...]) -> tuple[IntArray, ...]:
         names = self.domain.names
-        codes = tuple(self._counts.codes[names.index(axis)] for axis in column.axes)
-        return marginal(codes, column.shape, self._counts.counts, column.size)
+        return tuple(self._counts.codes[names.index(axis)] for axis in axes)
 
-
-def exact_product(column: Column, x: IntArray) -> list[int]:
-    """Σ_t coefficients[t] · x[t] by row, exactly, for x ≥ 0 whose row sums are at most MAX_RECORDS.
-
-    A row's sum is at most max|coefficient| · MAX_RECORDS in absolute value. Below 2^31 that fits
-    int64; larger coefficients are split into hi · 2^31 + lo with |hi| ≤ 2^32 and 0 ≤ lo < 2^31,
-    each of which fits. The choice depends on the public coefficients only, never on x.
-    """
-    c = column.coefficients
-    if not len(c):
-        return [0] * column.height
-    if max(-int(c.min()), int(c.max())) < 2**_LIMB:
-        return _row_sums(column, c * x)
-    high = _row_sums(column, (c >> _LIMB) * x)
-    low = _row_sums(column, (c & (2**_LIMB - 1)) * x)
-    return [(h << _LIMB) + w for h, w in zip(high, low, strict=True)]
-
-
-def _row_sums(column: Column, products: IntArray) -> list[int]:
-    sums = np.zeros(column.height, dtype=np.int64)
-    present, starts = np.unique(column.rows, return_index=True)
-    sums[present] = np.add.reduceat(products, starts)
-    values: list[int] = sums.tolist()
-    return values
+    def _marginal(self, axes: tuple[str, ...], shape: tuple[int, ...]) -> Marginal:
+        return self._counts.marginals.get(
+            axes, lambda: marginal(self._codes(axes), shape, self._counts.counts)
+        )

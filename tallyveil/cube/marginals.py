@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Marginal", "MarginalCache", "marginal"]
+__all__ = ["DENSE_CELLS", "Marginal", "MarginalCache", "flat_index", "marginal"]
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_DENSE_CELLS = 2**22
+DENSE_CELLS: Final = 2**22
 _CACHE_BYTES = 2**28
 
 
@@ -53,17 +54,22 @@ class _Sparse:
         return np.where(self._cells[place] == cells, self._counts[place], 0)
 
 
-def marginal(
-    codes: tuple[IntArray, ...], shape: tuple[int, ...], counts: IntArray, size: int
-) -> Marginal:
+def flat_index(codes: tuple[IntArray, ...], shape: tuple[int, ...]) -> IntArray:
+    """The C-order index into ``shape`` of each cell in use; 0 without axes."""
+    flat = np.zeros(1, dtype=np.int64)
+    for code, length in zip(codes, shape, strict=True):
+        flat = flat * length + code
+    return flat
+
+
+def marginal(codes: tuple[IntArray, ...], shape: tuple[int, ...], counts: IntArray) -> Marginal:
     """Sum ``counts`` over all axes but those given, by C-order index into ``shape``.
 
     Sums stay below 2^31 (`MAX_RECORDS`), so that doubles hold them exactly.
     """
-    flat = np.zeros(len(counts), dtype=np.int64)
-    for code, length in zip(codes, shape, strict=True):
-        flat = flat * length + code
-    if size <= _DENSE_CELLS:
+    flat = np.broadcast_to(flat_index(codes, shape), counts.shape)
+    size = math.prod(shape)
+    if size <= DENSE_CELLS:
         return _Dense(np.bincount(flat, weights=counts, minlength=size).astype(np.int64))
     cells, inverse = np.unique(flat, return_inverse=True)
     sums = np.bincount(inverse, weights=counts, minlength=len(cells))

@@ -91,7 +91,7 @@ def explanation(
             half = half_width(scale, column.multiplier, noise, request.target.confidence)
             reach = column.multiplier * Fraction(sensitivity(column, relation))
             lines.append(
-                f"  aggregate {index + 1}: {column.height} rows, {len(column.cells)} non-zero "
+                f"  aggregate {index + 1}: {column.height} rows, {column.entries} non-zero "
                 f"coefficients, sensitivity {number(reach)} ({declared.neighbours}), "
                 f"scale {number(float(column.multiplier) * scale)}, "
                 f"interval ±{number(half)} at {number(request.target.confidence * 100)} %"

@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor, align, independent, join_axes, place
-from tallyveil.mechanisms.units import IntArray, loss_units
+from tallyveil.mechanisms.units import loss_units
+from tallyveil.mechanisms.weights import Weights, check_magnitude, from_midrange, from_zero
 from tallyveil.rewriter.workload import Column
 
-__all__ = ["CellLoss", "cell_losses", "check_magnitude", "midrange_losses"]
+__all__ = ["CellLoss", "cell_losses", "midrange_losses"]
 
 
 @dataclass(frozen=True)
@@ -37,92 +37,59 @@ class CellLoss:
 
     @property
     def exact(self) -> bool:
-        return independent([t.axes for t in self.tensors])
+        return all(t.exact for t in self.tensors) and independent([t.axes for t in self.tensors])
 
 
-def cell_losses(columns: Sequence[Column], rates: Sequence[Fraction]) -> tuple[Tensor, ...]:
+def cell_losses(
+    columns: Sequence[Column], rates: Sequence[Fraction], *, merge: bool
+) -> tuple[Tensor, ...]:
     """The cells' losses; columns are summed exactly and rounded up once per tensor.
 
-    One tensor over all mentioned axes if that is small enough, else one per group of columns.
+    One tensor over all axes that matter if that is small enough, else one per group of columns.
+    ``merge`` as in `from_zero`.
     """
     for column in columns:
         check_magnitude(column)
-    weights = [column.cell_weights.reshape(column.shape) for column in columns]
-    return _tensors(columns, weights, [0] * len(columns), rates)
+    return _tensors([from_zero(column, merge=merge) for column in columns], rates)
 
 
 def midrange_losses(
     columns: Sequence[Column], rates: Sequence[Fraction], closed: bool
 ) -> tuple[Tensor, ...]:
-    """Σ_i |C_ij − m_i| · rate, m_i half way between row i's least and greatest coefficient.
-
-    Every cell counts for the range, so also 0 where a row leaves a cell untouched or, unless
-    ``closed``, for a record outside the cube.
-    """
-    doubled = [_twice_from_midrange(column, closed) for column in columns]
+    """Σ_i |C_ij − m_i| · rate, m_i half way between row i's least and greatest coefficient."""
     halves = [rate / 2 for rate in rates]
-    weights = [weight for weight, _ in doubled]
-    return _tensors(columns, weights, [outside for _, outside in doubled], halves)
+    return _tensors([from_midrange(column, closed) for column in columns], halves)
 
 
-def check_magnitude(column: Column) -> None:
-    """Refuse coefficients whose sums could leave 64 bits and so understate a cost."""
-    if not np.abs(column.coefficients.astype(np.float64)).sum() < 2.0**60:
-        raise StatementTooComplex(
-            "the coefficients of this aggregate are too large to account for",
-            hint="Divide the summed expression by a constant.",
-        )
+def _tensors(weights: Sequence[Weights], rates: Sequence[Fraction]) -> tuple[Tensor, ...]:
+    return tuple(
+        _sum([weights[m] for m in group], [rates[m] for m in group]) for group in _groups(weights)
+    )
 
 
-def _tensors(
-    columns: Sequence[Column],
-    weights: Sequence[IntArray],
-    outsides: Sequence[int],
-    rates: Sequence[Fraction],
-) -> tuple[Tensor, ...]:
-    return tuple(_sum(columns, weights, outsides, rates, group) for group in _groups(columns))
-
-
-def _groups(columns: Sequence[Column]) -> list[list[int]]:
-    """The columns to sum into one tensor: all of them, unless their axes are too many."""
-    sizes = {name: size for c in columns for name, size in zip(c.axes, c.shape, strict=True)}
+def _groups(weights: Sequence[Weights]) -> list[list[int]]:
+    """What to sum into one tensor: everything, unless its axes are too many."""
+    sizes = {name: size for w in weights for name, size in w.sizes.items()}
     if math.prod(sizes.values()) <= CELL_LIMIT:
-        return [list(range(len(columns)))] if columns else []
+        return [list(range(len(weights)))] if weights else []
     groups: list[list[int]] = []
-    for c, column in enumerate(columns):
-        axes = [join_axes(*(columns[m].axes for m in group)) for group in groups]
-        chosen = place(axes, column.axes, sizes)
+    for n, own in enumerate(weights):
+        axes = [join_axes(*(weights[m].axes for m in group)) for group in groups]
+        chosen = place(axes, own.axes, sizes)
         members = [m for g in chosen for m in groups[g]]
         groups = [group for g, group in enumerate(groups) if g not in chosen]
-        groups.append([*members, c])
+        groups.append([*members, n])
     return groups
 
 
-def _sum(
-    columns: Sequence[Column],
-    weights: Sequence[IntArray],
-    outsides: Sequence[int],
-    rates: Sequence[Fraction],
-    members: Sequence[int],
-) -> Tensor:
-    axes = join_axes(*(columns[m].axes for m in members))
-    chosen = [rates[m] for m in members]
-    values = loss_units([align(weights[m], columns[m].axes, axes) for m in members], chosen)
-    beyond = [np.array(outsides[m], dtype=np.int64) for m in members]
-    return Tensor(axes, values, int(loss_units(beyond, chosen)))
-
-
-def _twice_from_midrange(column: Column, closed: bool) -> tuple[IntArray, int]:
-    """(Σ_i |2 C_ij − s_i| per cell, Σ_i |s_i| outside), s_i = least + greatest of row i."""
-    touched = np.bincount(column.rows, minlength=column.height)
-    full = (touched == column.size) & closed
-    least = np.where(full, np.iinfo(np.int64).max, 0)
-    greatest = np.where(full, np.iinfo(np.int64).min, 0)
-    np.minimum.at(least, column.rows, column.coefficients)
-    np.maximum.at(greatest, column.rows, column.coefficients)
-    s = least + greatest
-    untouched = int(np.abs(s).sum())
-    weights = np.full(column.size, untouched, dtype=np.int64)
-    moved = np.abs(2 * column.coefficients - s[column.rows]) - np.abs(s[column.rows])
-    np.add.at(weights, column.cells, moved)
-    return weights.reshape(column.shape), 0 if closed else untouched
+def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
+    axes = join_axes(*(w.axes for w in weights))
+    values = loss_units([align(w.values, w.axes, axes) for w in weights], rates)
+    outside = loss_units([np.array(w.outside, dtype=np.int64) for w in weights], rates)
+    return Tensor(
+        axes,
+        values,
+        int(outside),
+        exact=all(w.exact for w in weights),
+        alike=all(w.alike for w in weights),
+    )

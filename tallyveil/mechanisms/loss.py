@@ -21,15 +21,15 @@ def privacy_loss(columns: Sequence[Column], rates: Sequence[Fraction], relation:
     """The loss to one privacy unit if every lattice step of column c costs ``rates[c]`` ε."""
     scaled = tuple(rate * relation.max_rows for rate in rates)
     if relation.neighbours == "add_remove":
-        return CellLoss(cell_losses(columns, scaled))
+        return CellLoss(cell_losses(columns, scaled, merge=True))
     return PairLoss(tuple(columns), scaled, relation.closed)
 
 
 def sensitivity(column: Column, relation: Relation) -> int:
     """Δ₁ of C in lattice steps for one record (BAYES Lemma 2.1 for several rows; MATH §1).
 
-    add/remove: max_j Σ_i |C_ij|. Replace: max_{j,k} Σ_i |C_ij − C_ik|, or an upper bound where
-    there are too many classes of cells.
+    add/remove: max_j Σ_i |C_ij|, of a product of factors the product of theirs. Replace:
+    max_{j,k} Σ_i |C_ij − C_ik|, or an upper bound where there are too many classes of cells.
     """
     one_record = Relation(relation.neighbours, complete=relation.closed)
     # A step at 10⁻¹² ε is one unit, so the bound counts steps.

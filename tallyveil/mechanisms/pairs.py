@@ -9,9 +9,11 @@ sum of the two largest B of different cells.
 - m_i = 0: the two largest add/remove losses. Tight for disjoint groups.
 - m_i = midrange of row i: tight for one row, since then B_j ≤ (max − min)/2 for every cell.
 
-Tensors do not spell out all axes. Cells of the cube that project to one cell of a tensor are
+Tensors do not spell out all axes. Cells of the cube that project to one entry of a tensor are
 alike to every query in it and pay nothing for their pair, so the two largest entries of the
-tensor bound all pairs; for a sum of tensors the bounds add up.
+tensor bound all pairs. Where the axes of a product were too many to spell out, cells of one entry
+may differ; each still pays at most its entry, so twice the largest entry bounds all pairs. For a
+sum of tensors the bounds add up.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from functools import cached_property
 
 import numpy as np
 
-from tallyveil.mechanisms.cells import cell_losses, check_magnitude, midrange_losses
+from tallyveil.mechanisms.cells import cell_losses, midrange_losses
 from tallyveil.mechanisms.partition import Partition, distances, join, partition
-from tallyveil.mechanisms.tensors import Tensor
+from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.units import IntArray, loss_units
-from tallyveil.rewriter.workload import Column
+from tallyveil.mechanisms.weights import check_magnitude
+from tallyveil.rewriter.workload import Column, Factor
 
 __all__ = ["ClassLoss", "PairLoss"]
 
@@ -73,19 +76,22 @@ class PairLoss:
     @cached_property
     def by_class(self) -> ClassLoss | None:
         """All pairs of classes, or None where there are too many to look at."""
+        factors: list[Factor] = []
         parts: list[Partition] = []
         for column in self.columns:
-            part = partition(column, self.closed)
-            if part is None:
+            factor = column.multiplied_out(CELL_LIMIT)
+            part = None if factor is None else partition(factor, self.closed)
+            if factor is None or part is None:
                 return None
+            factors.append(factor)
             parts.append(part)
         joined = join(parts)
         if joined is None:
             return None
         classes, members = joined
         moves: list[IntArray] = []
-        for column, part, member in zip(self.columns, parts, members, strict=True):
-            apart = distances(column, part)
+        for factor, part, member in zip(factors, parts, members, strict=True):
+            apart = distances(factor, part)
             if apart is None:
                 return None
             moves.append(apart[np.ix_(member, member)])
@@ -93,7 +99,7 @@ class PairLoss:
 
     @cached_property
     def from_zero(self) -> Sequence[Tensor]:
-        return cell_losses(self.columns, self.rates)
+        return cell_losses(self.columns, self.rates, merge=False)
 
     @cached_property
     def from_midrange(self) -> Sequence[Tensor]:

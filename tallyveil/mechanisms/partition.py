@@ -15,7 +15,7 @@ import numpy as np
 
 from tallyveil.mechanisms.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
-from tallyveil.rewriter.workload import Column
+from tallyveil.rewriter.workload import Factor
 
 __all__ = ["CLASS_LIMIT", "WORK_LIMIT", "Partition", "distances", "join", "partition"]
 
@@ -36,18 +36,18 @@ class Partition:
     outside: int | None
 
 
-def partition(column: Column, closed: bool) -> Partition | None:
-    """Cells with equal columns C e_j in one class; None if there are more than `CLASS_LIMIT`.
+def partition(factor: Factor, closed: bool) -> Partition | None:
+    """Cells with equal columns F e_j in one class; None if there are more than `CLASS_LIMIT`.
 
     Refinement by one entry at a time: after step t, two cells share a label exactly if their
     first t entries (row, coefficient) agree.
     """
-    order = np.lexsort((column.rows, column.cells))
-    cells, rows, values = column.cells[order], column.rows[order], column.coefficients[order]
+    order = np.lexsort((factor.rows, factor.cells))
+    cells, rows, values = factor.cells[order], factor.rows[order], factor.coefficients[order]
     distinct_values, value_code = np.unique(values, return_inverse=True)
     pair_code, distinct_pairs = coded(rows * len(distinct_values) + value_code)
     depth = np.arange(len(cells)) - np.searchsorted(cells, cells)
-    labels, count = np.zeros(column.size, dtype=np.int64), 1
+    labels, count = np.zeros(factor.size, dtype=np.int64), 1
     by_depth = np.argsort(depth, kind="stable")
     for here in np.split(by_depth, np.cumsum(np.bincount(depth))[:-1]):
         key = labels.copy()
@@ -57,15 +57,15 @@ def partition(column: Column, closed: bool) -> Partition | None:
         if count > CLASS_LIMIT:
             return None
     if closed:
-        return Partition(column.axes, labels.reshape(column.shape), count, None)
-    untouched = np.setdiff1d(np.arange(column.size), cells)
+        return Partition(factor.axes, labels.reshape(factor.shape), count, None)
+    untouched = np.setdiff1d(np.arange(factor.size), cells)
     outside = int(labels[untouched[0]]) if len(untouched) else count
     count = max(count, outside + 1)
-    return Partition(column.axes, labels.reshape(column.shape), count, outside)
+    return Partition(factor.axes, labels.reshape(factor.shape), count, outside)
 
 
-def distances(column: Column, classes: Partition) -> IntArray | None:
-    """D[a, b] = Σ_i |C_ij − C_ik| for cells j of class a and k of class b.
+def distances(factor: Factor, classes: Partition) -> IntArray | None:
+    """D[a, b] = Σ_i |F_ij − F_ik| for cells j of class a and k of class b.
 
     |u − v| = |u| + |v| except in rows where both have entries, so the sum of the norms is
     corrected row by row; a row costs the square of the number of classes it touches. None if that
@@ -74,9 +74,9 @@ def distances(column: Column, classes: Partition) -> IntArray | None:
     representative = np.full(classes.count, -1, dtype=np.int64)
     flat = classes.labels.ravel()
     representative[flat[::-1]] = np.arange(len(flat))[::-1]
-    keep = representative[flat[column.cells]] == column.cells
-    members, rows = flat[column.cells[keep]], column.rows[keep]
-    values = column.coefficients[keep]
+    keep = representative[flat[factor.cells]] == factor.cells
+    members, rows = flat[factor.cells[keep]], factor.rows[keep]
+    values = factor.coefficients[keep]
     if int((np.bincount(rows, minlength=1) ** 2).sum()) > WORK_LIMIT:
         return None
     norms = np.zeros(classes.count, dtype=np.int64)

@@ -2,7 +2,7 @@
 
 A tensor's axes are attribute names in alphabetical order, so that two tensors over the same
 attributes have the same layout whoever made them. A cell of the cube has the value of the
-tensor's cell it projects to.
+tensor's entry it projects to, or at most that where the tensor is not exact.
 """
 
 from __future__ import annotations
@@ -24,11 +24,17 @@ CELL_LIMIT = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """Units of loss over ``axes``; ``outside`` is what a record outside the cube pays."""
+    """Units of loss over ``axes``; ``outside`` is what a record outside the cube pays.
+
+    ``exact``: a cell of the cube pays the entry it projects to, and not less.
+    ``alike``: no query in it tells the cells that project to one entry apart.
+    """
 
     axes: tuple[str, ...]
     values: IntArray
     outside: int = 0
+    exact: bool = True
+    alike: bool = True
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -40,7 +46,13 @@ class Tensor:
 
     @cached_property
     def two_highest(self) -> int:
-        """The sum of the two largest values of different cells, the outside included."""
+        """At least the sum of the values of any two cells that a query in it tells apart.
+
+        That is the two largest entries, the outside included; where cells of one entry may
+        differ, twice the largest.
+        """
+        if not self.alike:
+            return 2 * self.highest
         flat = np.append(self.values.ravel(), self.outside)
         return int(np.partition(flat, -2)[-2:].sum())
 
@@ -50,7 +62,9 @@ class Tensor:
         total = align(self.values, self.axes, axes) + align(other.values, other.axes, axes)
         if self.highest + other.highest > CEILING:
             total = np.minimum(total, CEILING)
-        return Tensor(axes, total, min(CEILING, self.outside + other.outside))
+        outside = min(CEILING, self.outside + other.outside)
+        exact, alike = self.exact and other.exact, self.alike and other.alike
+        return Tensor(axes, total, outside, exact, alike)
 
 
 def join_axes(*axes: Iterable[str]) -> tuple[str, ...]:

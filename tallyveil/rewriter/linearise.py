@@ -74,7 +74,7 @@ def column(
         if reduced is not None:
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
-    return Column(tuple(names), tuple(shape), height, rows, cells, coefficients, multiplier)
+    return Column.joint(tuple(names), tuple(shape), height, rows, cells, coefficients, multiplier)
 
 
 def _without_axis(

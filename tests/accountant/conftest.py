@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Account
 from tallyveil.mechanisms import Relation
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.workload import Column, Factor, Workload
 
 SIZES = {"hue": 2, "age": 3, "sex": 2}
 
@@ -26,7 +26,7 @@ def column(axes: Sequence[str], dense: Sequence[Sequence[int]], multiplier: obje
     rows, cells = np.nonzero(matrix)
     shape = tuple(SIZES[name] for name in axes)
     assert matrix.shape[1] == math.prod(shape)
-    return Column(
+    return Column.joint(
         tuple(axes),
         shape,
         len(matrix),
@@ -38,13 +38,22 @@ def column(axes: Sequence[str], dense: Sequence[Sequence[int]], multiplier: obje
 
 
 def dense(column: Column) -> np.ndarray:
-    """Its rows over all cells of the cube, and a last cell outside of it."""
-    matrix = np.zeros((column.height, column.size), dtype=np.int64)
-    matrix[column.rows, column.cells] = column.coefficients
-    index = np.arange(column.size).reshape(column.shape)
-    index = index.reshape([SIZES[name] if name in column.axes else 1 for name in SIZES])
-    index = np.broadcast_to(index, tuple(SIZES.values())).ravel()
-    return np.append(matrix[:, index], np.zeros((column.height, 1), dtype=np.int64), axis=1)
+    """Its rows over all cells of the cube, and a last cell outside of it; cell by cell."""
+    cube = np.zeros((column.product_height, *SIZES.values()), dtype=np.int64)
+    for cell in itertools.product(*map(range, SIZES.values())):
+        at = np.ones(1, dtype=np.int64)
+        for factor in column.factors:
+            code = 0
+            for name, size in zip(factor.axes, factor.shape, strict=True):
+                code = code * size + cell[list(SIZES).index(name)]
+            own = np.zeros(factor.height, dtype=np.int64)
+            own[factor.rows[factor.cells == code]] = factor.coefficients[factor.cells == code]
+            at = np.multiply.outer(at, own).ravel()
+        cube[(slice(None), *cell)] = at
+    matrix = cube.reshape(column.product_height, -1)
+    if column.selected is not None:
+        matrix = matrix[column.selected]
+    return np.append(matrix, np.zeros((len(matrix), 1), dtype=np.int64), axis=1)
 
 
 @dataclass(frozen=True)
@@ -85,12 +94,23 @@ def truth(history: Sequence[Release], relation: Relation) -> int:
     return max((sum(loss[key] for loss in losses) for key in losses[0]), default=0)
 
 
-@st.composite
-def _columns(draw: st.DrawFn) -> Column:
-    axes = [name for name in SIZES if draw(st.booleans())]
+def _factors(axes: Sequence[str]) -> st.SearchStrategy[Factor]:
     cells = math.prod(SIZES[name] for name in axes)
     row = st.lists(st.sampled_from([0, 0, 1, 1, 2, -1, -3]), min_size=cells, max_size=cells)
-    return column(axes, draw(st.lists(row, min_size=1, max_size=3)))
+    rows = st.lists(row, min_size=1, max_size=3)
+    return rows.map(lambda dense: column(axes, dense).factors[0])
+
+
+@st.composite
+def _columns(draw: st.DrawFn) -> Column:
+    """Over some axes, jointly or as a product; all rows of it or some."""
+    place = {name: draw(st.sampled_from([None, 0, 0, 1])) for name in SIZES}
+    groups = [[name for name in SIZES if place[name] == g] for g in (0, 1)]
+    whole = Column(tuple(draw(_factors(axes)) for axes in groups if axes or draw(st.booleans())))
+    if draw(st.booleans()):
+        return whole
+    rows = draw(st.sets(st.integers(0, whole.height - 1), min_size=1))
+    return whole.take(np.array(sorted(rows), dtype=np.int64))
 
 
 @st.composite

@@ -61,7 +61,7 @@ def test_the_example_of_the_paper() -> None:
     scales = []
     for row, a in zip(np.array(h, dtype=np.int64), alpha, strict=True):
         cells = np.flatnonzero(row)
-        column = Column(("group",), (4,), 1, np.zeros_like(cells), cells, row[cells])
+        column = Column.joint(("group",), (4,), 1, np.zeros_like(cells), cells, row[cells])
         workload = Workload("person", (column,))
         (scale,) = LAPLACE.scales_for(workload, a, account.relation)
         scales.append(scale)
@@ -213,7 +213,7 @@ def test_a_workload_about_other_cells_is_refused(cubes: Any) -> None:
     accountant = Accountant(Ledger(":memory:"), {"person": cubes.account()})
     ones = np.ones(1, dtype=np.int64)
     for axes, shape in ((("hue",), (3,)), (("shoe",), (2,))):
-        workload = Workload("person", (Column(axes, shape, 1, 0 * ones, ones, ones),))
+        workload = Workload("person", (Column.joint(axes, shape, 1, 0 * ones, ones, ones),))
         with pytest.raises(TallyveilError, match="does not fit"):
             accountant.charge([Charge(workload, "laplace", (1.0,), "…")], "alice")
 

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.accountant.meter import Meter, meter_for
-from tallyveil.mechanisms import Neighbours, Relation, cells, mechanism, pairs, partition, tensors
+from tallyveil.mechanisms import (
+    Neighbours,
+    Relation,
+    cells,
+    mechanism,
+    pairs,
+    partition,
+    tensors,
+    weights,
+)
 from tallyveil.mechanisms.units import CEILING
 from tallyveil.rewriter.workload import Column, Workload
 
@@ -53,7 +62,7 @@ def test_a_bound_is_never_too_low_and_never_falls(
     relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
     limit = data.draw(st.sampled_from([2, 4, 6]))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (tensors, cells, partition):
+        for module in (tensors, cells, partition, pairs, weights):
             patch.setattr(module, "CELL_LIMIT", limit)
         patch.setattr(partition, "CLASS_LIMIT", limit)
         meter, before = meter_for(relation), 0
@@ -160,9 +169,9 @@ def test_each_bound_is_tight_where_it_should_be(cubes: Any) -> None:
 def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
     n = 3000
     ids = np.arange(n)
-    groups = Column(("zip",), (n,), n, ids, ids.copy(), np.ones(n, dtype=np.int64))
+    groups = Column.joint(("zip",), (n,), n, ids, ids.copy(), np.ones(n, dtype=np.int64))
     zero = np.zeros(1, dtype=np.int64)
-    one = Column(("hue",), (2,), 1, zero, zero, zero + 1)
+    one = Column.joint(("hue",), (2,), 1, zero, zero, zero + 1)
     relation = Relation("replace")
     meter = meter_for(relation)
     for column in (one, groups, one):
@@ -173,7 +182,7 @@ def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
 def test_dense_rows_over_many_cells_are_bounded_rather_than_compared() -> None:
     n = 800
     rows, where = np.nonzero(np.tri(n, dtype=np.int64))
-    below = Column(("age",), (n,), n, rows, where, np.ones(len(rows), dtype=np.int64))
+    below = Column.joint(("age",), (n,), n, rows, where, np.ones(len(rows), dtype=np.int64))
     loss: Any = LAPLACE.loss(Workload("t", (below,)), (1.0,), Relation("replace"))
     assert not loss.exact
     # All rows tell cell 0 from no record at all, and the midrange bound finds just that.

@@ -17,7 +17,7 @@ from tallyveil.rewriter.workload import Column, Workload
 def _identity(cube: Cube, axes: tuple[str, ...]) -> Workload:
     shape = tuple(cube.domain[axis].size for axis in axes)
     cells = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
-    column = Column(axes, shape, len(cells), cells, cells, np.ones_like(cells))
+    column = Column.joint(axes, shape, len(cells), cells, cells, np.ones_like(cells))
     return Workload(cube.domain.table, (column,))
 
 

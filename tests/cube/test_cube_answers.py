@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import pickle
 import pprint
 import threading
@@ -17,11 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.boundary import TrueAnswer, issue_receipt, open_answer
-from tallyveil.cube import Cube
-from tallyveil.cube.cube import MAX_RECORDS, exact_product
-from tallyveil.cube.marginals import MarginalCache, marginal
+from tallyveil.cube import Cube, marginals, product
+from tallyveil.cube import cube as cube_module
+from tallyveil.cube.cube import MAX_RECORDS
+from tallyveil.cube.marginals import DENSE_CELLS, MarginalCache, marginal
+from tallyveil.cube.product import exact_product
 from tallyveil.policy import Domain, parse_policy
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.workload import Column, Factor, Workload
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 
@@ -52,7 +55,7 @@ def column(
     ordered = sorted(entries)
     rows, cells = int64(r for r, _ in ordered), int64(c for _, c in ordered)
     coefficients = int64(entries[e] for e in ordered)
-    return Column(axes, shape, height, rows, cells, coefficients, multiplier)
+    return Column.joint(axes, shape, height, rows, cells, coefficients, multiplier)
 
 
 def opened(cube: Cube, *columns: Column) -> tuple[tuple[int, ...], ...]:
@@ -69,45 +72,94 @@ coefficients = (
 
 
 @st.composite
-def columns(draw: st.DrawFn) -> Column:
-    axes = tuple(draw(st.sets(st.sampled_from(sorted(SIZES)))) or ())
-    axes = tuple(name for name in SIZES if name in axes)
+def factors(draw: st.DrawFn, axes: tuple[str, ...]) -> Factor:
     shape = tuple(SIZES[name] for name in axes)
     height = draw(st.integers(0, 5))
     size = int(np.prod(shape, dtype=np.int64))
     places = [(row, cell) for row in range(height) for cell in range(size)]
-    if not places:
-        return column(axes, shape, height, {})
-    return column(axes, shape, height, draw(st.dictionaries(st.sampled_from(places), coefficients)))
+    entries = draw(st.dictionaries(st.sampled_from(places), coefficients)) if places else {}
+    return column(axes, shape, height, entries).factors[0]
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> Column:
+    """Products of up to three factors, or some of a product's rows."""
+    place = {name: draw(st.integers(-1, 2)) for name in SIZES}
+    groups = [tuple(name for name in SIZES if place[name] == g) for g in range(3)]
+    drawn = [draw(factors(axes)) for axes in groups if axes or draw(st.booleans())]
+    whole = Column(tuple(drawn))
+    if draw(st.booleans()) or not whole.height:
+        return whole
+    return whole.take(int64(sorted(draw(st.sets(st.integers(0, whole.height - 1))))))
+
+
+def coefficient(factor: Factor, row: int, record: tuple[int, ...]) -> int:
+    cell = 0
+    for name, size in zip(factor.axes, factor.shape, strict=True):
+        cell = cell * size + record[list(SIZES).index(name)]
+    here = (factor.rows == row) & (factor.cells == cell)
+    return int(factor.coefficients[here].sum())
 
 
 def brute_force(records: dict[tuple[int, ...], int], asked: Column) -> tuple[int, ...]:
-    """Every record on its own, in Python's integers."""
-    answer = [0] * asked.height
-    entries = zip(
-        asked.rows.tolist(), asked.cells.tolist(), asked.coefficients.tolist(), strict=True
+    """Every record and every row on its own, in Python's integers."""
+    numbers = list(itertools.product(*(range(f.height) for f in asked.factors)))
+    if asked.selected is not None:
+        numbers = [numbers[i] for i in asked.selected.tolist()]
+    return tuple(
+        sum(
+            n * math.prod(map(coefficient, asked.factors, number, itertools.repeat(record)))
+            for record, n in records.items()
+        )
+        for number in numbers
     )
-    coefficient_at = {(row, cell): c for row, cell, c in entries}
-    for record, count in records.items():
-        cell = 0
-        for name, size in zip(asked.axes, asked.shape, strict=True):
-            cell = cell * size + record[list(SIZES).index(name)]
-        for row in range(asked.height):
-            answer[row] += coefficient_at.get((row, cell), 0) * count
-    return tuple(answer)
+
+
+def fits(asked: Column) -> bool:
+    largest = [max(map(abs, f.coefficients.tolist()), default=0) for f in asked.factors]
+    return len(asked.factors) == 1 or math.prod(largest) < 2**63
 
 
 @settings(max_examples=150, deadline=None)
-@given(records=tables, asked=st.lists(columns(), max_size=3))
-def test_answers_are_exact(records: dict[tuple[int, ...], int], asked: list[Column]) -> None:
-    assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
+@given(
+    records=tables,
+    asked=st.lists(columns().filter(fits), max_size=3),
+    dense=st.sampled_from([DENSE_CELLS, 8, 3, 0]),
+)
+def test_answers_are_exact(
+    records: dict[tuple[int, ...], int], asked: list[Column], dense: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (marginals, cube_module, product):
+            patch.setattr(module, "DENSE_CELLS", dense)
+        patch.setattr(product, "_CHUNK", 2)
+        assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
 
 
 @pytest.mark.parametrize("coefficient", [1, 2**31 - 1, 2**31, 2**52, 2**63 - 1, -(2**63)])
 def test_the_largest_table_does_not_overflow(coefficient: int) -> None:
     asked = column(("c",), (2,), 1, {(0, 0): coefficient, (0, 1): coefficient})
     half = MAX_RECORDS // 2
-    assert exact_product(asked, int64([half, MAX_RECORDS - half])) == [coefficient * MAX_RECORDS]
+    assert exact_product(asked.factors[0], int64([half, MAX_RECORDS - half])) == [
+        coefficient * MAX_RECORDS
+    ]
+
+
+def test_coefficients_beyond_64_bits_are_refused_whatever_the_counts() -> None:
+    wide = [column((n,), (SIZES[n],), 1, {(0, 0): 2**32}).factors[0] for n in "ab"]
+    with pytest.raises(ValueError, match="exceeds 64 bits"):
+        opened(cube_of({}), Column(tuple(wide)))
+
+
+def test_a_product_over_more_cells_than_an_index_can_name() -> None:
+    """10^30 cells, all axes asked, each on its own."""
+    axes = {f"a{i}": 10**6 for i in range(5)}
+    cube = cube_of({(1, 2, 3, 4, 5): 7, (1, 2, 3, 4, 6): 2, (9, 2, 3, 4, 5): 1}, domain(**axes))
+    last = column(("a4",), (10**6,), 2, {(0, 5): 1, (1, 6): 3}).factors[0]
+    first = [
+        column((name,), (10**6,), 1, {(0, i + 1): 1}).factors[0] for i, name in enumerate(axes)
+    ][:4]
+    assert opened(cube, Column((*first, last))) == ((7, 6),)
 
 
 def test_a_multiplier_is_left_to_the_mechanism() -> None:
@@ -143,7 +195,6 @@ def test_a_domain_larger_than_an_index() -> None:
     [
         column(("a",), (4,), 1, {(0, 0): 1}),
         column(("b", "a"), (4, 3), 1, {(0, 0): 1}),
-        column(("a", "a"), (3, 3), 1, {(0, 0): 1}),
     ],
 )
 def test_a_workload_for_another_domain_is_refused(asked: Column) -> None:
@@ -163,7 +214,7 @@ def test_the_cache_keeps_to_its_limit_and_drops_the_oldest() -> None:
     def get(name: str) -> None:
         def compute() -> Any:
             made.append(name)
-            return marginal(codes, (1000,), counts, 1000)
+            return marginal(codes, (1000,), counts)
 
         cache.get((name,), compute)
 

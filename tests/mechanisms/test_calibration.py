@@ -23,7 +23,7 @@ def column(dense: list[list[int]], axis: str = "a") -> Column:
     matrix = np.array(dense, dtype=np.int64)
     rows, where = np.nonzero(matrix)
     shape = (matrix.shape[1],)
-    return Column((axis,), shape, len(matrix), rows, where, matrix[rows, where])
+    return Column.joint((axis,), shape, len(matrix), rows, where, matrix[rows, where])
 
 
 def workload(*dense: list[list[int]]) -> Workload:
@@ -47,7 +47,8 @@ def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fr
         total = Fraction(0)
         for c, b in zip(w.columns, scales, strict=True):
             full = np.zeros((c.height, c.size + 1), dtype=np.int64)
-            full[c.rows, c.cells] = c.coefficients
+            (f,) = c.factors
+            full[f.rows, f.cells] = f.coefficients
             move = full[:, j] - (full[:, k] if k is not None else 0)
             total += Fraction(int(np.abs(move).sum())) / Fraction(b) if b else 0
         return relation.max_rows * total

@@ -52,7 +52,7 @@ def test_the_noise_has_its_law(scale: float) -> None:
 def test_the_sampler_states_no_more_loss_than_is_charged(scale: float, height: int) -> None:
     # One record moves each of the rows by one: an L1 distance of `height`.
     ones = np.ones(height, dtype=np.int64)
-    column = Column((), (), height, np.arange(height), np.zeros(height, dtype=np.int64), ones)
+    column = Column.joint((), (), height, np.arange(height), np.zeros(height, dtype=np.int64), ones)
     charged = LAPLACE.loss(Workload("t", (column,)), (scale,), Relation("add_remove")).bound
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     stated = Fraction(dp.m.make_laplace(*space, scale=scale).map(height))

@@ -1,0 +1,141 @@
+"""Integer matrices times counts, exactly.
+
+How long it takes depends on the matrix and on the number of points it is evaluated at, never on
+the counts: a point that no row touches is worked on like any other, with coefficient 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tallyveil.cube.marginals import DENSE_CELLS, IntArray
+from tallyveil.rewriter.workload import Column, Factor
+
+__all__ = ["exact_product", "kronecker_product"]
+
+_LIMB: Final = 31
+_CHUNK: Final = 2**20
+
+
+def exact_product(factor: Factor, x: IntArray) -> list[int]:
+    """Σ_t coefficients[t] · x[t] by row, exactly, for x ≥ 0 whose row sums are at most MAX_RECORDS.
+
+    A row's sum is at most max|coefficient| · MAX_RECORDS in absolute value. Below 2^31 that fits
+    int64; larger coefficients are split into hi · 2^31 + lo with |hi| ≤ 2^32 and 0 ≤ lo < 2^31,
+    each of which fits. The choice depends on the public coefficients only, never on x.
+    """
+    totals = _Totals(factor.height, factor.largest)
+    totals.add(factor.rows, factor.coefficients, x)
+    return totals.values()
+
+
+def kronecker_product(column: Column, codes: Sequence[IntArray], counts: IntArray) -> list[int]:
+    """Σ_t counts[t] · ∏_f F_f[i_f, codes_f[t]] for each row (i_1, …, i_m) of the column, exactly.
+
+    Point t lies in cell ``codes[f][t]`` of factor f; codes and counts broadcast together. The
+    product of the axes is never written out: a point's cell in each factor gives its row and
+    coefficient there. Where a cell lies in several rows of a factor, each is a turn of its own.
+
+    Raises ValueError if a coefficient of the product can exceed 64 bits.
+    """
+    if column.largest >= 2**63:
+        raise ValueError("a coefficient of the product exceeds 64 bits")
+    totals = _Totals(column.height, column.largest)
+    layers = [_layers(factor) for factor in column.factors]
+    for chunk in _chunks(codes, counts):
+        here, x = chunk[:-1], chunk[-1]
+        for choice in itertools.product(*layers):
+            number, coefficient = np.zeros((), dtype=np.int64), np.ones((), dtype=np.int64)
+            for factor, layer, code in zip(column.factors, choice, here, strict=True):
+                row, own = layer.at(code)
+                number = number * factor.height + row
+                coefficient = coefficient * own
+            totals.add(*_asked(column, number, coefficient), x)
+    return totals.values()
+
+
+def _chunks(codes: Sequence[IntArray], counts: IntArray) -> list[tuple[IntArray, ...]]:
+    """Parts of a long list of points; a grid of points is one part."""
+    if counts.ndim != 1 or len(codes) < 1:
+        return [(*codes, counts)]
+    along = [np.broadcast_to(code, counts.shape) for code in codes]
+    starts = range(0, max(1, len(counts)), _CHUNK)
+    return [tuple(a[s : s + _CHUNK] for a in (*along, counts)) for s in starts]
+
+
+def _asked(column: Column, number: IntArray, coefficient: IntArray) -> tuple[IntArray, IntArray]:
+    """The column's own row for a row of the product; what is not asked counts 0, in row 0."""
+    if column.selected is None or not len(column.selected):
+        return number, coefficient
+    place = np.minimum(np.searchsorted(column.selected, number), len(column.selected) - 1)
+    return place, np.where(column.selected[place] == number, coefficient, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """At most one (row, coefficient) for each cell of a factor; coefficient 0 where there is none.
+
+    ``cells`` are the touched cells, ascending, or None where the tables are indexed by cell.
+    """
+
+    rows: IntArray
+    coefficients: IntArray
+    cells: IntArray | None
+
+    def at(self, code: IntArray) -> tuple[IntArray, IntArray]:
+        if self.cells is None:
+            return self.rows[code], self.coefficients[code]
+        place = np.minimum(np.searchsorted(self.cells, code), len(self.cells) - 1)
+        here = np.where(self.cells[place] == code, self.coefficients[place], 0)
+        return self.rows[place], here
+
+
+def _layers(factor: Factor) -> list[_Layer]:
+    """The factor's entries, in as few layers as the rows of a cell allow."""
+    order = np.lexsort((factor.rows, factor.cells))
+    cells, rows = factor.cells[order], factor.rows[order]
+    coefficients = factor.coefficients[order]
+    depth = np.arange(len(cells)) - np.searchsorted(cells, cells)
+    layers = []
+    for level in range(int(depth.max(initial=-1)) + 1):
+        here = depth == level
+        if factor.size > DENSE_CELLS:
+            layers.append(_Layer(rows[here], coefficients[here], cells[here]))
+            continue
+        table = np.zeros((2, factor.size), dtype=np.int64)
+        table[:, cells[here]] = rows[here], coefficients[here]
+        layers.append(_Layer(table[0], table[1], None))
+    return layers
+
+
+class _Totals:
+    """Sums by row of coefficients times counts, in one limb or two."""
+
+    def __init__(self, height: int, bound: int) -> None:
+        self._wide = bound >= 2**_LIMB
+        self._sums = np.zeros((1 + self._wide, height), dtype=np.int64)
+
+    def add(self, rows: IntArray, coefficients: IntArray, counts: IntArray) -> None:
+        if not self._sums.size:
+            return
+        if not self._wide:
+            _add(self._sums[0], rows, coefficients * counts)
+            return
+        _add(self._sums[0], rows, (coefficients & (2**_LIMB - 1)) * counts)
+        _add(self._sums[1], rows, (coefficients >> _LIMB) * counts)
+
+    def values(self) -> list[int]:
+        low, *high = self._sums.tolist()
+        if not high:
+            return list(low)
+        return [(h << _LIMB) + w for h, w in zip(high[0], low, strict=True)]
+
+
+def _add(sums: IntArray, rows: IntArray, products: IntArray) -> None:
+    rows = np.broadcast_to(rows, products.shape)
+    np.add.at(sums, rows.ravel(), products.ravel())

@@ -1,0 +1,141 @@
+"""How far a record moves a column's rows, cell by cell, over as few axes as say it.
+
+The weight of cell j is Σ_i |C_ij|. For a product of factors that is the product of the factors'
+weights, w_j = ∏_f w_f(j_f): its maximum is the product of the maxima. Where the axes have too
+many cells to spell out, the weights are projected: an axis is left out, and each entry is the
+maximum over it, so that no cell pays more than its entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil.errors import StatementTooComplex
+from tallyveil.mechanisms.tensors import CELL_LIMIT
+from tallyveil.mechanisms.units import IntArray
+from tallyveil.rewriter.workload import Column, Factor
+
+__all__ = ["Weights", "check_magnitude", "from_midrange", "from_zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """``values`` over ``axes``; ``outside`` is the weight of a record outside the cube.
+
+    ``exact``: a cell of the cube has the weight of the entry it projects to, and not less.
+    ``alike``: no row tells the cells that project to one entry apart.
+    """
+
+    axes: tuple[str, ...]
+    values: IntArray
+    outside: int = 0
+    exact: bool = True
+    alike: bool = True
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return dict(zip(self.axes, self.values.shape, strict=True))
+
+
+def check_magnitude(column: Column) -> None:
+    """Refuse coefficients whose sums could leave 64 bits and so understate a cost."""
+    sums = [np.abs(f.coefficients.astype(np.float64)).sum() for f in column.factors]
+    if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
+        raise StatementTooComplex(
+            "the coefficients of this aggregate are too large to account for",
+            hint="Divide the summed expression by a constant.",
+        )
+
+
+def from_zero(column: Column, *, merge: bool) -> Weights:
+    """Σ_i |C_ij| of every cell j.
+
+    With ``merge``, axes that make no difference to the weight are left out: right where a cell
+    pays for itself (add/remove). Rows may still tell the merged cells apart.
+
+    Of some rows of a product the weights are worked out if they can be multiplied out; else those
+    of all its rows are a bound.
+    """
+    joint = None if column.selected is None else column.multiplied_out(CELL_LIMIT)
+    exact = column.selected is None or joint is not None
+    parts = [_plain(f) for f in (column.factors if joint is None else (joint,))]
+    if merge:
+        parts = [_merged(part) for part in parts]
+    kept = _fitting(parts)
+    axes: tuple[str, ...] = ()
+    values: IntArray = np.ones((), dtype=np.int64)
+    whole = True
+    for part, keep in zip(parts, kept, strict=True):
+        if not keep:
+            whole = False
+            values = values * int(part.values.max(initial=0))
+            continue
+        axes += part.axes
+        values = np.multiply.outer(values, part.values)
+    return Weights(axes, values, 0, exact and whole, whole and not merge)
+
+
+def from_midrange(column: Column, closed: bool) -> Weights:
+    """Σ_i |2 C_ij − s_i| of every cell j, s_i = least + greatest coefficient of row i.
+
+    Every cell counts for the range, so also 0 where a row leaves a cell untouched or, unless
+    ``closed``, for a record outside the cube.
+
+    Where the product cannot be multiplied out, one bound serves all cells: |2 C_ij − s_i| is at
+    most row i's range, and that at most ∏_f max_j |F_f[i_f, j]|, or twice that if coefficients
+    may be negative. Summed over all rows i of the product this is ∏_f Σ_i max_j |F_f[i, j]|.
+    """
+    joint = column.multiplied_out(CELL_LIMIT)
+    if joint is not None:
+        return _twice_from_midrange(joint, closed)
+    ranges = 1 if all((f.coefficients > 0).all() for f in column.factors) else 2
+    for factor in column.factors:
+        largest = np.zeros(factor.height, dtype=np.int64)
+        np.maximum.at(largest, factor.rows, np.abs(factor.coefficients))
+        ranges *= int(largest.sum())
+    return Weights((), np.array(ranges, dtype=np.int64), ranges, exact=False, alike=False)
+
+
+def _plain(factor: Factor) -> Weights:
+    return Weights(factor.axes, factor.cell_weights.reshape(factor.shape))
+
+
+def _merged(weights: Weights) -> Weights:
+    """Without the axes along which nothing changes."""
+    axes, values = weights.axes, weights.values
+    for n in reversed(range(len(axes))):
+        first = values.take([0], axis=n)
+        if (values == first).all():
+            axes, values = axes[:n] + axes[n + 1 :], first.squeeze(n)
+    return Weights(axes, values)
+
+
+def _fitting(parts: Sequence[Weights]) -> list[bool]:
+    """Which factors to multiply out within `CELL_LIMIT`, the smallest first.
+
+    A factor that is alone is kept whatever its size: it is spelled out already.
+    """
+    kept, cells = [False] * len(parts), 1
+    for n in sorted(range(len(parts)), key=lambda n: parts[n].values.size):
+        size = parts[n].values.size
+        if cells * size <= CELL_LIMIT or len(parts) == 1:
+            kept[n], cells = True, cells * size
+    return kept
+
+
+def _twice_from_midrange(factor: Factor, closed: bool) -> Weights:
+    full = (factor.entries == factor.size) & closed
+    least = np.where(full, np.iinfo(np.int64).max, 0)
+    greatest = np.where(full, np.iinfo(np.int64).min, 0)
+    np.minimum.at(least, factor.rows, factor.coefficients)
+    np.maximum.at(greatest, factor.rows, factor.coefficients)
+    s = least + greatest
+    untouched = int(np.abs(s).sum())
+    weights = np.full(factor.size, untouched, dtype=np.int64)
+    moved = np.abs(2 * factor.coefficients - s[factor.rows]) - np.abs(s[factor.rows])
+    np.add.at(weights, factor.cells, moved)
+    return Weights(factor.axes, weights.reshape(factor.shape), 0 if closed else untouched)

@@ -1,0 +1,208 @@
+"""The name of a row: a digest that does not depend on how the row was written.
+
+A row is a tensor T over its axes. It is brought to its finest Kronecker factorisation
+T = s · T_1 ⊗ … ⊗ T_m, with s an integer and every T_g primitive (integers with greatest common
+divisor 1, the first of them positive) over a group of axes. For T ≠ 0 that is unique: if T is an
+outer product over S and the rest, and over S' and the rest, it is one over S ∩ S' too. A factor
+of ones over all of an axis says nothing and is left out. The key is the digest of s and the T_g.
+
+T is an outer product over S and the rest exactly if its fibres over the rest, one for each
+position in S it touches, are multiples of one another: divided by their greatest common divisors
+they are equal. Everything is integer arithmetic, for all rows of a matrix at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Parts", "row_key", "row_parts"]
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+Parts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
+"""s, and for each T_g the name of its axes and its digest; no digest where s is 0."""
+
+# Groups of axes are tried one by one. A row that ties more axes than this together, whatever its
+# groups, is looked at axis by axis only: two ways to write it may then get two keys, which costs
+# a repeated answer its discount and nothing else.
+_SUBSET_AXES: Final = 8
+
+
+def row_key(parts: Sequence[Parts]) -> bytes:
+    """The digest of the product of rows over disjoint axes, from the parts of each."""
+    scalar = math.prod(s for s, _ in parts)
+    text = f"{scalar}\0".encode()
+    if scalar:
+        named = sorted(pair for _, pairs in parts for pair in pairs)
+        text += b"".join(digest for _, digest in named)
+    return hashlib.blake2b(text, digest_size=16, person=b"row").digest()
+
+
+def row_parts(
+    axes: Sequence[str],
+    shape: Sequence[int],
+    height: int,
+    rows: IntArray,
+    cells: IntArray,
+    coefficients: IntArray,
+) -> tuple[Parts, ...]:
+    """The parts of every row of a sparse matrix whose entries are sorted by (row, cell)."""
+    scalars = [0] * height
+    found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
+    present = np.unique(rows)
+    for row in present.tolist():
+        scalars[row] = 1
+    piece = _Piece(
+        tuple(axes), tuple(shape), present, np.searchsorted(present, rows), cells, coefficients
+    )
+    for leaf in _split(piece, tuple(_subsets(axes))) if len(present) else ():
+        leaf.digest(scalars, found)
+    return tuple((s, tuple(pairs)) for s, pairs in zip(scalars, found, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """The rows ``names[0], names[1], …`` over ``axes``; each has entries, sorted as before."""
+
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    names: IntArray
+    rows: IntArray
+    cells: IntArray
+    coefficients: IntArray
+
+    def only(self, chosen: BoolArray) -> _Piece:
+        number = np.cumsum(chosen) - 1
+        keep = chosen[self.rows]
+        return _Piece(
+            self.axes,
+            self.shape,
+            self.names[chosen],
+            number[self.rows[keep]],
+            self.cells[keep],
+            self.coefficients[keep],
+        )
+
+    def digest(self, scalars: list[int], found: list[list[tuple[str, bytes]]]) -> None:
+        """Multiply each row's content into its scalar and add the digest of what remains."""
+        starts = _starts(self.rows)
+        content, primitive = _primitive(self.coefficients, starts)
+        ends = np.append(starts[1:], len(self.rows))
+        size = math.prod(self.shape)
+        plain = (ends - starts == size) & np.logical_and.reduceat(primitive == 1, starts)
+        name = repr((self.axes, self.shape))
+        header = hashlib.blake2b(name.encode(), digest_size=16).digest()
+        entries = np.stack([self.cells, primitive], axis=1)
+        factors, bare = content.tolist(), plain.tolist()
+        for i, row in enumerate(self.names.tolist()):
+            scalars[row] *= factors[i]
+            if not bare[i]:
+                data = header + entries[starts[i] : ends[i]].tobytes()
+                found[row].append((name, hashlib.blake2b(data, digest_size=16).digest()))
+
+
+def _subsets(axes: Sequence[str]) -> Iterator[frozenset[str]]:
+    """Groups of axes that may split off, smallest first."""
+    largest = len(axes) // 2 if len(axes) <= _SUBSET_AXES else 1
+    for size in range(1, largest + 1):
+        yield from map(frozenset, itertools.combinations(axes, size))
+
+
+def _split(piece: _Piece, untried: tuple[frozenset[str], ...]) -> Iterator[_Piece]:
+    """The finest factors. A group that splits from a factor splits from the whole, so what has
+    been tried in vain on the whole need not be tried again; the smallest group comes first, so
+    it is a factor that does not split further.
+    """
+    for n, group in enumerate(untried):
+        if 2 * len(group) > len(piece.axes) or len(piece.axes) == 1:
+            continue
+        splits, own, rest = _apart(piece, group)
+        if splits.any():
+            yield own
+            remaining = frozenset(rest.axes)
+            yield from _split(rest, tuple(g for g in untried[n + 1 :] if g <= remaining))
+        if splits.all():
+            return
+        piece = piece.only(~splits)
+    yield piece
+
+
+def _apart(piece: _Piece, group: frozenset[str]) -> tuple[BoolArray, _Piece, _Piece]:
+    """Which rows are outer products over ``group`` and the rest, and their two sides."""
+    inside = [axis in group for axis in piece.axes]
+    first = _project(piece, inside)
+    second = _project(piece, [not i for i in inside])
+    order = np.lexsort((second, first, piece.rows))
+    rows, first, second = piece.rows[order], first[order], second[order]
+    new = (np.diff(rows, prepend=-1) != 0) | (np.diff(first, prepend=-1) != 0)
+    fibres = np.flatnonzero(new)
+    fibre = np.cumsum(new) - 1
+    content, primitive = _primitive(piece.coefficients[order], fibres)
+    row_starts = _starts(rows)
+    lengths = np.diff(fibres, append=len(rows))
+    model = lengths[fibre[row_starts]]  # each row's first fibre, which the others must equal
+    within = np.arange(len(rows)) - fibres[fibre]
+    twin = row_starts[rows] + np.minimum(within, model[rows] - 1)
+    alike = (
+        (lengths[fibre] == model[rows]) & (second == second[twin]) & (primitive == primitive[twin])
+    )
+    splits = np.logical_and.reduceat(alike, row_starts)
+    names, number = piece.names[splits], np.cumsum(splits) - 1
+    heads = fibres[splits[rows[fibres]]]
+    own = _Piece(
+        *_axes(piece, inside), names, number[rows[heads]], first[heads], content[fibre[heads]]
+    )
+    body = np.flatnonzero(splits[rows] & (fibre == fibre[row_starts][rows]))
+    rest = _Piece(
+        *_axes(piece, [not i for i in inside]),
+        names, number[rows[body]], second[body], primitive[body],
+    )  # fmt: skip
+    return splits, own, rest
+
+
+def _axes(piece: _Piece, kept: Sequence[bool]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    pairs = zip(piece.axes, piece.shape, kept, strict=True)
+    chosen = [(axis, size) for axis, size, keep in pairs if keep]
+    return tuple(axis for axis, _ in chosen), tuple(size for _, size in chosen)
+
+
+def _project(piece: _Piece, kept: Sequence[bool]) -> IntArray:
+    """The cells' C-order index over the axes that are kept."""
+    cells, code, stride = piece.cells, np.zeros_like(piece.cells), 1
+    for size, keep in zip(reversed(piece.shape), reversed(kept), strict=True):
+        cells, place = np.divmod(cells, size)
+        if keep:
+            code = code + place * stride
+            stride *= size
+    return code
+
+
+def _starts(rows: IntArray) -> IntArray:
+    return np.flatnonzero(np.diff(rows, prepend=-1)).astype(np.int64)
+
+
+def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntArray]:
+    """For each run of entries the greatest common divisor, with the sign of its first entry, and
+    the entries divided by it.
+
+    Magnitudes are unsigned, so that -2^63 has one. A quotient of 2^63 wraps; with the divisor it
+    still determines the coefficient.
+    """
+    magnitude = np.abs(coefficients).view(np.uint64)
+    divisor = np.gcd.reduceat(magnitude, starts)
+    run = np.zeros(len(coefficients), dtype=np.int64)
+    run[starts[1:]] = 1
+    run = np.cumsum(run)
+    negative = coefficients[starts] < 0
+    content = np.where(negative, -divisor.view(np.int64), divisor.view(np.int64))
+    quotient = (magnitude // divisor[run]).view(np.int64)
+    return content, np.where((coefficients < 0) ^ negative[run], -quotient, quotient)
