@@ -7,7 +7,7 @@ analyst's own SQL: a linear query's coefficient is its answer on the table with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from sqlglot import exp
@@ -34,7 +34,8 @@ def relation(domain: Domain, mentioned: frozenset[str]) -> str:
         raise InvalidParameterValue(
             f"the statement ties together {cells} cells; the limit is {MAX_CELLS}",
             detail=f"It mentions {sizes}.",
-            hint="Mention fewer attributes in one statement.",
+            hint="Mention fewer attributes in one expression. Conditions joined by AND and group "
+            "keys that mention different attributes do not tie them together.",
         )
     if not axes:
         return "(SELECT CAST(0 AS BIGINT) AS __cell)"
@@ -52,13 +53,16 @@ def coefficient_query(
     domain: Domain,
     mentioned: frozenset[str],
     where: exp.Expr | None,
-    keys: Sequence[exp.Expr],
-    coefficients: Sequence[exp.Expr],
+    keys: Mapping[int, exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
 ) -> str:
-    """SQL whose rows are (``__k0 …``, ``__cell``, ``__c0 …``): W, sparse, as DuckDB computes it."""
-    items = [f"{_sql(key)} AS __k{i}" for i, key in enumerate(keys)]
+    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
+
+    Keys and coefficients go by their numbers.
+    """
+    items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append("__cell")
-    items += [f"{_sql(c)} AS __c{i}" for i, c in enumerate(coefficients)]
+    items += [f"{_sql(c)} AS __c{number}" for number, c in coefficients.items()]
     query = f'SELECT {", ".join(items)} FROM {relation(domain, mentioned)} AS "{RECORD}"'
     if where is not None:
         query += f" WHERE {_sql(where)}"

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.workload import Column
+from tallyveil.rewriter.workload import Factor
 
-__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "column", "groups"]
+__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "IntArray", "factor", "groups", "indicator"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -52,16 +52,34 @@ def _plain(key: pa.ChunkedArray) -> pa.Array:
     return pc.add(array, 0.0) if pa.types.is_floating(array.type) else array
 
 
-def column(
+def factor(
     domain: Domain,
     mentioned: frozenset[str],
     height: int,
     rows: IntArray,
     cells: IntArray,
     values: pa.ChunkedArray,
-) -> Column:
-    """One column of W, in integers, over no more axes than it depends on."""
+) -> tuple[Factor, Fraction]:
+    """A matrix in integers, over no more axes than it depends on, and the unit they count."""
     coefficients, multiplier = _integers(values)
+    return _factor(domain, mentioned, height, rows, cells, coefficients), multiplier
+
+
+def indicator(
+    domain: Domain, mentioned: frozenset[str], height: int, rows: IntArray, cells: IntArray
+) -> Factor:
+    """The matrix that counts each cell once in its row."""
+    return _factor(domain, mentioned, height, rows, cells, np.ones_like(cells))
+
+
+def _factor(
+    domain: Domain,
+    mentioned: frozenset[str],
+    height: int,
+    rows: IntArray,
+    cells: IntArray,
+    coefficients: IntArray,
+) -> Factor:
     keep = coefficients != 0
     rows, cells, coefficients = rows[keep], cells[keep], coefficients[keep]
     order = np.lexsort((cells, rows))
@@ -74,7 +92,7 @@ def column(
         if reduced is not None:
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
-    return Column.joint(tuple(names), tuple(shape), height, rows, cells, coefficients, multiplier)
+    return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
 
 
 def _without_axis(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tallyveil.rewriter.workload import Workload
+from tallyveil.rewriter.workload import IntArray, Workload
 
 __all__ = ["NoisyTable", "Output", "Plan"]
 
@@ -26,13 +26,15 @@ class NoisyTable:
     """The relation a block reads instead of the protected table.
 
     Its rows are the public groups: ``keys`` (``__k0 …``), then ``__c0 …`` and ``__h0 …``, the
-    noisy value and the half-width of its interval, per output.
+    noisy value and the half-width of its interval, per output. Row r is row ``rows[r]`` of the
+    outputs' columns, or row r where ``rows`` is None.
     """
 
     name: str
     keys: pa.Table
     height: int
     outputs: tuple[Output, ...]
+    rows: IntArray | None = None
 
 
 @dataclass(frozen=True)

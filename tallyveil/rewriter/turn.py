@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.database import Cursor
-from tallyveil.rewriter.domain_relation import coefficient_query
-from tallyveil.rewriter.linearise import column, groups
+from tallyveil.rewriter.evaluate import Evaluated, evaluate
 from tallyveil.rewriter.outputs import Outputs
 from tallyveil.rewriter.plan import NoisyTable, Output
 from tallyveil.rewriter.workload import Column, Workload
 
-__all__ = ["MAX_GROUPS", "Collected", "Turned", "turn"]
-
-MAX_GROUPS: Final = 100_000
+__all__ = ["Collected", "Turned", "turn"]
 
 
 class Collected:
@@ -31,7 +25,7 @@ class Collected:
         self._numbers: dict[object, int] = {}
 
     def add(self, table: str, new: Column) -> int:
-        key = (table, new.axes, new.multiplier, new.row_keys)
+        key = (table, new.multiplier, new.row_keys)
         columns = self._columns.setdefault(table, [])
         if key not in self._numbers:
             self._numbers[key] = len(columns)
@@ -47,23 +41,23 @@ class Turned:
     """A block's noisy table, and the SQL that gave its coefficients."""
 
     table: NoisyTable
-    query: str
+    queries: tuple[str, ...]
 
 
 def turn(block: Block, name: str, cursor: Cursor, collected: Collected) -> Turned:
     """Evaluate the block on the domain and let its SELECT read the noisy table ``name``."""
     outputs = Outputs(block)
     clauses = _over_noisy_rows(block.select, outputs)
-    query = coefficient_query(
-        block.domain, block.mentioned, block.where, block.keys, outputs.coefficients
+    evaluated = evaluate(
+        block.domain, block.where, block.keys, outputs.coefficients, block.grouped, cursor
     )
-    table = _noisy_table(block, name, cursor.arrow(query), collected)
+    table = _noisy_table(block, name, evaluated, collected)
     source = exp.to_table(name)
     source.set("alias", exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True)))
     block.select.set("from_", exp.From(this=source))
     for clause, value in clauses.items():
         block.select.set(clause, value)
-    return Turned(table, query)
+    return Turned(table, evaluated.queries)
 
 
 def _over_noisy_rows(
@@ -93,38 +87,13 @@ def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
     return exp.Order(expressions=parts)
 
 
-def _noisy_table(block: Block, name: str, result: pa.Table, collected: Collected) -> NoisyTable:
-    names = result.column_names
-    key_names = [name for name in names if name.startswith("__k")]
-    cells = result.column("__cell").to_numpy().astype(np.int64)
-    if block.grouped:
-        _refuse_composite(result.select(key_names))
-        rows, first = groups([result.column(name) for name in key_names], cells)
-        height = len(first)
-        keys = result.select(key_names).take(pa.array(first))
-    else:
-        rows, height, keys = np.zeros(len(cells), dtype=np.int64), 1, pa.table({})
-    if height > MAX_GROUPS:
-        raise InvalidParameterValue(
-            f"the statement has {height} groups; the limit is {MAX_GROUPS}",
-            hint="Group by fewer attributes or by coarser expressions.",
-        )
-    outputs = []
-    for output in names[len(key_names) + 1 :]:
-        values = result.column(output)
-        new = column(block.domain, block.mentioned, height, rows, cells, values)
-        number = collected.add(block.domain.table, new)
-        outputs.append(Output(block.domain.table, number, _value_type(values.type)))
-    return NoisyTable(name, keys, height, tuple(outputs))
-
-
-def _refuse_composite(keys: pa.Table) -> None:
-    for kind in keys.schema.types:
-        if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
-            raise FeatureNotSupported(
-                "groups are formed by numbers, texts, booleans and dates only",
-                hint="GROUP BY the parts one by one.",
-            )
+def _noisy_table(block: Block, name: str, evaluated: Evaluated, collected: Collected) -> NoisyTable:
+    table = block.domain.table
+    outputs = tuple(
+        Output(table, collected.add(table, column), _value_type(kind))
+        for column, kind in zip(evaluated.columns, evaluated.types, strict=True)
+    )
+    return NoisyTable(name, evaluated.keys, evaluated.height, outputs, evaluated.rows)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tallyveil.rewriter.row_keys import Parts, row_key, row_parts
 
-__all__ = ["Column", "Factor", "Workload"]
+__all__ = ["Column", "Factor", "IntArray", "Workload"]
 
 IntArray = npt.NDArray[np.int64]
 

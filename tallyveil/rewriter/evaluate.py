@@ -1,0 +1,194 @@
+"""A block's record-level part, evaluated on the public domain: its groups and its columns.
+
+Each component is one query over its own attributes (`components`); what they give is combined
+as a Kronecker product. Groups come in the order of their first cells in the domain, whether they
+were evaluated together or apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.components import Component, components
+from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.domain_relation import coefficient_query
+from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator
+from tallyveil.rewriter.workload import Column, Factor
+
+__all__ = ["MAX_GROUPS", "Evaluated", "evaluate"]
+
+MAX_GROUPS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """``keys`` (``__k0 …``) are the groups; group r is row ``rows[r]`` of every column, or row r
+    where ``rows`` is None. ``types`` are those of the coefficients, ``queries`` what was asked.
+    """
+
+    keys: pa.Table
+    height: int
+    rows: IntArray | None
+    columns: tuple[Column, ...]
+    types: tuple[pa.DataType, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One component's share: its groups, and a factor of every output.
+
+    ``types`` are those of the outputs that have their value here.
+    """
+
+    component: Component
+    query: str
+    keys: pa.Table
+    height: int
+    first_cells: IntArray
+    factors: tuple[Factor, ...]
+    multipliers: tuple[Fraction, ...]
+    types: Mapping[int, pa.DataType]
+
+
+def evaluate(
+    domain: Domain,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Sequence[exp.Expr],
+    grouped: bool,
+    cursor: Cursor,
+) -> Evaluated:
+    """The matrix of each coefficient, with a row for each group.
+
+    Raises InvalidParameterValue where a component has too many cells, or there are too many
+    groups; and what DuckDB finds wrong with the expressions, anywhere in the domain.
+    """
+    found = components(domain, where, keys, coefficients)
+    parts = [_evaluate(domain, c, len(coefficients), grouped, cursor) for c in found]
+    height = math.prod(part.height for part in parts)
+    if height > MAX_GROUPS:
+        raise InvalidParameterValue(
+            f"the statement has {height} groups; the limit is {MAX_GROUPS}",
+            hint="Group by fewer attributes or by coarser expressions.",
+        )
+    rows = _order(domain, parts, height)
+    types = {number: kind for part in parts for number, kind in part.types.items()}
+    return Evaluated(
+        _keys(parts, height, rows),
+        height,
+        rows,
+        tuple(_column(parts, n) for n in range(len(coefficients))),
+        tuple(types[n] for n in range(len(coefficients))),
+        tuple(part.query for part in parts),
+    )
+
+
+def _evaluate(
+    domain: Domain, component: Component, outputs: int, grouped: bool, cursor: Cursor
+) -> _Part:
+    values = component.coefficients | component.passing
+    query = coefficient_query(domain, component.attributes, component.where, component.keys, values)
+    result = cursor.arrow(query)
+    cells = result.column("__cell").to_numpy().astype(np.int64)
+    keys = result.select([f"__k{number}" for number in component.keys])
+    _refuse_composite(keys)
+    if component.keys:
+        rows, first = groups(keys.columns, cells)
+        height = len(first)
+    else:
+        # A block with groups has none where nothing passes; one without has its only row.
+        rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
+        height = min(1, len(cells)) if grouped else 1
+    factors, multipliers = [], []
+    one = indicator(domain, component.attributes, height, rows, cells)
+    types: dict[int, pa.DataType] = {}
+    for number in range(outputs):
+        made, multiplier = one, Fraction(1)
+        if number in values:
+            made, multiplier = factor(
+                domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
+            )
+        factors.append(made)
+        multipliers.append(multiplier)
+        if number in component.coefficients:
+            types[number] = result.column(f"__c{number}").type
+    return _Part(
+        component,
+        query,
+        keys.take(pa.array(first)),
+        height,
+        cells[first],
+        tuple(factors),
+        tuple(multipliers),
+        types,
+    )
+
+
+def _column(parts: Sequence[_Part], number: int) -> Column:
+    factors = tuple(part.factors[number] for part in parts)
+    multiplier = math.prod((part.multipliers[number] for part in parts), start=Fraction(1))
+    return Column(tuple(f for f in factors if not _trivial(f)), multiplier)
+
+
+def _trivial(made: Factor) -> bool:
+    return not made.axes and made.height == 1 and made.coefficients.tolist() == [1]
+
+
+def _own_rows(parts: Sequence[_Part], height: int) -> list[IntArray]:
+    """The group of each part that each group of the block is made of."""
+    number = np.arange(height, dtype=np.int64)
+    rows: list[IntArray] = []
+    for part in reversed(parts):
+        number, own = np.divmod(number, max(1, part.height))
+        rows.append(own)
+    return rows[::-1]
+
+
+def _order(domain: Domain, parts: Sequence[_Part], height: int) -> IntArray | None:
+    """The groups by their first cells, C-order over all axes; None where they are so already.
+
+    The first cell of a product of sets of cells has in each part's axes the part's first cell.
+    """
+    several = [part for part in parts if part.height > 1]
+    place = {name: n for n, name in enumerate(domain.names)}
+    spans = [sorted(place[name] for name in part.component.attributes) for part in several]
+    if all(one[-1] < other[0] for one, other in itertools.pairwise(spans)):
+        return None
+    coordinates: dict[str, IntArray] = {}
+    for part, own in zip(parts, _own_rows(parts, height), strict=True):
+        axes = domain.project(part.component.attributes)
+        if part.height > 1:
+            of_group = np.unravel_index(part.first_cells, [axis.size for axis in axes])
+            coordinates |= {a.name: c[own] for a, c in zip(axes, of_group, strict=True)}
+    significant = sorted(coordinates, key=place.__getitem__, reverse=True)
+    return np.lexsort([coordinates[name] for name in significant]).astype(np.int64)
+
+
+def _keys(parts: Sequence[_Part], height: int, rows: IntArray | None) -> pa.Table:
+    arrays: dict[str, pa.ChunkedArray] = {}
+    for part, own in zip(parts, _own_rows(parts, height), strict=True):
+        chosen = pa.array(own if rows is None else own[rows])
+        for name in part.keys.column_names:
+            arrays[name] = part.keys.column(name).take(chosen)
+    return pa.table({name: arrays[name] for name in sorted(arrays, key=lambda n: int(n[3:]))})
+
+
+def _refuse_composite(keys: pa.Table) -> None:
+    for kind in keys.schema.types:
+        if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            raise FeatureNotSupported(
+                "groups are formed by numbers, texts, booleans and dates only",
+                hint="GROUP BY the parts one by one.",
+            )
