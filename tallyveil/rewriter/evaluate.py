@@ -23,7 +23,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.components import Component, components
 from tallyveil.rewriter.database import Cursor
 from tallyveil.rewriter.domain_relation import coefficient_query
-from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator
+from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator, nothing
 from tallyveil.rewriter.workload import Column, Factor
 
 __all__ = ["MAX_GROUPS", "Evaluated", "evaluate"]
@@ -138,6 +138,8 @@ def _evaluate(
 
 def _column(parts: Sequence[_Part], number: int) -> Column:
     factors = tuple(part.factors[number] for part in parts)
+    if not all(len(f.coefficients) for f in factors):
+        return Column((nothing(math.prod(f.height for f in factors)),))
     multiplier = math.prod((part.multipliers[number] for part in parts), start=Fraction(1))
     return Column(tuple(f for f in factors if not _trivial(f)), multiplier)
 

@@ -17,7 +17,7 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Factor
 
-__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "IntArray", "factor", "groups", "indicator"]
+__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "IntArray", "factor", "groups", "indicator", "nothing"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -70,6 +70,12 @@ def indicator(
 ) -> Factor:
     """The matrix that counts each cell once in its row."""
     return _factor(domain, mentioned, height, rows, cells, np.ones_like(cells))
+
+
+def nothing(height: int) -> Factor:
+    """The matrix without a coefficient."""
+    none = np.zeros(0, dtype=np.int64)
+    return Factor((), (), height, none, none.copy(), none.copy())
 
 
 def _factor(
