@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -11,7 +12,7 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction, UndefinedObject
 from tallyveil.rewriter import vocabulary as known
 
-__all__ = ["check", "function_name", "position"]
+__all__ = ["check", "function_name", "is_star", "position"]
 
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyType(
     {
@@ -65,6 +66,11 @@ def function_name(node: exp.Expr) -> str:
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
 
 
+def is_star(item: exp.Expr) -> bool:
+    """Whether an item of a SELECT is * or name.*."""
+    return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
+
+
 def check(tree: exp.Expr) -> None:
     """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
     for node in tree.walk():
@@ -74,12 +80,17 @@ def check(tree: exp.Expr) -> None:
 def _check_node(node: exp.Expr) -> None:
     kind = type(node)
     if isinstance(node, exp.Star):
-        if not isinstance(node.parent, exp.Count | exp.Select):
+        whole = isinstance(node.parent, exp.Column) and isinstance(node.parent.parent, exp.Select)
+        if not whole and not isinstance(node.parent, exp.Count | exp.Select):
             raise _refuse(node)
         if any(value for value in node.args.values()):
             raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
     elif isinstance(node, exp.DataType):
         _check_type(node)
+    elif isinstance(node, exp.Var):
+        _check_word(node)
+    elif isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
+        _check_query(node)
     elif isinstance(node, exp.Anonymous):
         _check_named(node)
     elif isinstance(node, exp.Func) and kind not in known.FUNCTIONS:
@@ -154,6 +165,26 @@ def _check_dot(node: exp.Dot) -> None:
     if named and isinstance(function, exp.Func):
         return
     raise _refuse(node)
+
+
+def _check_word(node: exp.Var) -> None:
+    """A bare word is written into SQL as it is; it may come from a string, as in date_part."""
+    if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
+        raise FeatureNotSupported(
+            "a word was expected here", position=position(node.parent or node)
+        )
+
+
+def _check_query(node: exp.Query) -> None:
+    """A query inside an expression is written in parentheses, and the parser says so."""
+    if isinstance(node.parent, exp.Expr) and not isinstance(
+        node.parent, exp.Subquery | exp.CTE | exp.SetOperation | exp.In
+    ):
+        raise FeatureNotSupported(
+            "a query is not answered in this place",
+            hint="Put it into FROM, or name it by WITH at the beginning of the statement.",
+            position=position(node),
+        )
 
 
 def _check_type(node: exp.DataType) -> None:

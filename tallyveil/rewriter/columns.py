@@ -92,6 +92,7 @@ def _point_at_attribute(node: exp.Column, domain: Domain) -> None:
             hint=f"The attributes of {domain.table} are {', '.join(domain.names)}.",
             position=position(node),
         )
+    node.this.set("quoted", True)  # alike, however it was written
     node.set("table", exp.to_identifier(RECORD, quoted=True))
     node.set("db", None)
     if domain[node.name].kind == "bins":

@@ -40,6 +40,7 @@ _SETTINGS: Final = (
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
     "SET allow_persistent_secrets = false",
+    "SET temp_directory = ''",  # what does not fit in memory is refused, not written down
     "SET enable_external_access = false",
     "SET enable_progress_bar = false",
     "SET arrow_large_buffer_size = false",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Column
 
@@ -61,6 +61,7 @@ def column(
     values: pa.ChunkedArray,
 ) -> Column:
     """One column of W, in integers, over no more axes than it depends on."""
+    _refuse_other_than_numbers(values.type)
     coefficients, multiplier = _integers(values)
     keep = coefficients != 0
     rows, cells, coefficients = rows[keep], cells[keep], coefficients[keep]
@@ -75,6 +76,14 @@ def column(
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
     return Column(tuple(names), tuple(shape), height, rows, cells, coefficients, multiplier)
+
+
+def _refuse_other_than_numbers(kind: pa.DataType) -> None:
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise DatatypeMismatch(
+            "SUM and AVG over records take numbers only",
+            hint="Extract a number from the value first.",
+        )
 
 
 def _without_axis(

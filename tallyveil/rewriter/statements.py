@@ -53,6 +53,8 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
         )
+    if "\0" in sql:
+        raise SQLSyntaxError("the statement holds a NUL character", position=sql.index("\0") + 1)
     try:
         tokens: list[Token] = _TOKENIZERS[dialect](dialect=dialect).tokenize(sql)
     except TokenError as error:

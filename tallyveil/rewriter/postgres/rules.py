@@ -30,6 +30,8 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Cbrt: (numbers.exact_operands,),
         exp.Ln: (numbers.exact_operands,),
         exp.Exp: (numbers.exact_operands,),
+        exp.Sum: (numbers.add_up,),
+        exp.Avg: (numbers.add_up,),
         exp.Cast: (casts.cast,),
         exp.EQ: (comparisons.compare,),
         exp.NEQ: (comparisons.compare,),
