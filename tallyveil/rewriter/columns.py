@@ -120,6 +120,7 @@ def _replace_alias(node: exp.Column, item: exp.Expr, domain: Domain) -> None:
             position=position(node),
         )
     copy = item.copy()
+    copy.meta["named"] = True  # a number called by its name is no place in the SELECT
     for column in copy.find_all(exp.Column):
         if column.table != RECORD:
             _point_at_attribute(column, domain)

@@ -57,8 +57,6 @@ def _postgres_name(item: exp.Expr) -> str:
             return "bool"
         case exp.And() | exp.Or() | exp.Not():
             return _UNNAMED
-        case exp.TimestampTrunc() | exp.DateTrunc():
-            return "date_trunc"
         case exp.Func():
             return function_name(item)
     return _UNNAMED

@@ -105,7 +105,7 @@ class Rewriter:
             tuple(part.table for part in parts),
             tree.sql("duckdb", identify=True, comments=False),
             used,
-            tuple(part.query for part in parts),
+            tuple(query for part in parts for query in part.queries),
         )
 
     def _blocks(self, resolved: Sequence[Reference], cursor: Cursor) -> list[Block]:

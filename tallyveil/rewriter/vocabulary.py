@@ -144,7 +144,7 @@ ARGUMENTS: Final[Mapping[type[exp.Expr], set[str]]] = MappingProxyType(
         exp.Filter: {"this", "expression"},
         exp.Group: {"expressions", "all"},
         exp.Join: {"this", "side", "kind", "on", "using"},
-        exp.CTE: {"this", "alias"},
+        exp.CTE: {"this", "alias", "materialized"},
         exp.With: {"expressions"},
         exp.Distinct: {"expressions"},
         exp.Subquery: {"this", "alias"},

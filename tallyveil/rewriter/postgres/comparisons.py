@@ -18,7 +18,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.casts import WHOLE
 from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, family, is_literal_text
+from tallyveil.rewriter.types import INTEGERS, family, is_literal_text, spoken
 
 __all__ = ["between", "case", "compare", "test", "values", "within"]
 
@@ -56,7 +56,7 @@ def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None
     firm = [scope.type_of(part) for part in parts if not is_literal_text(part)]
     families = {family(kind) for kind in firm} - {None}
     if len(families) > 1:
-        raise _mismatch(node, sorted(str(kind).lower() for kind in set(firm) if kind))
+        raise _mismatch(node, sorted({spoken(kind) for kind in firm if kind}))
     if firm and all(kind in INTEGERS for kind in firm):
         for part in parts:
             literal = part.unnest()

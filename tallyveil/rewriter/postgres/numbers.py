@@ -15,7 +15,7 @@ from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, NUMERICS, family
+from tallyveil.rewriter.types import INTEGERS, NUMERICS, family, spoken
 
 __all__ = ["add_up", "divide", "divide_whole", "exact_operands", "round_half", "truncate"]
 
@@ -71,7 +71,7 @@ def add_up(node: exp.AggFunc, scope: Scope) -> None:
     kind = scope.type_of(node.this)
     if family(kind) in ("truth", "text", "time"):
         raise UndefinedFunction(
-            f"function {function_name(node)}({str(kind).lower()}) does not exist",
+            f"function {function_name(node)}({spoken(kind)}) does not exist",
             hint="count(*) FILTER (WHERE …) counts the records a condition holds for.",
             position=position(node),
         )
@@ -114,5 +114,5 @@ def _need_numeric(node: exp.Expr, kind: str | None, name: str) -> None:
         )
     if kind is not None and kind not in (*INTEGERS, *NUMERICS):
         raise UndefinedFunction(
-            f"{name} takes a number, not a {kind.lower()}", position=position(node)
+            f"{name} takes a number, not a {spoken(kind)}", position=position(node)
         )
