@@ -167,17 +167,24 @@ class Cursor:
     def _fetched(self, width: int) -> list[tuple[Any, ...]]:
         """The rows, in portions: between two of them it can be stopped, and other threads run."""
         rows: list[tuple[Any, ...]] = []
-        while portion := self._connection.fetchmany(_PORTION):
-            rows += portion
-            if len(rows) * width > MAX_VALUES:
-                raise StatementTooComplex(
-                    f"the result has more than {MAX_VALUES} values", hint="Add a LIMIT."
-                )
-            if self._watchdog.fired(self._connection):
-                raise _too_slow()
-            if self._interrupted:
-                raise QueryCanceled("canceling statement due to user request")
+        try:
+            while portion := self._connection.fetchmany(_PORTION):
+                rows += portion
+                self._check_portion(len(rows) * width)
+        except StatementError:
+            self._connection.abort()
+            raise
         return rows
+
+    def _check_portion(self, values: int) -> None:
+        if values > MAX_VALUES:
+            raise StatementTooComplex(
+                f"the result has more than {MAX_VALUES} values", hint="Add a LIMIT."
+            )
+        if self._watchdog.fired(self._connection):
+            raise _too_slow()
+        if self._interrupted:
+            raise QueryCanceled("canceling statement due to user request")
 
     def describe(self, sql: str) -> list[tuple[str, str]]:
         """The (name, DuckDB type) of each column of a query, which is not executed."""

@@ -20,7 +20,7 @@ from tallyveil.rewriter.postgres.casts import WHOLE
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.types import INTEGERS, family, is_literal_text, spoken
 
-__all__ = ["between", "case", "compare", "test", "values", "within"]
+__all__ = ["between", "case", "compare", "row", "test", "values", "within"]
 
 
 def compare(node: exp.Binary, scope: Scope) -> None:
@@ -50,6 +50,16 @@ def case(node: exp.Case, scope: Scope) -> None:
 def test(node: exp.Is, scope: Scope) -> None:
     if not isinstance(node.expression.unnest(), exp.Null | exp.Boolean):
         raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN", position=position(node))
+
+
+def row(node: exp.Tuple, scope: Scope) -> None:
+    """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
+    if not isinstance(node.parent, exp.Group | exp.Values):
+        raise FeatureNotSupported(
+            "rows in parentheses are not compared here",
+            hint="Write a = 1 AND b = 2.",
+            position=position(node),
+        )
 
 
 def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:

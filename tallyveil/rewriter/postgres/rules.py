@@ -44,6 +44,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Between: (comparisons.between,),
         exp.In: (comparisons.within,),
         exp.Is: (comparisons.test,),
+        exp.Tuple: (comparisons.row,),
         exp.Case: (comparisons.case,),
         exp.Coalesce: (comparisons.values,),
         exp.Greatest: (comparisons.values,),
