@@ -57,7 +57,7 @@ class Cache:
                 self._held -= freed
         return value
 
-    def keys(self) -> tuple[Hashable, ...]:
+    def held(self) -> tuple[Hashable, ...]:
         with self._lock:
             return tuple(self._entries)
 

@@ -31,7 +31,7 @@ def test_a_cache_is_bounded_by_number_and_weight() -> None:
     assert made[-2:] == ["x" * 11] * 2  # too heavy to keep
     for number in range(20):
         get(f"{number:010}")
-    assert len(cache.keys()) == 3
+    assert len(cache.held()) == 3
 
 
 def test_a_result_of_too_many_values_is_refused(connect: Connect) -> None:

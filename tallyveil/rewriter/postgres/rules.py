@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.postgres import casts, comparisons, numbers, patterns, texts, times
+from tallyveil.rewriter.postgres import arrays, casts, comparisons, numbers, patterns, texts, times
 from tallyveil.rewriter.scope import Scope
 
 __all__ = ["translate"]
@@ -33,6 +33,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Sum: (numbers.add_up,),
         exp.Avg: (numbers.add_up,),
         exp.Cast: (casts.cast,),
+        exp.Any: (arrays.any_element,),
         exp.EQ: (comparisons.compare,),
         exp.NEQ: (comparisons.compare,),
         exp.LT: (comparisons.compare,),
