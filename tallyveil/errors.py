@@ -21,6 +21,7 @@
     │   │   └── BinCut                     22023  a predicate cuts through a declared bin
     │   ├── InvalidTextRepresentation      22P02
     │   ├── DivisionByZero                 22012
+    │   ├── NumericValueOutOfRange         22003
     │   ├── DataError                      22000
     │   ├── UndefinedObject                42704
     │   │   └── UndefinedSetting           42704
@@ -57,6 +58,7 @@ __all__ = [
     "InvalidTextRepresentation",
     "LedgerError",
     "LedgerMismatch",
+    "NumericValueOutOfRange",
     "PolicyError",
     "QueryCanceled",
     "ReadOnlyTransaction",
@@ -211,6 +213,10 @@ class InvalidTextRepresentation(StatementError):
 
 class DivisionByZero(StatementError):
     sqlstate = "22012"
+
+
+class NumericValueOutOfRange(StatementError):
+    sqlstate = "22003"
 
 
 class DataError(StatementError):

@@ -21,7 +21,8 @@ class Account:
     """What the policy says about one table's budget: ``budget`` in ε per privacy unit.
 
     ``fingerprint`` stands for everything past charges are to be read by (the domain, the
-    neighbouring relation, the privacy unit); it binds a ledger to the table.
+    neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` says that
+    no record is left out before it is given a cell, by a filter say.
     """
 
     domain: Domain
@@ -29,6 +30,7 @@ class Account:
     max_rows: int
     budget: Fraction
     fingerprint: str
+    whole: bool = True
 
     def __post_init__(self) -> None:
         exact = positive(self.budget, f"the budget of table {self.domain.table}")
@@ -41,7 +43,7 @@ class Account:
 
     @property
     def relation(self) -> Relation:
-        return Relation(self.neighbours, self.max_rows, self.domain.complete)
+        return Relation(self.neighbours, self.max_rows, self.domain.complete and self.whole)
 
     @property
     def units(self) -> int:

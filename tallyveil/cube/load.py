@@ -24,6 +24,9 @@ def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) 
     Raises SourceError, for the custodian.
     """
     with opened(policy, source) as cursor:
+        if source is not None or (policy.source is not None and policy.source.kind == "duckdb"):
+            for table in policy.tables.values():
+                _check_whole(table, cursor)
         return {name: _load(table, cursor) for name, table in policy.tables.items()}
 
 
@@ -43,6 +46,19 @@ def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     return Cube(table.domain, codes, counts)
+
+
+def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a view where the number of its rows would be published: it may filter."""
+    name = table.origin.split(".")[-1].strip('"').lower()
+    views = "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND lower(view_name) = ?"
+    found = cursor.execute(views, [name]).fetchone()
+    if table.total_public and found is not None and found[0]:
+        raise SourceError(
+            f"tables.{table.name}.from: {table.origin} is a view, and may filter: under "
+            'neighbours = "replace" its number of rows would be published exactly',
+            hint=f'Write from = "SELECT * FROM {table.origin}": then count(*) has noise.',
+        )
 
 
 def _columns(table: Table, cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -15,7 +15,7 @@ from tallyveil.gate.decision import Decision
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.policy import Policy
-from tallyveil.rewriter import Dialect, PublicDatabase, Rewriter
+from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 
 __all__ = ["Cache", "Gate", "accounts"]
 
@@ -23,24 +23,53 @@ T = TypeVar("T")
 
 
 class Cache:
-    """A bounded cache of public things, least recently used out first. Threads may share it."""
+    """A cache of public things, least recently used out first. Threads may share it.
 
-    def __init__(self, size: int) -> None:
+    It keeps at most ``size`` entries and ``room`` bytes, as ``weigh`` counts those; what takes
+    more than an eighth of the room by itself is not kept.
+    """
+
+    def __init__(
+        self, size: int, room: int = 1 << 28, weigh: Callable[[Any], int] = lambda value: 0
+    ) -> None:
         self._size = size
-        self._entries: OrderedDict[Hashable, object] = OrderedDict()
+        self._room = room
+        self._weigh = weigh
+        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._held = 0
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
-                return self._entries[key]  # type: ignore[return-value]
+                return self._entries[key][0]  # type: ignore[return-value]
         value = make()
+        weight = self._weigh(value)
+        if weight > self._room // 8:
+            return value
         with self._lock:
-            self._entries[key] = value
-            if len(self._entries) > self._size:
-                self._entries.popitem(last=False)
+            if key not in self._entries:
+                self._entries[key] = (value, weight)
+                self._held += weight
+            while len(self._entries) > self._size or self._held > self._room:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._held -= freed
         return value
+
+    def held(self) -> tuple[Hashable, ...]:
+        with self._lock:
+            return tuple(self._entries)
+
+
+def _plan_bytes(plan: object) -> int:
+    """What a plan holds of any size: its columns' entries and its groups' keys."""
+    if not isinstance(plan, Plan):
+        return 0
+    arrays = sum(c.nbytes for workload in plan.workloads.values() for c in workload.columns)
+    arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
+    keys = sum(int(table.keys.nbytes) for table in plan.noisy)
+    return arrays + keys + sum(len(query) for query in plan.domain_queries)
 
 
 def accounts(policy: Policy) -> dict[str, Account]:
@@ -52,6 +81,7 @@ def accounts(policy: Policy) -> dict[str, Account]:
             table.privacy_unit.max_rows,
             table.budget.epsilon,
             table.fingerprint,
+            table.whole,
         )
         for name, table in policy.tables.items()
     }
@@ -83,7 +113,7 @@ class Gate:
         except BaseException:
             self._ledger.close()
             raise
-        self.plans = Cache(1024)
+        self.plans = Cache(1024, weigh=_plan_bytes)
         self.descriptions = Cache(1024)
 
     def session(

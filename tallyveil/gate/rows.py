@@ -39,8 +39,8 @@ def _table(
     for number, output in enumerate(table.outputs):
         multiplier = workloads[output.table].columns[output.column].multiplier
         known = answered.columns[output.table][output.column]
-        if table.rows is not None:
-            known = tuple(known[row] for row in table.rows.tolist())
+        if output.rows is not None:
+            known = tuple(known[row] for row in output.rows.tolist())
         halves = {
             scale: half_width(scale, multiplier, noise, confidence)
             for scale in {k.scale for k in known if k is not None}

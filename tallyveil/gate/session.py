@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -137,9 +138,10 @@ class GateSession:
         )
 
     def _key(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
-        session = ()
+        session: tuple[Any, ...] = ()
         if self._gate.rewriter.uses_session(piece.sql, self._dialect):
-            session = (id(self), tuple(self.settings.all().items()))  # type: ignore[assignment]
+            settings = tuple(self.settings.all().items())
+            session = (self._user, self._database, *settings)
         return (self._dialect, piece.sql, tuple(types), _hashable(values), session)
 
     def _plan(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> Plan:
@@ -307,7 +309,7 @@ def _python_type(value: Any) -> str | None:
             return "BOOLEAN"
         case int():
             return "BIGINT" if -(2**63) <= value < 2**63 else "HUGEINT"
-        case float():
+        case float() | Decimal():
             return "DOUBLE"
         case list() | tuple() if value:
             element = _python_type(value[0])

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.fingerprint import digest
+from tallyveil.policy.names import is_table_reference
 
 __all__ = [
     "Budget",
@@ -95,6 +96,21 @@ class Table:
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):
             raise ValueError(f"table {self.name}: every attribute needs a column")
+
+    @property
+    def whole(self) -> bool:
+        """Whether every record of the source is a row of the table, whatever it says.
+
+        A SELECT may filter, a CSV file has lines that cannot be read, and a row without a privacy
+        unit is left out: then exchanging a record may change the number of rows.
+        """
+        csv = (self.source_url or "").lower().removesuffix(".gz").endswith(".csv")
+        return is_table_reference(self.origin) and not csv and self.privacy_unit.column is None
+
+    @property
+    def total_public(self) -> bool:
+        """Whether ``replace`` makes the number of rows public, so that count(*) is exact."""
+        return self.neighbours == "replace" and self.domain.complete and self.whole
 
     @cached_property
     def fingerprint(self) -> str:

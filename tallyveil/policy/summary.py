@@ -40,6 +40,8 @@ def _table(table: Table) -> Iterator[str]:
         yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
     if table.domain.complete:
         yield "  every record has a cell: count(*) counts all records"
+        if table.total_public:
+            yield "  the number of records is public: count(*) is exact and free"
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
         yield f"  records without a cell are not counted at all; that can happen by: {left}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -70,21 +71,29 @@ def _meet(attribute: Attribute, kind: type[exp.Expr], value: Any, where: exp.Exp
     if value is None:
         return  # NULL for every value
     edges = attribute.edges or ()
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        _cut(attribute, where, "it is compared with something that is not a number")
-    if math.isnan(number):
-        _cut(attribute, where, "it is compared with NaN")
+    number = _number(attribute, value, where)
     if number < edges[0] or number >= edges[-1] or (kind is exp.GTE and number == edges[0]):
         return
-    if kind in (exp.LT, exp.GTE) and value in edges:
+    if kind in (exp.LT, exp.GTE) and number in edges:
         return
     below = max(e for e in edges if e <= number)
     above = min(e for e in edges if e > number)
-    if value in edges:
+    if number in edges:
         _cut(attribute, where, f"only < {value} and >= {value} meet the edge {value}")
     _cut(attribute, where, f"{value} lies inside the bin [{below}, {above})", (below, above))
+
+
+def _number(attribute: Attribute, value: Any, where: exp.Expr) -> int | float | Decimal:
+    """The constant as it is compared with the edges: exactly, or as a double with doubles."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        _cut(attribute, where, "it is compared with something that is not a number")
+    try:
+        number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
+    except (ValueError, InvalidOperation):
+        _cut(attribute, where, "it is compared with something that is not a number")
+    if math.isnan(number):
+        _cut(attribute, where, "it is compared with NaN")
+    return number
 
 
 def _cut(

@@ -37,7 +37,6 @@ class Block:
     where: exp.Expr | None
     keys: list[exp.Expr]
     grouped: bool
-    mentioned: frozenset[str]
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -87,14 +86,7 @@ def take_apart(select: exp.Select, domain: Domain, constant: Callable[[exp.Expr]
         where.this.copy() if where else None,
         [key.copy() for key in keys],
         grouped,
-        frozenset(_mentioned(select, keys, where)),
     )
-
-
-def _mentioned(select: exp.Select, keys: list[exp.Expr], where: exp.Where | None) -> set[str]:
-    parts = [*keys, *([where] if where else [])]
-    parts += [n for n in own_nodes(select) if is_aggregate(n)]
-    return {c.name for part in parts for c in part.find_all(exp.Column) if c.table == RECORD}
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -177,7 +169,7 @@ def _keys(select: exp.Select) -> tuple[list[exp.Expr], bool]:
     for part in group.expressions:
         whole = part.unnest()
         for key in whole.expressions if isinstance(whole, exp.Tuple) else [whole]:
-            number = isinstance(key, exp.Literal) and not key.is_string
+            number = isinstance(key, exp.Literal) and not key.is_string and "named" not in key.meta
             keys.append(_ordinal(key, items) if number else key)
     return _distinct(keys), bool(keys)
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction, UndefinedObject
+from tallyveil.errors import (
+    FeatureNotSupported,
+    SQLSyntaxError,
+    TallyveilError,
+    UndefinedFunction,
+    UndefinedObject,
+)
 from tallyveil.rewriter import vocabulary as known
 
-__all__ = ["check", "function_name", "position"]
+__all__ = ["check", "function_name", "is_star", "position"]
 
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyType(
     {
@@ -40,12 +47,57 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
             "the current date is not answered",
             "Write the date you mean: DATE '2020-01-01'.",
         ),
+        exp.WithinGroup: (
+            "WITHIN GROUP is not answered",
+            "Ask SELECT attribute, count(*) … GROUP BY attribute and compute it from the counts.",
+        ),
+        exp.IgnoreNulls: ("IGNORE NULLS is not answered", None),
         exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
         exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
     }
 )
 
+# (node, argument) of what the parser understands and we do not, in SQL's words.
+_CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = MappingProxyType(
+    {
+        (exp.Count, "expressions"): (
+            "count of several values",
+            "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts where all are there.",
+        ),
+        (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
+        (exp.With, "recursive"): ("WITH RECURSIVE", None),
+        (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
+        (exp.Select, "windows"): ("WINDOW", "Write the window into OVER (…)."),
+        (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
+        (exp.Window, "alias"): ("a named window", "Write the window into OVER (…)."),
+        (exp.Join, "method"): ("NATURAL JOIN", "Write JOIN … USING (…) or JOIN … ON …."),
+        (exp.In, "field"): ("IN without parentheses", "Write IN (value, …)."),
+        (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC", "Put the smaller value first."),
+        (exp.Table, "only"): ("ONLY", "Leave it out: no table inherits here."),
+    }
+)
+
 _TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
+
+# The names PostgreSQL has for functions that the parser calls otherwise.
+_NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
+    {
+        exp.CurrentVersion: "version",
+        exp.GroupConcat: "string_agg",
+        exp.JSONArrayAgg: "json_agg",
+        exp.LogicalAnd: "bool_and",
+        exp.LogicalOr: "bool_or",
+        exp.ExplodingGenerateSeries: "generate_series",
+        exp.Explode: "unnest",
+        exp.TimeToStr: "to_char",
+        exp.StrToDate: "to_date",
+        exp.Pad: "lpad",
+        exp.StrPosition: "position",
+        exp.TimestampTrunc: "date_trunc",
+        exp.Pow: "power",
+        exp.RegexpLike: "regexp_like",
+    }
+)
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
 
@@ -60,9 +112,14 @@ def function_name(node: exp.Expr) -> str:
     """The name a user would know the function by."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower()
-    if isinstance(node, exp.CurrentVersion):
-        return "version"
+    if type(node) in _NAMES:
+        return _NAMES[type(node)]
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
+def is_star(item: exp.Expr) -> bool:
+    """Whether an item of a SELECT is * or name.*."""
+    return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
 
 
 def check(tree: exp.Expr) -> None:
@@ -74,12 +131,17 @@ def check(tree: exp.Expr) -> None:
 def _check_node(node: exp.Expr) -> None:
     kind = type(node)
     if isinstance(node, exp.Star):
-        if not isinstance(node.parent, exp.Count | exp.Select):
+        whole = isinstance(node.parent, exp.Column) and isinstance(node.parent.parent, exp.Select)
+        if not whole and not isinstance(node.parent, exp.Count | exp.Select):
             raise _refuse(node)
         if any(value for value in node.args.values()):
             raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
     elif isinstance(node, exp.DataType):
         _check_type(node)
+    elif isinstance(node, exp.Var):
+        _check_word(node)
+    elif isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
+        _check_query(node)
     elif isinstance(node, exp.Anonymous):
         _check_named(node)
     elif isinstance(node, exp.Func) and kind not in known.FUNCTIONS:
@@ -94,22 +156,14 @@ def _check_node(node: exp.Expr) -> None:
 
 def _check_arguments(node: exp.Expr) -> None:
     allowed = known.ARGUMENTS.get(type(node))
-    if allowed is None:
-        return
-    for name, value in node.args.items():
-        if value and name not in allowed:
-            inner = value[0] if isinstance(value, list) else value
-            if isinstance(inner, exp.Expr):
-                if type(inner) in _REFUSED:
-                    raise _refuse(inner)
-                where = position(inner)
-            else:
-                where = position(node)
-            raise FeatureNotSupported(
-                f"{name.strip('_').upper().replace('_', ' ')} in {node.key.upper()} "
-                "is not answered",
-                position=where,
-            )
+    if allowed is not None:
+        for name, value in node.args.items():
+            if value and name not in allowed:
+                raise _refuse_argument(node, name, value)
+    if isinstance(node, exp.Select) and not node.expressions:
+        raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
+    if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
+        raise FeatureNotSupported("FILTER belongs to an aggregate", position=position(node))
     if isinstance(node, exp.Join):
         words = {(node.side or "").upper(), (node.kind or "").upper()}
         if not words <= _JOINS:
@@ -118,6 +172,18 @@ def _check_arguments(node: exp.Expr) -> None:
         node.args.get("percent") or node.args.get("with_ties")
     ):
         raise FeatureNotSupported("FETCH with PERCENT or WITH TIES is not answered")
+
+
+def _refuse_argument(node: exp.Expr, name: str, value: object) -> TallyveilError:
+    inner = value[0] if isinstance(value, list) else value
+    if isinstance(inner, exp.Expr) and type(inner) in _REFUSED:
+        return _refuse(inner)
+    plain = f"{name.strip('_').replace('_', ' ')} in {node.key}".upper()
+    what, hint = _CLAUSES.get((type(node), name), (plain, None))
+    where = position(inner) if isinstance(inner, exp.Expr) else None
+    return FeatureNotSupported(
+        f"{what} is not answered", hint=hint, position=where or position(node)
+    )
 
 
 def _check_function(node: exp.Func) -> None:
@@ -142,7 +208,7 @@ def _check_named(node: exp.Anonymous) -> None:
         raise UndefinedObject("types are not looked up by name here", position=position(node))
     raise UndefinedFunction(
         f"function {name} is not answered",
-        hint="Deterministic functions of declared attributes are; see the analyst's guide.",
+        hint="Functions of texts, numbers and dates that always give the same are.",
         position=position(node),
     )
 
@@ -154,6 +220,26 @@ def _check_dot(node: exp.Dot) -> None:
     if named and isinstance(function, exp.Func):
         return
     raise _refuse(node)
+
+
+def _check_word(node: exp.Var) -> None:
+    """A bare word is written into SQL as it is; it may come from a string, as in date_part."""
+    if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
+        raise FeatureNotSupported(
+            "a word was expected here", position=position(node.parent or node)
+        )
+
+
+def _check_query(node: exp.Query) -> None:
+    """A query inside an expression is written in parentheses, and the parser says so."""
+    if isinstance(node.parent, exp.Expr) and not isinstance(
+        node.parent, exp.Subquery | exp.CTE | exp.SetOperation | exp.In
+    ):
+        raise FeatureNotSupported(
+            "a query is not answered in this place",
+            hint="Put it into FROM, or name it by WITH at the beginning of the statement.",
+            position=position(node),
+        )
 
 
 def _check_type(node: exp.DataType) -> None:
@@ -170,5 +256,9 @@ def _refuse(node: exp.Expr) -> TallyveilError:
     if message is None:
         what = function_name(node) if isinstance(node, exp.Func) else node.key.upper()
         message = f"{what} is not answered"
-    where = position(node) or (position(node.parent) if node.parent else None)
+    where = position(node)
+    if where is None and not isinstance(node.parent, exp.Query | None):
+        where = position(node.parent)
+    if hint is None and isinstance(node, exp.AggFunc):
+        hint = "COUNT, SUM and AVG over records are answered."
     return FeatureNotSupported(message, hint=hint, position=where)

@@ -92,6 +92,7 @@ def _point_at_attribute(node: exp.Column, domain: Domain) -> None:
             hint=f"The attributes of {domain.table} are {', '.join(domain.names)}.",
             position=position(node),
         )
+    node.this.set("quoted", True)  # alike, however it was written
     node.set("table", exp.to_identifier(RECORD, quoted=True))
     node.set("db", None)
     if domain[node.name].kind == "bins":
@@ -119,6 +120,7 @@ def _replace_alias(node: exp.Column, item: exp.Expr, domain: Domain) -> None:
             position=position(node),
         )
     copy = item.copy()
+    copy.meta["named"] = True  # a number called by its name is no place in the SELECT
     for column in copy.find_all(exp.Column):
         if column.table != RECORD:
             _point_at_attribute(column, domain)

@@ -10,7 +10,7 @@ component is evaluated on its own small domain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from sqlglot import exp
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.columns import RECORD
 
-__all__ = ["Component", "components"]
+__all__ = ["Component", "attributes_of", "components"]
 
 
 @dataclass
@@ -49,24 +49,21 @@ def components(
     domain: Domain,
     where: exp.Expr | None,
     keys: Sequence[exp.Expr],
-    coefficients: Sequence[exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
 ) -> tuple[Component, ...]:
     """At least one, in the domain's order of their first attributes.
 
     What mentions no attribute goes to the first.
     """
     conjuncts = _conjuncts(where)
-    counted = [_counted(coefficient) for coefficient in coefficients]
-    atoms = [
-        *conjuncts,
-        *keys,
-        *(c.value for c in counted),
-        *(q for c in counted for q in c.conjuncts),
-    ]
-    found = [Component(group) for group in _connected(domain, map(_attributes, atoms))]
+    counted = {number: _counted(coefficient) for number, coefficient in coefficients.items()}
+    atoms = [*conjuncts, *keys]
+    for output in counted.values():
+        atoms += [output.value, *output.conjuncts]
+    found = [Component(group) for group in _connected(domain, map(attributes_of, atoms))]
 
     def home(node: exp.Expr) -> Component:
-        mentioned = _attributes(node)
+        mentioned = attributes_of(node)
         return next((c for c in found if mentioned <= c.attributes), found[0])
 
     for conjunct in conjuncts:
@@ -74,7 +71,7 @@ def components(
         component.where = _and(component.where, conjunct)
     for number, key in enumerate(keys):
         home(key).keys[number] = key
-    for number, output in enumerate(counted):
+    for number, output in counted.items():
         passing: dict[int, exp.Expr] = {}
         for conjunct in output.conjuncts:
             place = found.index(home(conjunct))
@@ -89,7 +86,8 @@ def components(
     return tuple(found)
 
 
-def _attributes(node: exp.Expr) -> frozenset[str]:
+def attributes_of(node: exp.Expr) -> frozenset[str]:
+    """The attributes of the record that an expression mentions."""
     return frozenset(c.name for c in node.find_all(exp.Column) if c.table == RECORD)
 
 

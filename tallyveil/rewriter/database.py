@@ -24,6 +24,7 @@ from tallyveil.errors import (
     DivisionByZero,
     FeatureNotSupported,
     InvalidParameterValue,
+    NumericValueOutOfRange,
     QueryCanceled,
     StatementError,
     StatementTooComplex,
@@ -32,7 +33,11 @@ from tallyveil.errors import (
 )
 from tallyveil.policy.domain import Attribute, Domain
 
-__all__ = ["Cursor", "PublicDatabase", "domain_table"]
+__all__ = ["MAX_VALUES", "Cursor", "PublicDatabase", "domain_table"]
+
+# What one result may hold, and how much of it is fetched at a time.
+MAX_VALUES: Final = 5_000_000
+_PORTION: Final = 10_000
 
 _SETTINGS: Final = (
     "SET python_enable_replacements = false",
@@ -40,6 +45,7 @@ _SETTINGS: Final = (
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
     "SET allow_persistent_secrets = false",
+    "SET temp_directory = ''",  # what does not fit in memory is refused, not written down
     "SET enable_external_access = false",
     "SET enable_progress_bar = false",
     "SET arrow_large_buffer_size = false",
@@ -64,7 +70,7 @@ _MACROS: Final = (
 _ERRORS: Final = MappingProxyType(
     {
         duckdb.ConversionException: DataError,
-        duckdb.OutOfRangeException: DataError,
+        duckdb.OutOfRangeException: NumericValueOutOfRange,
         duckdb.InvalidInputException: InvalidParameterValue,
         duckdb.BinderException: DatatypeMismatch,
         duckdb.NotImplementedException: FeatureNotSupported,
@@ -142,6 +148,7 @@ class Cursor:
     def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: _Watchdog) -> None:
         self._connection = connection
         self._watchdog = watchdog
+        self._interrupted = False
 
     def arrow(self, sql: str) -> pa.Table:
         """The result of a query, columns and types as DuckDB has them."""
@@ -154,11 +161,30 @@ class Cursor:
         with self._running():
             self._connection.execute(sql)
             description = self._connection.description or []
-            return [(c[0], str(c[1])) for c in description], self._connection.fetchall()
+            columns = [(c[0], str(c[1])) for c in description]
+            return columns, self._fetched(max(1, len(columns)))
 
-    def relation(self, sql: str) -> duckdb.DuckDBPyRelation:
-        with self._running():
-            return self._connection.sql(sql)
+    def _fetched(self, width: int) -> list[tuple[Any, ...]]:
+        """The rows, in portions: between two of them it can be stopped, and other threads run."""
+        rows: list[tuple[Any, ...]] = []
+        try:
+            while portion := self._connection.fetchmany(_PORTION):
+                rows += portion
+                self._check_portion(len(rows) * width)
+        except StatementError:
+            self._connection.abort()
+            raise
+        return rows
+
+    def _check_portion(self, values: int) -> None:
+        if values > MAX_VALUES:
+            raise StatementTooComplex(
+                f"the result has more than {MAX_VALUES} values", hint="Add a LIMIT."
+            )
+        if self._watchdog.fired(self._connection):
+            raise _too_slow()
+        if self._interrupted:
+            raise QueryCanceled("canceling statement due to user request")
 
     def describe(self, sql: str) -> list[tuple[str, str]]:
         """The (name, DuckDB type) of each column of a query, which is not executed."""
@@ -179,6 +205,7 @@ class Cursor:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
+        self._interrupted = False
         self._watchdog.enter(self._connection)
         try:
             yield
@@ -189,10 +216,18 @@ class Cursor:
 
     def interrupt(self) -> None:
         """From any thread: what runs on this cursor ends with QueryCanceled."""
+        self._interrupted = True
         self._connection.interrupt()
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _too_slow() -> StatementError:
+    return StatementTooComplex(
+        "evaluating the statement took longer than the time limit",
+        hint="Mention fewer attributes, or simplify the expressions.",
+    )
 
 
 def _translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
@@ -200,10 +235,7 @@ def _translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
     message = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text).strip()
     if isinstance(error, duckdb.InterruptException):
         if timed_out:
-            return StatementTooComplex(
-                "evaluating the statement took longer than the time limit",
-                hint="Mention fewer attributes, or simplify the expressions.",
-            )
+            return _too_slow()
         return QueryCanceled("canceling statement due to user request")
     if "division by zero" in message.lower():
         return DivisionByZero(

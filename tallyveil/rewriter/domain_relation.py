@@ -72,4 +72,4 @@ def coefficient_query(
 
 
 def _sql(node: exp.Expr) -> str:
-    return node.sql("duckdb", identify=True)
+    return node.sql("duckdb", identify=True, comments=False)

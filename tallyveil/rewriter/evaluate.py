@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -20,28 +20,36 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.components import Component, components
+from tallyveil.rewriter.components import Component, attributes_of, components
 from tallyveil.rewriter.database import Cursor
 from tallyveil.rewriter.domain_relation import coefficient_query
 from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator, nothing
 from tallyveil.rewriter.workload import Column, Factor
 
-__all__ = ["MAX_GROUPS", "Evaluated", "evaluate"]
+__all__ = ["MAX_GROUPS", "Evaluated", "EvaluatedOutput", "evaluate"]
 
 MAX_GROUPS: Final = 100_000
+_FEW_CELLS: Final = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedOutput:
+    """A coefficient's matrix, in the ``type`` DuckDB gave it: group r is row ``rows[r]`` of the
+    column, or row r where ``rows`` is None.
+    """
+
+    column: Column
+    rows: IntArray | None
+    type: pa.DataType
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """``keys`` (``__k0 …``) are the groups; group r is row ``rows[r]`` of every column, or row r
-    where ``rows`` is None. ``types`` are those of the coefficients, ``queries`` what was asked.
-    """
+    """``keys`` (``__k0 …``) are the groups; ``queries`` what was asked of the domain."""
 
     keys: pa.Table
     height: int
-    rows: IntArray | None
-    columns: tuple[Column, ...]
-    types: tuple[pa.DataType, ...]
+    outputs: tuple[EvaluatedOutput, ...]
     queries: tuple[str, ...]
 
 
@@ -53,13 +61,25 @@ class _Part:
     """
 
     component: Component
-    query: str
     keys: pa.Table
     height: int
     first_cells: IntArray
-    factors: tuple[Factor, ...]
-    multipliers: tuple[Fraction, ...]
+    factors: Mapping[int, Factor]
+    multipliers: Mapping[int, Fraction]
     types: Mapping[int, pa.DataType]
+
+
+class _Asked:
+    """What has been asked of the domain. Outputs that go apart have components in common."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.results: dict[str, pa.Table] = {}
+
+    def __call__(self, query: str) -> pa.Table:
+        if query not in self.results:
+            self.results[query] = self._cursor.arrow(query)
+        return self.results[query]
 
 
 def evaluate(
@@ -75,32 +95,59 @@ def evaluate(
     Raises InvalidParameterValue where a component has too many cells, or there are too many
     groups; and what DuckDB finds wrong with the expressions, anywhere in the domain.
     """
-    found = components(domain, where, keys, coefficients)
-    parts = [_evaluate(domain, c, len(coefficients), grouped, cursor) for c in found]
-    height = math.prod(part.height for part in parts)
-    if height > MAX_GROUPS:
-        raise InvalidParameterValue(
-            f"the statement has {height} groups; the limit is {MAX_GROUPS}",
-            hint="Group by fewer attributes or by coarser expressions.",
-        )
-    rows = _order(domain, parts, height)
-    types = {number: kind for part in parts for number, kind in part.types.items()}
-    return Evaluated(
-        _keys(parts, height, rows),
-        height,
-        rows,
-        tuple(_column(parts, n) for n in range(len(coefficients))),
-        tuple(types[n] for n in range(len(coefficients))),
-        tuple(part.query for part in parts),
-    )
+    ask = _Asked(cursor)
+    outputs: dict[int, EvaluatedOutput] = {}
+    names, height = pa.table({}), 1
+    for found, numbers in _divided(domain, where, keys, coefficients):
+        parts = [_evaluate(domain, c, numbers, grouped, ask) for c in found]
+        # The groups are the same each time, and so is their order: an axis that decides about
+        # no group meets each of them with each of its cells.
+        height = math.prod(part.height for part in parts)
+        if height > MAX_GROUPS:
+            raise InvalidParameterValue(
+                f"the statement has {height} groups; the limit is {MAX_GROUPS}",
+                hint="Group by fewer attributes or by coarser expressions.",
+            )
+        rows = _order(domain, parts, height)
+        names = _keys(parts, height, rows)
+        types = {number: kind for part in parts for number, kind in part.types.items()}
+        for number in numbers:
+            outputs[number] = EvaluatedOutput(_column(parts, number), rows, types[number])
+    in_order = tuple(outputs[number] for number in range(len(coefficients)))
+    return Evaluated(names, height, in_order, tuple(ask.results))
+
+
+def _divided(
+    domain: Domain,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Sequence[exp.Expr],
+) -> Iterator[tuple[tuple[Component, ...], list[int]]]:
+    """The outputs that are evaluated together, with their components.
+
+    All of them while the components are small; else those that mention the same attributes, so
+    that one aggregate does not tie attributes together for another.
+    """
+    numbered = dict(enumerate(coefficients))
+    whole = components(domain, where, keys, numbered)
+    cells = max(math.prod(a.size for a in domain.project(c.attributes)) for c in whole)
+    if cells <= _FEW_CELLS or len(coefficients) < 2:
+        yield whole, list(numbered)
+        return
+    alike: dict[frozenset[str], list[int]] = {}
+    for number, coefficient in numbered.items():
+        alike.setdefault(attributes_of(coefficient), []).append(number)
+    for numbers in alike.values():
+        yield components(domain, where, keys, {n: numbered[n] for n in numbers}), numbers
 
 
 def _evaluate(
-    domain: Domain, component: Component, outputs: int, grouped: bool, cursor: Cursor
+    domain: Domain, component: Component, outputs: Sequence[int], grouped: bool, ask: _Asked
 ) -> _Part:
-    values = component.coefficients | component.passing
-    query = coefficient_query(domain, component.attributes, component.where, component.keys, values)
-    result = cursor.arrow(query)
+    asked = component.coefficients | component.passing
+    result = ask(
+        coefficient_query(domain, component.attributes, component.where, component.keys, asked)
+    )
     cells = result.column("__cell").to_numpy().astype(np.int64)
     keys = result.select([f"__k{number}" for number in component.keys])
     _refuse_composite(keys)
@@ -111,29 +158,16 @@ def _evaluate(
         # A block with groups has none where nothing passes; one without has its only row.
         rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
         height = min(1, len(cells)) if grouped else 1
-    factors, multipliers = [], []
     one = indicator(domain, component.attributes, height, rows, cells)
-    types: dict[int, pa.DataType] = {}
-    for number in range(outputs):
-        made, multiplier = one, Fraction(1)
-        if number in values:
-            made, multiplier = factor(
-                domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
-            )
-        factors.append(made)
-        multipliers.append(multiplier)
-        if number in component.coefficients:
-            types[number] = result.column(f"__c{number}").type
-    return _Part(
-        component,
-        query,
-        keys.take(pa.array(first)),
-        height,
-        cells[first],
-        tuple(factors),
-        tuple(multipliers),
-        types,
-    )
+    factors = dict.fromkeys(outputs, one)
+    multipliers = dict.fromkeys(outputs, Fraction(1))
+    for number in asked:
+        factors[number], multipliers[number] = factor(
+            domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
+        )
+    types = {number: result.column(f"__c{number}").type for number in component.coefficients}
+    chosen = keys.take(pa.array(first))
+    return _Part(component, chosen, height, cells[first], factors, multipliers, types)
 
 
 def _column(parts: Sequence[_Part], number: int) -> Column:

@@ -39,6 +39,20 @@ class Linear:
         return Linear(self.terms + other.terms, self.constants + other.constants)
 
 
+def _is_number(node: exp.Expr) -> bool:
+    """Whether the expression is built of numbers alone, so that it is one and not NULL."""
+    match node:
+        case exp.Literal():
+            return not node.is_string
+        case exp.Paren() | exp.Neg():
+            return _is_number(node.this)
+        case exp.Add() | exp.Sub() | exp.Mul():
+            return _is_number(node.this) and _is_number(node.expression)
+        case exp.Cast():
+            return node.to.this in exp.DataType.NUMERIC_TYPES and _is_number(node.this)
+    return False
+
+
 def is_constant(node: exp.Expr) -> bool:
     """Whether the expression mentions no column, aggregate or query."""
     varying = (exp.Column, exp.AggFunc, exp.Window, exp.Query)
@@ -53,7 +67,7 @@ def linear(node: exp.Expr) -> Linear | None:
     """
     if isinstance(node, exp.Paren):
         return linear(node.this)
-    if is_constant(node):
+    if _is_number(node):
         return Linear((), ((False, node),))
     if isinstance(node, exp.Count | exp.Sum) or (
         isinstance(node, exp.Filter) and isinstance(node.this, exp.Count | exp.Sum)
@@ -73,7 +87,7 @@ def linear(node: exp.Expr) -> Linear | None:
 
 
 def _scaled(scale: exp.Expr, node: exp.Expr) -> Linear | None:
-    if not is_constant(scale):
+    if not _is_number(scale):
         return None
     inner = linear(node)
     if inner is None:

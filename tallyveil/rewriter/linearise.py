@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Factor
 
@@ -61,6 +61,7 @@ def factor(
     values: pa.ChunkedArray,
 ) -> tuple[Factor, Fraction]:
     """A matrix in integers, over no more axes than it depends on, and the unit they count."""
+    _refuse_other_than_numbers(values.type)
     coefficients, multiplier = _integers(values)
     return _factor(domain, mentioned, height, rows, cells, coefficients), multiplier
 
@@ -99,6 +100,14 @@ def _factor(
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
     return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
+
+
+def _refuse_other_than_numbers(kind: pa.DataType) -> None:
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise DatatypeMismatch(
+            "SUM and AVG over records take numbers only",
+            hint="Extract a number from the value first.",
+        )
 
 
 def _without_axis(

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.check import function_name
+from tallyveil.rewriter.check import function_name, is_star
 from tallyveil.rewriter.statements import Dialect
 
 __all__ = ["name_columns"]
@@ -19,7 +19,7 @@ def name_columns(tree: exp.Expr, dialect: Dialect) -> None:
     for select in list(tree.find_all(exp.Select)):
         items = [
             item
-            if isinstance(item, exp.Alias | exp.Star)
+            if isinstance(item, exp.Alias) or is_star(item)
             else exp.alias_(item, _name(item, dialect), quoted=True, copy=False)
             for item in select.expressions
         ]
@@ -57,8 +57,6 @@ def _postgres_name(item: exp.Expr) -> str:
             return "bool"
         case exp.And() | exp.Or() | exp.Not():
             return _UNNAMED
-        case exp.TimestampTrunc() | exp.DateTrunc():
-            return "date_trunc"
         case exp.Func():
             return function_name(item)
     return _UNNAMED

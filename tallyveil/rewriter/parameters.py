@@ -10,7 +10,8 @@ import math
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -57,7 +58,7 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
         case exp.Paren() | exp.Neg():
             return _context(parent, type_of)
         case exp.Cast():
-            return str(parent.to.sql("duckdb"))
+            return _canonical(parent.to)
         case exp.Limit() | exp.Offset() | exp.Fetch():
             return "BIGINT"
         case exp.Any():
@@ -84,6 +85,24 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
         and not is_literal_text(other)
     ]
     return next((_named(kind) for kind in firm if kind is not None), None)
+
+
+def _canonical(kind: exp.DataType) -> str:
+    """The type as DuckDB itself names it, without lengths: TEXT(1) is VARCHAR, INT is INTEGER."""
+    if kind.this is exp.DType.ARRAY:
+        return f"{_canonical(kind.expressions[0])}[]"
+    name = str(kind.this.value)
+    return _CANONICAL.get(name, name)
+
+
+_CANONICAL: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("TEXT", "CHAR", "BPCHAR", "NAME"), "VARCHAR"),
+        "INT": "INTEGER",
+        "INT128": "HUGEINT",
+        "TIMESTAMPNTZ": "TIMESTAMP",
+    }
+)
 
 
 def _named(kind: str | None) -> str | None:
@@ -114,6 +133,11 @@ def _constant(value: Any, kind: str) -> exp.Expr:
 
 
 def _typed(value: exp.Expr, kind: str) -> exp.Expr:
+    """A numeric has no scale of its own in PostgreSQL, so that any chosen here would round it: it
+    is compared and computed with as a double, which has every decimal of up to 15 digits.
+    """
+    if kind.startswith("DECIMAL"):
+        kind = "DOUBLE" + "[]" * kind.endswith("[]")
     return exp.cast(value, exp.DataType.build(kind, dialect="duckdb"))
 
 

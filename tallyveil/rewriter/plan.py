@@ -14,11 +14,15 @@ __all__ = ["NoisyTable", "Output", "Plan"]
 
 @dataclass(frozen=True)
 class Output:
-    """An aggregate of a block: which column of which table's workload, in which Arrow type."""
+    """An aggregate of a block: which column of which table's workload, in which Arrow type.
+
+    Group r is row ``rows[r]`` of the column, or row r where ``rows`` is None.
+    """
 
     table: str
     column: int
     type: pa.DataType
+    rows: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,13 @@ class NoisyTable:
     """The relation a block reads instead of the protected table.
 
     Its rows are the public groups: ``keys`` (``__k0 …``), then ``__c0 …`` and ``__h0 …``, the
-    noisy value and the half-width of its interval, per output. Row r is row ``rows[r]`` of the
-    outputs' columns, or row r where ``rows`` is None.
+    noisy value and the half-width of its interval, per output.
     """
 
     name: str
     keys: pa.Table
     height: int
     outputs: tuple[Output, ...]
-    rows: IntArray | None = None
 
 
 @dataclass(frozen=True)

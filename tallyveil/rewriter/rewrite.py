@@ -103,7 +103,7 @@ class Rewriter:
         return Plan(
             collected.workloads(),
             tuple(part.table for part in parts),
-            tree.sql("duckdb", identify=True),
+            tree.sql("duckdb", identify=True, comments=False),
             used,
             tuple(query for part in parts for query in part.queries),
         )
@@ -162,7 +162,7 @@ def _constants(cursor: Cursor) -> Callable[[exp.Expr], Any]:
         inner = node.unnest()
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return float(inner.this) if not inner.this.isdigit() else int(inner.this)
-        _, rows = cursor.rows(f"SELECT {node.sql('duckdb', identify=True)}")
+        _, rows = cursor.rows(f"SELECT {node.sql('duckdb', identify=True, comments=False)}")
         return rows[0][0]
 
     return constant

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.check import is_star
 from tallyveil.rewriter.names import Reference
 from tallyveil.rewriter.types import common_type, static_type
 
@@ -90,7 +91,7 @@ class Scope:
             return None
         renamed = [c.name for c in alias.columns] if alias is not None else []
         for number, item in enumerate(query.expressions):
-            if isinstance(item, exp.Star) or isinstance(item.this, exp.Star):
+            if is_star(item):
                 return self._starred(query, name)
             called = renamed[number] if number < len(renamed) else item.alias_or_name
             if name is None or called == name:

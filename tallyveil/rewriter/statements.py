@@ -24,6 +24,8 @@ _TOKENIZERS: Final = {
     for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
 }
 
+_QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
+
 MAX_CHARACTERS: Final = 200_000
 MAX_TOKENS: Final = 20_000
 
@@ -53,6 +55,8 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
         )
+    if "\0" in sql:
+        raise SQLSyntaxError("the statement holds a NUL character", position=sql.index("\0") + 1)
     try:
         tokens: list[Token] = _TOKENIZERS[dialect](dialect=dialect).tokenize(sql)
     except TokenError as error:
@@ -99,6 +103,7 @@ def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
         StatementTooComplex: nested too deeply.
         FeatureNotSupported: it parses, but is no query.
     """
+    _refuse_other_than_queries(sql, dialect)
     try:
         trees = sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.IMMEDIATE)
     except ParseError as error:
@@ -113,12 +118,26 @@ def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
         raise SQLSyntaxError("expected one statement", position=1)
     tree = trees[0]
     if not isinstance(tree, exp.Query):
-        raise FeatureNotSupported(
-            f"{sql.split(None, 1)[0].upper()} is not answered: analysts can only ask",
-            hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
-            position=1,
-        )
+        raise _no_query(sql.split(None, 1)[0], 1)
     return tree
+
+
+def _refuse_other_than_queries(sql: str, dialect: Dialect) -> None:
+    """By the first word: the parser does not look into commands, and logs them."""
+    pieces = split(sql, dialect)
+    if not pieces:
+        raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
+    first = pieces[0].tokens[0]
+    if first.text.upper() not in _QUERY_WORDS:
+        raise _no_query(first.text, first.start + 1)
+
+
+def _no_query(word: str, position: int) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"{word.upper()} is not answered: analysts can only ask",
+        hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
+        position=position,
+    )
 
 
 def _syntax_error(sql: str, error: ParseError) -> SQLSyntaxError:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from tallyveil.errors import GroupingError
 from tallyveil.rewriter.block import NOISY, Block
+from tallyveil.rewriter.check import position
 from tallyveil.rewriter.database import Cursor
 from tallyveil.rewriter.evaluate import Evaluated, evaluate
 from tallyveil.rewriter.outputs import Outputs
@@ -73,16 +75,23 @@ def _over_noisy_rows(
         "where": exp.Where(this=outputs.rewrite(having.this)) if having is not None else None,
         "group": None,
         "having": None,
-        "order": _order(outputs, order) if order is not None else None,
+        "order": _order(outputs, order, len(select.expressions)) if order is not None else None,
     }
 
 
-def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
+def _order(outputs: Outputs, order: exp.Order, items: int) -> exp.Order:
+    """The number of an item stays; an expression is one of noisy rows."""
     parts = []
     for part in order.expressions:
         copy = part.copy()
-        if not isinstance(part.this, exp.Literal):  # the number of an item stays
+        number = part.this
+        if not isinstance(number, exp.Literal) or number.is_string:
             copy.set("this", outputs.rewrite(part.this))
+        elif not number.this.isdigit() or not 1 <= int(number.this) <= items:
+            raise GroupingError(
+                f"ORDER BY position {number.this} is not in the select list",
+                position=position(number),
+            )
         parts.append(copy)
     return exp.Order(expressions=parts)
 
@@ -90,10 +99,10 @@ def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
 def _noisy_table(block: Block, name: str, evaluated: Evaluated, collected: Collected) -> NoisyTable:
     table = block.domain.table
     outputs = tuple(
-        Output(table, collected.add(table, column), _value_type(kind))
-        for column, kind in zip(evaluated.columns, evaluated.types, strict=True)
+        Output(table, collected.add(table, made.column), _value_type(made.type), made.rows)
+        for made in evaluated.outputs
     )
-    return NoisyTable(name, evaluated.keys, evaluated.height, outputs, evaluated.rows)
+    return NoisyTable(name, evaluated.keys, evaluated.height, outputs)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -19,6 +19,7 @@ __all__ = [
     "common_type",
     "family",
     "is_literal_text",
+    "spoken",
     "static_type",
 ]
 
@@ -62,6 +63,12 @@ def family(kind: str | None) -> str | None:
     if kind in _TIMES:
         return "time"
     return {"VARCHAR": "text", "BOOLEAN": "truth"}.get(kind or "")
+
+
+def spoken(kind: str | None) -> str:
+    """The type by PostgreSQL's name."""
+    names = {"VARCHAR": "text", "DOUBLE": "double precision", "QUOTIENT": "numeric"}
+    return names.get(kind or "", "numeric" if kind == "INEXACT" else (kind or "unknown").lower())
 
 
 def common_type(types: Sequence[str | None]) -> str | None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ from tallyveil.rewriter.row_keys import Parts, row_key, row_parts
 __all__ = ["Column", "Factor", "IntArray", "Workload"]
 
 IntArray = npt.NDArray[np.int64]
+
+_NAME_BYTES: Final = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +184,15 @@ class Column:
     def largest(self) -> int:
         """At least max |coefficient|."""
         return math.prod(factor.largest for factor in self.factors)
+
+    @property
+    def nbytes(self) -> int:
+        """About what it holds, the names of its rows included."""
+        arrays = [a for f in self.factors for a in (f.rows, f.cells, f.coefficients)]
+        if self.selected is not None:
+            arrays.append(self.selected)
+        named = self.height + sum(factor.height for factor in self.factors)
+        return sum(array.nbytes for array in arrays) + _NAME_BYTES * named
 
     def factor_rows(self, numbers: IntArray) -> tuple[IntArray, ...]:
         """i_f of the given rows of the product, for each factor f."""

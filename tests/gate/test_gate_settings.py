@@ -77,3 +77,14 @@ def test_wrong_settings_change_nothing(connect: Connect, statement: str, sqlstat
 )
 def test_what_clients_send_on_connecting(connect: Connect, statement: str) -> None:
     assert connect().execute(statement).description is None
+
+
+@pytest.mark.parametrize("name", ["dp.epsilon", "dp.half_width", "dp.confidence"])
+@pytest.mark.parametrize("value", ["1e999999999", "0." + "1" * 100_000, "1/3", "1_000", "0x1"])
+def test_a_number_is_read_no_further_than_numbers_go(
+    connect: Connect, name: str, value: str
+) -> None:
+    with pytest.raises(tallyveil.Error) as caught:
+        connect().execute(f"SET {name} = '{value}'")
+    assert caught.value.sqlstate == "22023"
+    assert len(str(caught.value)) < 300

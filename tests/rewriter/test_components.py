@@ -44,14 +44,10 @@ def plan(sql: str, database: PublicDatabase, domain: Domain | None = None) -> Pl
 def together(domain: Domain, where: Any, keys: Any, coefficients: Any) -> tuple[Component, ...]:
     mentioned = {
         column.name
-        for part in (*([where] if where else []), *keys, *coefficients)
+        for part in (*([where] if where else []), *keys, *coefficients.values())
         for column in part.find_all(evaluate.exp.Column)
     }
-    return (
-        Component(
-            frozenset(mentioned), where, dict(enumerate(keys)), dict(enumerate(coefficients))
-        ),
-    )
+    return (Component(frozenset(mentioned), where, dict(enumerate(keys)), dict(coefficients)),)
 
 
 def matrix(column: Column, order: Any) -> list[bytes]:
@@ -69,7 +65,7 @@ def shown(planned: Plan) -> Any:
                 (
                     output.type,
                     planned.workloads["t"].columns[output.column].multiplier,
-                    matrix(planned.workloads["t"].columns[output.column], table.rows),
+                    matrix(planned.workloads["t"].columns[output.column], output.rows),
                 )
                 for output in table.outputs
             ],
@@ -108,9 +104,11 @@ def statements(draw: st.DrawFn) -> str:
 
 
 @settings(max_examples=250, deadline=None)
-@given(statements())
-def test_apart_is_together(database: PublicDatabase, sql: str) -> None:
-    apart = shown(plan(sql, database))
+@given(statements(), st.sampled_from([0, 12, 5000]))
+def test_apart_is_together(database: PublicDatabase, sql: str, few: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "_FEW_CELLS", few)
+        apart = shown(plan(sql, database))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluate, "components", together)
         assert apart == shown(plan(sql, database))
@@ -141,7 +139,7 @@ def test_groups_come_in_the_domains_order_though_their_attributes_interleave(
     database: PublicDatabase,
 ) -> None:
     (table,) = plan("SELECT a + c, b, count(*) FROM t GROUP BY 1, 2", database).noisy
-    assert table.rows is not None
+    assert table.outputs[0].rows is not None
     pairs = list(
         zip(*(table.keys.column(name).to_pylist() for name in ("__k0", "__k1")), strict=True)
     )
@@ -169,6 +167,12 @@ def test_a_limit_is_on_what_an_expression_ties_together_and_on_groups() -> None:
     with pytest.raises(InvalidParameterValue, match="ties together 1000000000 cells") as caught:
         plan("SELECT count(*) FROM t WHERE w0 = 1 AND w1 + w2 < w3", database, domain)
     assert caught.value.detail == "It mentions w1 (1000) × w2 (1000) × w3 (1000)."
+    sums = "SELECT w0, sum(w1 * w2), sum(w2 * w3), count(*) FROM t WHERE w3 < 2 GROUP BY 1"
+    assert [f.axes for f in plan(sums, database, domain).workloads["t"].columns[0].factors] == [
+        ("w0",),
+        ("w1", "w2"),
+        ("w3",),
+    ]
     with pytest.raises(InvalidParameterValue, match="has 1000000 groups"):
         plan("SELECT w0, w1, count(*) FROM t GROUP BY 1, 2", database, domain)
     database.close()

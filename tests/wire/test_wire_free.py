@@ -92,7 +92,7 @@ def test_cancelled_before_execution_costs_nothing(house: Any) -> None:
 
 def _until_waiting(house: Any) -> None:
     """Until the statement's plan is made, which is the last thing before its turn."""
-    _poll(lambda: any(SQL.decode() in str(key) for key in list(house.gate.plans._entries)))
+    _poll(lambda: any(SQL.decode() in str(key) for key in house.gate.plans.held()))
 
 
 def _until_cancelled(house: Any) -> None:

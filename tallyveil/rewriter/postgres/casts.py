@@ -12,7 +12,7 @@ from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, NUMERICS
+from tallyveil.rewriter.types import INTEGERS, NUMERICS, spoken
 
 __all__ = ["SPELLED_ALIKE", "WHOLE", "cast"]
 
@@ -61,7 +61,7 @@ def _to_text(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     kind = scope.type_of(node.this)
     if kind is not None and kind not in SPELLED_ALIKE and kind != "BOOLEAN":
         raise FeatureNotSupported(
-            f"{kind.lower()} as text is not answered: PostgreSQL and DuckDB write it differently",
+            f"{spoken(kind)} as text is not answered: PostgreSQL and DuckDB write it differently",
             hint="Cast it to an integer, a date or a boolean first.",
             position=position(node),
         )

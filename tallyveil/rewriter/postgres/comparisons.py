@@ -18,9 +18,9 @@ from tallyveil.errors import (
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.casts import WHOLE
 from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, family, is_literal_text
+from tallyveil.rewriter.types import INTEGERS, family, is_literal_text, spoken
 
-__all__ = ["between", "case", "compare", "test", "values", "within"]
+__all__ = ["between", "case", "compare", "row", "test", "values", "within"]
 
 
 def compare(node: exp.Binary, scope: Scope) -> None:
@@ -52,11 +52,21 @@ def test(node: exp.Is, scope: Scope) -> None:
         raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN", position=position(node))
 
 
+def row(node: exp.Tuple, scope: Scope) -> None:
+    """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
+    if not isinstance(node.parent, exp.Group | exp.Values):
+        raise FeatureNotSupported(
+            "rows in parentheses are not compared here",
+            hint="Write a = 1 AND b = 2.",
+            position=position(node),
+        )
+
+
 def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:
     firm = [scope.type_of(part) for part in parts if not is_literal_text(part)]
     families = {family(kind) for kind in firm} - {None}
     if len(families) > 1:
-        raise _mismatch(node, sorted(str(kind).lower() for kind in set(firm) if kind))
+        raise _mismatch(node, sorted({spoken(kind) for kind in firm if kind}))
     if firm and all(kind in INTEGERS for kind in firm):
         for part in parts:
             literal = part.unnest()

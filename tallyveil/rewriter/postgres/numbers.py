@@ -11,13 +11,13 @@ from decimal import Decimal
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.check import position
+from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, NUMERICS
+from tallyveil.rewriter.types import INTEGERS, NUMERICS, family, spoken
 
-__all__ = ["divide", "divide_whole", "exact_operands", "round_half", "truncate"]
+__all__ = ["add_up", "divide", "divide_whole", "exact_operands", "round_half", "truncate"]
 
 
 def divide(node: exp.Div, scope: Scope) -> exp.Expr:
@@ -66,6 +66,17 @@ def exact_operands(node: exp.Expr, scope: Scope) -> None:
         refuse_inexact(node, scope)
 
 
+def add_up(node: exp.AggFunc, scope: Scope) -> None:
+    """DuckDB adds up booleans, and reads numbers from texts."""
+    kind = scope.type_of(node.this)
+    if family(kind) in ("truth", "text", "time"):
+        raise UndefinedFunction(
+            f"function {function_name(node)}({spoken(kind)}) does not exist",
+            hint="count(*) FILTER (WHERE …) counts the records a condition holds for.",
+            position=position(node),
+        )
+
+
 def round_half(node: exp.Round, scope: Scope) -> exp.Expr | None:
     kind = scope.type_of(node.this)
     if node.args.get("decimals") is not None:
@@ -103,5 +114,5 @@ def _need_numeric(node: exp.Expr, kind: str | None, name: str) -> None:
         )
     if kind is not None and kind not in (*INTEGERS, *NUMERICS):
         raise UndefinedFunction(
-            f"{name} takes a number, not a {kind.lower()}", position=position(node)
+            f"{name} takes a number, not a {spoken(kind)}", position=position(node)
         )

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.postgres import casts, comparisons, numbers, patterns, texts, times
+from tallyveil.rewriter.postgres import arrays, casts, comparisons, numbers, patterns, texts, times
 from tallyveil.rewriter.scope import Scope
 
 __all__ = ["translate"]
@@ -30,7 +30,10 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Cbrt: (numbers.exact_operands,),
         exp.Ln: (numbers.exact_operands,),
         exp.Exp: (numbers.exact_operands,),
+        exp.Sum: (numbers.add_up,),
+        exp.Avg: (numbers.add_up,),
         exp.Cast: (casts.cast,),
+        exp.Any: (arrays.any_element,),
         exp.EQ: (comparisons.compare,),
         exp.NEQ: (comparisons.compare,),
         exp.LT: (comparisons.compare,),
@@ -42,6 +45,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Between: (comparisons.between,),
         exp.In: (comparisons.within,),
         exp.Is: (comparisons.test,),
+        exp.Tuple: (comparisons.row,),
         exp.Case: (comparisons.case,),
         exp.Coalesce: (comparisons.values,),
         exp.Greatest: (comparisons.values,),

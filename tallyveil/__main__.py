@@ -1,0 +1,5 @@
+"""python -m tallyveil: the shell."""
+
+from tallyveil.cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""What one analyst can make the gate hold or do is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tallyveil
+from tallyveil.gate.gate import Cache
+
+Connect = Callable[..., tallyveil.Connection]
+
+
+def test_a_cache_is_bounded_by_number_and_weight() -> None:
+    cache = Cache(size=3, room=80, weigh=len)
+    made: list[str] = []
+
+    def get(value: str) -> str:
+        def make() -> str:
+            made.append(value)
+            return value
+
+        return cache.get(value, make)
+
+    for value in ("a", "b", "c", "a", "d", "b"):
+        get(value)
+    assert made == ["a", "b", "c", "d", "b"]
+    get("x" * 11)
+    get("x" * 11)
+    assert made[-2:] == ["x" * 11] * 2  # too heavy to keep
+    for number in range(20):
+        get(f"{number:010}")
+    assert len(cache.held()) == 3
+
+
+def test_a_result_of_too_many_values_is_refused(connect: Connect) -> None:
+    connection = connect()
+    nine = ", ".join(f"dp.attributes a{i}" for i in range(15))
+    with pytest.raises(tallyveil.Error) as caught:
+        connection.execute(f"SELECT a0.domain, a1.domain FROM {nine}")
+    assert caught.value.sqlstate == "54001"
+    assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_sessions_do_not_share_what_is_theirs(connect: Connect) -> None:
+    gate = connect()._gate
+    for number in range(20):
+        session = gate.session(f"user{number}", f"db{number}")
+        (statement,) = session.parse("SELECT current_database(), current_user")
+        assert session.execute(statement).rows == [(f"db{number}", f"user{number}")]
+        session.close()
