@@ -154,8 +154,8 @@ def _syntax_error(sql: str, error: ParseError) -> SQLSyntaxError:
     lines = sql.split("\n")
     end = sum(len(text) + 1 for text in lines[: line - 1]) + column
     position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
-    # The parser names the last word also where one is missing after it.
-    last = position + len(found) > len(sql.rstrip()) and found not in (")", ",", "]")
-    if not found or last:
+    # Where something is missing at the end, the parser names the last word.
+    unexpected = str(first.get("description") or "").startswith("Invalid expression")
+    if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
         return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
     return SQLSyntaxError(f'syntax error at or near "{found}"', position=position)

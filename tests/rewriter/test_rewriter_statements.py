@@ -36,7 +36,8 @@ def test_question_marks_are_numbered_where_they_stand() -> None:
 
 MISTAKES = [
     ("select count(* from person", 16),
-    ("select\n  count(*)\nfrom person where", 38),
+    ("select\n  count(*)\nfrom person where", 36),
+    ("select 1 from person )", 22),
     ("select 'x", 8),
     ('select "x', 8),
     ("select /* x", 8),
