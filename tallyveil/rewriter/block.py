@@ -164,7 +164,8 @@ def _keys(select: exp.Select) -> tuple[list[exp.Expr], bool]:
             return _distinct(items), True
         return [], False
     if group.args.get("all"):
-        return _distinct([i for i in items if not any(map(is_aggregate, i.walk()))]), True
+        every = _distinct([i for i in items if not any(map(is_aggregate, i.walk()))])
+        return every, bool(every)
     keys: list[exp.Expr] = []
     for part in group.expressions:
         whole = part.unnest()

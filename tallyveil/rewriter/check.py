@@ -70,8 +70,13 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = M
         (exp.Select, "windows"): ("WINDOW", "Write the window into OVER (…)."),
         (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
         (exp.Window, "alias"): ("a named window", "Write the window into OVER (…)."),
-        (exp.Join, "method"): ("NATURAL JOIN", "Write JOIN … USING (…) or JOIN … ON …."),
+        (exp.Join, "method"): (
+            "a NATURAL, POSITIONAL or ASOF join",
+            "Write JOIN … USING (…) or JOIN … ON ….",
+        ),
         (exp.In, "field"): ("IN without parentheses", "Write IN (value, …)."),
+        (exp.Limit, "limit_options"): ("LIMIT with PERCENT", "Give a number of rows."),
+        (exp.Union, "by_name"): ("UNION BY NAME", "List the items in the same order."),
         (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC", "Put the smaller value first."),
         (exp.Table, "only"): ("ONLY", "Leave it out: no table inherits here."),
     }

@@ -66,6 +66,9 @@ _MACROS: Final = (
     "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
 )
 
+# So many interrupts in a row are no coincidence.
+_INTERRUPTS: Final = 10
+
 # DuckDB's message class -> ours. The messages speak of SQL, domains and noisy rows only.
 _ERRORS: Final = MappingProxyType(
     {
@@ -195,13 +198,24 @@ class Cursor:
     @contextmanager
     def tables(self, tables: dict[str, pa.Table]) -> Iterator[None]:
         """Make Arrow tables visible under these names to this cursor, for a while."""
-        for name, table in tables.items():
-            self._connection.register(name, table)
         try:
+            with self._running():
+                for name, table in tables.items():
+                    self._connection.register(name, table)
             yield
         finally:
             for name in tables:
+                self._unregister(name)
+
+    def _unregister(self, name: str) -> None:
+        """An interrupt meant for the statement may arrive here; the name goes all the same."""
+        for _ in range(_INTERRUPTS):
+            try:
                 self._connection.unregister(name)
+            except duckdb.InterruptException:
+                continue
+            return
+        raise QueryCanceled("canceling statement due to user request")
 
     @contextmanager
     def _running(self) -> Iterator[None]:

@@ -13,53 +13,65 @@ __all__ = ["name_columns"]
 
 _UNNAMED: Final = "?column?"
 
+# Functions to the parser, which an operator can stand for: ^ ~ ^@ |/ AND OR.
+_OPERATORS = (
+    exp.Pow, exp.RegexpLike, exp.RegexpILike, exp.StartsWith, exp.Sqrt, exp.Cbrt, exp.And, exp.Or,
+)  # fmt: skip
 
-def name_columns(tree: exp.Expr, dialect: Dialect) -> None:
-    """Give every unnamed item of every SELECT in the tree the name its dialect would give."""
+
+def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
+    """Give every unnamed item of every SELECT in the tree the name its dialect would give.
+
+    ``sql`` is the statement's text, where functions stand as the analyst calls them.
+    """
     for select in list(tree.find_all(exp.Select)):
         items = [
             item
             if isinstance(item, exp.Alias) or is_star(item)
-            else exp.alias_(item, _name(item, dialect), quoted=True, copy=False)
+            else _named(item, _name(item, dialect, sql))
             for item in select.expressions
         ]
         select.set("expressions", items)
 
 
-def _name(item: exp.Expr, dialect: Dialect) -> str:
+def _named(item: exp.Expr, name: str) -> exp.Alias:
+    """`exp.alias_` would put a subquery's name inside it, as in FROM."""
+    return exp.Alias(this=item, alias=exp.to_identifier(name, quoted=True))
+
+
+def _name(item: exp.Expr, dialect: Dialect, sql: str) -> str:
     if isinstance(item, exp.Column):
         return item.name
-    return _postgres_name(item) if dialect == "postgres" else _duckdb_name(item)
+    return _postgres_name(item, sql) if dialect == "postgres" else _duckdb_name(item)
 
 
-def _postgres_name(item: exp.Expr) -> str:
+def _postgres_name(item: exp.Expr, sql: str) -> str:
     """As PostgreSQL's FigureColname does: the column, the function, the cast's operand, case."""
     match item:
-        case exp.Column():
-            return item.name
+        case exp.Column() | exp.Alias():
+            return item.alias_or_name
         case exp.Paren() | exp.Filter() | exp.Window():
-            return _postgres_name(item.this)
-        case exp.Cast():
-            inner = _postgres_name(item.this)
-            return inner if inner != _UNNAMED else _type_name(item)
+            return _postgres_name(item.this, sql)
         case exp.Case():
             default = item.args.get("default")
-            inner = _postgres_name(default) if isinstance(default, exp.Column) else _UNNAMED
+            inner = _postgres_name(default, sql) if default is not None else _UNNAMED
             return inner if inner != _UNNAMED else "case"
         case exp.Subquery():
             first = item.this.expressions[0] if item.this.expressions else None
-            return _postgres_name(first.unalias()) if first is not None else _UNNAMED
-        case exp.Alias():
-            return item.alias
+            return _postgres_name(first, sql) if first is not None else _UNNAMED
         case exp.Dot():
-            return _postgres_name(item.expression)
-        case exp.Boolean():
-            return "bool"
-        case exp.And() | exp.Or() | exp.Not():
-            return _UNNAMED
-        case exp.Func():
-            return function_name(item)
-    return _UNNAMED
+            return _postgres_name(item.expression, sql)
+        case exp.Trim() if "start" not in item.meta:
+            return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(item.text("position"), "btrim")
+        case exp.Interval():
+            return "interval"
+    if not isinstance(item, exp.Literal | exp.National | exp.RawString) and "start" in item.meta:
+        return sql[item.meta["start"] : item.meta["end"] + 1].lower()
+    if isinstance(item, exp.Cast):
+        inner = _postgres_name(item.this, sql)
+        return inner if inner != _UNNAMED else _type_name(item)
+    named = isinstance(item, exp.Func) and not isinstance(item, _OPERATORS)
+    return function_name(item) if named else _UNNAMED
 
 
 def _type_name(item: exp.Cast) -> str:

@@ -25,6 +25,9 @@ __all__ = ["bind", "count", "infer"]
 # PostgreSQL's $1 and DuckDB's, as sqlglot reads them.
 _KINDS = (exp.Parameter, exp.Placeholder)
 
+# Where a function of a text takes a number.
+_PLACES = ("expression", "part_index", "start", "length")
+
 
 def _number(node: exp.Expr) -> int:
     this = node.args.get("this")
@@ -61,22 +64,21 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
             return _canonical(parent.to)
         case exp.Limit() | exp.Offset() | exp.Fetch():
             return "BIGINT"
+        case exp.Left() | exp.Right() | exp.SplitPart() | exp.Substring() if (
+            node.arg_key in _PLACES
+        ):
+            return "INTEGER"
+        case exp.Where() | exp.And() | exp.Or() | exp.Not():
+            return "BOOLEAN"
         case exp.Any():
             beside = parent.parent
             other = beside.this if beside is not None and beside.this is not parent else None
             kind = _named(type_of(other)) if other is not None else None
             return f"{kind or 'VARCHAR'}[]"
-        case exp.In() | exp.Between():
-            others = [parent.this, *parent.expressions, parent.args.get("low")]
-            others.append(parent.args.get("high"))
-        case exp.Where() | exp.And() | exp.Or() | exp.Not():
-            return "BOOLEAN"
-        case exp.If() | exp.Case():
-            return None
-        case exp.Binary() | exp.Coalesce() | exp.Nullif() | exp.Greatest() | exp.Least():
-            others = list(parent.iter_expressions())
-        case _:
-            return None
+        case exp.If() if node.arg_key == "this":
+            operand = parent.parent.this if isinstance(parent.parent, exp.Case) else None
+            return "BOOLEAN" if operand is None else _named(type_of(operand))
+    others = _beside(parent)
     firm = [
         type_of(other)
         for other in others
@@ -85,6 +87,22 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
         and not is_literal_text(other)
     ]
     return next((_named(kind) for kind in firm if kind is not None), None)
+
+
+def _beside(parent: exp.Expr | None) -> list[exp.Expr | None]:
+    """What has the type of the parameter: the other side, the other values, the other results."""
+    match parent:
+        case exp.In() | exp.Between():
+            ends = [parent.args.get("low"), parent.args.get("high")]
+            return [parent.this, *parent.expressions, *ends]
+        case exp.If():
+            return _beside(parent.parent)
+        case exp.Case():
+            results: list[exp.Expr | None] = [one.args.get("true") for one in parent.args["ifs"]]
+            return [*results, parent.args.get("default")]
+        case exp.Binary() | exp.Coalesce() | exp.Nullif() | exp.Greatest() | exp.Least():
+            return list(parent.iter_expressions())
+    return []
 
 
 def _canonical(kind: exp.DataType) -> str:

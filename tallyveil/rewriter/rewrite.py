@@ -82,14 +82,14 @@ class Rewriter:
             tree = _checked(sql, dialect)
             parameter.bind(tree, types, values)
             _replace_session_functions(tree, session)
-            return self._split(tree, dialect, cursor)
+            return self._split(tree, sql, dialect, cursor)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
-    def _split(self, tree: exp.Expr, dialect: Dialect, cursor: Cursor) -> Plan:
+    def _split(self, tree: exp.Expr, sql: str, dialect: Dialect, cursor: Cursor) -> Plan:
         resolved = list(references(tree, self._domains, self._relations))
         refuse_reserved_names(tree)
-        name_columns(tree, dialect)
+        name_columns(tree, dialect, sql)
         if dialect == "postgres":
             translate(tree, Scope(resolved, self._domains))
         used = _read_public_relations(resolved)

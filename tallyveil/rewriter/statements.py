@@ -26,6 +26,9 @@ _TOKENIZERS: Final = {
 
 _QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
+# What the parser raises on some malformed texts instead of its own error.
+_PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
+
 MAX_CHARACTERS: Final = 200_000
 MAX_TOKENS: Final = 20_000
 
@@ -82,7 +85,8 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
 
 def _numbered(text: str, tokens: list[Token]) -> str:
     """DuckDB's ``?`` parameters as ``$1``, ``$2``, … in the order they stand."""
-    marks = [token for token in tokens if token.token_type is TokenType.PLACEHOLDER]
+    kinds = (TokenType.PLACEHOLDER, TokenType.QDCOLON)  # the second is ?::
+    marks = [token for token in tokens if token.token_type in kinds]
     for number in range(len(marks), 0, -1):
         at = marks[number - 1].start - tokens[0].start
         text = f"{text[:at]}${number}{text[at + 1 :]}"
@@ -114,6 +118,8 @@ def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
         ) from error
     except RecursionError as error:
         raise StatementTooComplex("the statement is nested too deeply") from error
+    except _PARSER_FAILURES as error:
+        raise SQLSyntaxError("the statement does not parse") from error
     if len(trees) != 1 or trees[0] is None:
         raise SQLSyntaxError("expected one statement", position=1)
     tree = trees[0]
@@ -148,6 +154,8 @@ def _syntax_error(sql: str, error: ParseError) -> SQLSyntaxError:
     lines = sql.split("\n")
     end = sum(len(text) + 1 for text in lines[: line - 1]) + column
     position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
-    if not found or position > len(sql):
+    # Where something is missing at the end, the parser names the last word.
+    unexpected = str(first.get("description") or "").startswith("Invalid expression")
+    if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
         return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
     return SQLSyntaxError(f'syntax error at or near "{found}"', position=position)

@@ -69,7 +69,7 @@ def _over_noisy_rows(
     having, order = select.args.get("having"), select.args.get("order")
     return {
         "expressions": [
-            exp.alias_(outputs.rewrite(item.this), item.args["alias"].copy())
+            exp.Alias(this=outputs.rewrite(item.this), alias=item.args["alias"].copy())
             for item in select.expressions
         ],
         "where": exp.Where(this=outputs.rewrite(having.this)) if having is not None else None,

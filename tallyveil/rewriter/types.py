@@ -140,9 +140,9 @@ def _literal(node: exp.Literal) -> str:
 
 
 def is_literal_text(node: exp.Expr) -> bool:
-    """A string constant takes its type from what it stands beside; so does NULL."""
+    """A string constant takes its type from what it stands beside; so do NULL and parameters."""
     inner = node.unnest()
-    return isinstance(inner, exp.Null) or inner.is_string
+    return isinstance(inner, exp.Null | exp.Parameter | exp.Placeholder) or inner.is_string
 
 
 def _values(nodes: Sequence[exp.Expr | None], type_of: TypeOf) -> str | None:
@@ -168,9 +168,9 @@ def _wider(left: str | None, right: str | None) -> str | None:
 
 def _arithmetic(node: exp.Expr, type_of: TypeOf) -> str | None:
     left, right = type_of(node.this), type_of(node.expression)
-    if left == "VARCHAR" and is_literal_text(node.this):
+    if is_literal_text(node.this):
         left = right
-    if right == "VARCHAR" and is_literal_text(node.expression):
+    elif is_literal_text(node.expression):
         right = left
     if "INTERVAL" in (left, right) or left in _TIMES or right in _TIMES:
         return _time_arithmetic(node, left, right)

@@ -53,6 +53,10 @@ def test_duckdb_divides_as_duckdb_does(connect: Connect) -> None:
     assert {row[0] for row in names} == {*range(0, 100, 10), None}
 
 
+def test_group_by_all_of_nothing_is_one_group(connect: Connect) -> None:
+    assert len(connect().execute("SELECT count(*) AS n FROM person GROUP BY ALL").fetchall()) == 1
+
+
 def test_parameters_of_both_kinds(connect: Connect) -> None:
     connection = connect()
     first = connection.execute("SELECT count(*) FROM person WHERE age = ? AND sex = ?", [3, "F"])

@@ -116,7 +116,7 @@ class World:
     ) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         """The columns and rows of the exact answer."""
         plan = self.plan(sql, dialect, **options)
-        tables = {table.name: self._exact(plan, table) for table in plan.noisy}
+        tables = {table.name: self.exact(plan, table) for table in plan.noisy}
         with self.cursor.tables(tables):
             return self.cursor.rows(plan.sql)
 
@@ -145,7 +145,8 @@ class World:
                 total[row] += n
         return [column.multiplier * value for value in total]
 
-    def _exact(self, plan: Plan, table: NoisyTable) -> pa.Table:
+    def exact(self, plan: Plan, table: NoisyTable) -> pa.Table:
+        """The noisy table of a plan with Wx itself, and intervals of no width."""
         arrays: dict[str, Any] = {name: table.keys.column(name) for name in table.keys.column_names}
         for number, output in enumerate(table.outputs):
             values = self.truth(plan.workloads[output.table].columns[output.column])

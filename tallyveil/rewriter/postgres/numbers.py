@@ -41,7 +41,7 @@ def _scaled(left: exp.Expr, right: exp.Expr, kind: str | None) -> tuple[exp.Expr
     if not isinstance(right, exp.Literal) or "." not in right.this or "e" in right.this.lower():
         return left, right
     decimals = len(right.this.rstrip("0").partition(".")[2])
-    if decimals > 6 or not (kind in INTEGERS or kind == "NUMERIC"):
+    if not 0 < decimals <= 6 or not (kind in INTEGERS or kind == "NUMERIC"):
         return left, right
     base = as_type(left, "BIGINT") if kind in INTEGERS else exp.paren(left, copy=False)
     divisor = int(Decimal(right.this).scaleb(decimals))

@@ -1,0 +1,101 @@
+"""The public database's cursor: interrupts, limits, and tables that come and go."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from rewriter_world import DOMAIN, World
+
+from tallyveil.errors import QueryCanceled, StatementTooComplex
+from tallyveil.rewriter import Cursor, PublicDatabase
+
+TABLE = pa.table({"x": [1, 2, 3]})
+
+
+class Interrupted:
+    """A connection that is interrupted at the given calls of register and unregister."""
+
+    def __init__(self, at: set[int]) -> None:
+        self._connection = duckdb.connect()
+        self._at = at
+        self._calls = 0
+        self.names: set[str] = set()
+
+    def _step(self) -> None:
+        self._calls += 1
+        if self._calls in self._at:
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+    def register(self, name: str, table: Any) -> None:
+        self._step()
+        self.names.add(name)
+
+    def unregister(self, name: str) -> None:
+        self._step()
+        self.names.discard(name)
+
+    def interrupt(self) -> None: ...
+
+
+@pytest.mark.parametrize("at", [{1}, {2}, {2, 3}])
+def test_an_interrupt_while_tables_come_is_a_cancel(world: World, at: set[int]) -> None:
+    connection = Interrupted(at)
+    cursor = Cursor(connection, world.cursor._watchdog)  # type: ignore[arg-type]
+    with pytest.raises(QueryCanceled), cursor.tables({"a": TABLE, "b": TABLE}):
+        pytest.fail("the statement is not run")
+    assert connection.names == set()
+
+
+def test_an_interrupt_while_tables_go_leaves_none(world: World) -> None:
+    connection = Interrupted({3, 5})
+    cursor = Cursor(connection, world.cursor._watchdog)  # type: ignore[arg-type]
+    with cursor.tables({"a": TABLE, "b": TABLE}):
+        assert connection.names == {"a", "b"}
+    assert connection.names == set()
+
+
+def test_tables_are_seen_by_their_cursor_only_and_for_a_while(world: World) -> None:
+    other = world.database.cursor()
+    with world.cursor.tables({"__noisy_0": TABLE}):
+        assert world.cursor.rows('SELECT count(*) FROM "__noisy_0"')[1] == [(3,)]
+        with pytest.raises(Exception, match="__noisy_0"):
+            other.rows('SELECT count(*) FROM "__noisy_0"')
+    with pytest.raises(Exception, match="__noisy_0"):
+        world.cursor.rows('SELECT count(*) FROM "__noisy_0"')
+    other.close()
+
+
+SLOW = "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c WHERE a.range = 7"
+
+
+def test_the_watchdog_ends_what_runs_too_long() -> None:
+    public = PublicDatabase([DOMAIN], time_limit=0.2)
+    cursor = public.cursor()
+    with pytest.raises(StatementTooComplex, match="time limit"):
+        cursor.rows(SLOW)
+    assert cursor.rows("SELECT 1")[1] == [(1,)]
+    cursor.close()
+    public.close()
+
+
+def test_an_interrupt_from_another_thread_is_a_cancel(world: World) -> None:
+    cursor = world.database.cursor()
+    done = threading.Event()
+
+    def interrupt() -> None:
+        while not done.wait(0.02):
+            cursor.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(QueryCanceled):
+            cursor.rows(SLOW)
+    finally:
+        done.set()
+        thread.join()
+    cursor.close()

@@ -1,0 +1,132 @@
+"""Coefficients to integers: exact where they can be, on a stated grid where they cannot."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter import Column
+from tallyveil.rewriter.linearise import GRID_BITS, MAX_COEFFICIENT, column, groups
+
+DOMAIN = Domain(
+    "t",
+    (
+        Attribute("a", "range", "INTEGER", (0, 1, 2)),
+        Attribute("b", "range", "INTEGER", (0, 1)),
+        Attribute("c", "range", "INTEGER", (0, 1, 2, 3)),
+    ),
+)
+ALL = frozenset({"a", "b", "c"})
+
+
+def _column(values: list[Any], kind: pa.DataType, axes: frozenset[str] = ALL) -> Column:
+    cells = np.arange(len(values), dtype=np.int64)
+    rows = np.zeros(len(values), dtype=np.int64)
+    return column(DOMAIN, axes, 1, rows, cells, pa.chunked_array([pa.array(values, kind)]))
+
+
+def _dense(made: Column) -> dict[tuple[int, ...], Fraction]:
+    """The coefficient of every cell of the three axes, wherever the column has them."""
+    places = [
+        tuple(np.unravel_index(cell, made.shape)) if made.shape else ()
+        for cell in made.cells.tolist()
+    ]
+    at = dict(zip(places, made.coefficients.tolist(), strict=True))
+    names = DOMAIN.names
+    kept = [names.index(axis) for axis in made.axes]
+    return {
+        cell: made.multiplier * at.get(tuple(cell[k] for k in kept), 0)
+        for cell in np.ndindex(3, 2, 4)
+    }
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=24, max_size=24))
+def test_integers_are_exact_and_primitive(values: list[int]) -> None:
+    made = _column(values, pa.int64())
+    assert list(_dense(made).values()) == values
+    assert math.gcd(*made.coefficients.tolist()) in (0, 1)
+
+
+@given(st.lists(st.decimals(-999, 999, places=3), min_size=24, max_size=24))
+def test_decimals_are_exact(values: list[Decimal]) -> None:
+    made = _column(values, pa.decimal128(18, 3))
+    assert list(_dense(made).values()) == [Fraction(v) for v in values]
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=24, max_size=24))
+def test_doubles_are_within_the_grid(values: list[float]) -> None:
+    made = _column(values, pa.float64())
+    largest = max(map(abs, values))
+    for found, value in zip(_dense(made).values(), values, strict=True):
+        assert abs(found - Fraction(value)) <= Fraction(largest) / 2 ** (GRID_BITS - 1)
+    assert np.abs(made.coefficients).max(initial=0) <= MAX_COEFFICIENT
+
+
+@given(
+    st.sets(st.sampled_from("abc")),
+    st.lists(st.integers(-2, 2), min_size=24, max_size=24),
+)
+def test_an_axis_stays_exactly_if_it_matters(axes: set[str], values: list[int]) -> None:
+    """A function of some axes only comes out over no others, whatever was mentioned."""
+    chosen = sorted(axes)
+    numbers = {name: i for i, name in enumerate("abc")}
+    table = {}
+    full = []
+    for cell in np.ndindex(3, 2, 4):
+        key = tuple(cell[numbers[name]] for name in chosen)
+        full.append(table.setdefault(key, values[len(table)]))
+    made = _column(full, pa.int64())
+    assert list(_dense(made).values()) == full
+    for axis in made.axes:
+        position = numbers[axis]
+        assert any(
+            full[np.ravel_multi_index(cell, (3, 2, 4))]
+            != full[np.ravel_multi_index(_moved(cell, position), (3, 2, 4))]
+            for cell in np.ndindex(3, 2, 4)
+        )
+    assert set(made.axes) <= axes
+
+
+def _moved(cell: tuple[int, ...], position: int) -> tuple[int, ...]:
+    size = (3, 2, 4)[position]
+    return (*cell[:position], (cell[position] + 1) % size, *cell[position + 1 :])
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_what_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(InvalidParameterValue, match="meets the value"):
+        _column([value] * 24, pa.float64())
+
+
+def test_what_is_too_fine_is_refused() -> None:
+    with pytest.raises(InvalidParameterValue, match="2\\^52"):
+        _column([Decimal(1), Decimal(10**20 + 1)] * 12, pa.decimal128(38, 0))
+
+
+def test_other_types_are_refused() -> None:
+    with pytest.raises(DatatypeMismatch, match="numbers only"):
+        _column(["x"] * 24, pa.string())
+
+
+def test_groups_stand_in_the_order_of_the_domain() -> None:
+    cells = np.array([5, 0, 3, 1, 4, 2], dtype=np.int64)
+    keys = pa.chunked_array([pa.array(["b", "a", "b", None, "a", "b"])])
+    rows, first = groups([keys], cells)
+    assert rows.tolist() == [2, 0, 2, 1, 0, 2]
+    assert cells[first].tolist() == [0, 1, 2]
+
+
+def test_zero_is_one_group_whatever_its_sign() -> None:
+    cells = np.arange(3, dtype=np.int64)
+    rows, _ = groups([pa.chunked_array([pa.array([0.0, -0.0, 1.0])])], cells)
+    assert rows.tolist() == [0, 0, 1]

@@ -1,0 +1,81 @@
+"""Texts into statements: where one ends, and where a mistake is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
+from tallyveil.rewriter import Dialect, parse_query, split
+
+SPLITS = [
+    ("select 1", ["select 1"]),
+    ("select 1; select 2;", ["select 1", "select 2"]),
+    (" ;; select 1 ;; ", ["select 1"]),
+    ("", []),
+    ("-- nothing\n/* at all */", []),
+    ("select ';'; select \";\"", ["select ';'", 'select ";"']),
+    ("select $$;$$; select $a$;$$;$a$", ["select $$;$$", "select $a$;$$;$a$"]),
+    ("select 1 -- ; no end\n+ 1; select 2", ["select 1 -- ; no end\n+ 1", "select 2"]),
+    ("select /* ; /* ; */ ; */ 1; select 2", ["select /* ; /* ; */ ; */ 1", "select 2"]),
+    ("select 'it''s;'", ["select 'it''s;'"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SPLITS)
+def test_split(text: str, expected: list[str]) -> None:
+    pieces = split(text, "postgres")
+    assert [piece.sql for piece in pieces] == expected
+    for piece in pieces:
+        assert text[piece.offset :].startswith(piece.sql)
+
+
+def test_question_marks_are_numbered_where_they_stand() -> None:
+    (piece,) = split("select '?', \"?\", ? -- ?\n, ?::int from t where a = ?", "duckdb")
+    assert piece.sql == "select '?', \"?\", $1 -- ?\n, $2::int from t where a = $3"
+
+
+MISTAKES = [
+    ("select count(* from person", 16),
+    ("select\n  count(*)\nfrom person where", 36),
+    ("select 1 from person )", 22),
+    ("select 'x", 8),
+    ('select "x', 8),
+    ("select /* x", 8),
+    ("select count(*) fro person", 21),
+    ("select 1 from person where (age = 3", 36),
+]
+
+
+@pytest.mark.parametrize(("sql", "position"), MISTAKES)
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+def test_a_mistake_is_pointed_at(sql: str, position: int, dialect: Dialect) -> None:
+    with pytest.raises(SQLSyntaxError) as caught:
+        parse_query(sql, dialect)
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize("sql", ["", "  ", "-- x", ";"])
+def test_nothing_is_no_query(sql: str) -> None:
+    with pytest.raises(SQLSyntaxError):
+        parse_query(sql, "postgres")
+
+
+def test_two_statements_are_not_one() -> None:
+    with pytest.raises(SQLSyntaxError, match="one statement"):
+        parse_query("select 1; select 2", "postgres")
+
+
+@pytest.mark.parametrize("word", ["INSERT", "COPY", "ATTACH", "PRAGMA", "CALL", "foo", "42"])
+def test_only_queries_are_parsed(word: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(FeatureNotSupported, match=f"{word.upper()} is not answered"):
+        parse_query(f"{word} x", "postgres")
+    assert caplog.records == []
+
+
+def test_bounds() -> None:
+    with pytest.raises(StatementTooComplex, match="characters"):
+        split("select '" + "x" * 200_000 + "'", "postgres")
+    with pytest.raises(StatementTooComplex, match="words"):
+        split("select " + "1," * 10_001 + "1", "postgres")
+    with pytest.raises(SQLSyntaxError, match="NUL"):
+        split("select '\0'", "postgres")
