@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter import Column
-from tallyveil.rewriter.linearise import GRID_BITS, MAX_COEFFICIENT, column, groups
+from tallyveil.rewriter.linearise import GRID_BITS, MAX_COEFFICIENT, factor, groups
+from tallyveil.rewriter.workload import Factor
 
 DOMAIN = Domain(
     "t",
@@ -29,13 +29,15 @@ DOMAIN = Domain(
 ALL = frozenset({"a", "b", "c"})
 
 
-def _column(values: list[Any], kind: pa.DataType, axes: frozenset[str] = ALL) -> Column:
+def _factor(
+    values: list[Any], kind: pa.DataType, axes: frozenset[str] = ALL
+) -> tuple[Factor, Fraction]:
     cells = np.arange(len(values), dtype=np.int64)
     rows = np.zeros(len(values), dtype=np.int64)
-    return column(DOMAIN, axes, 1, rows, cells, pa.chunked_array([pa.array(values, kind)]))
+    return factor(DOMAIN, axes, 1, rows, cells, pa.chunked_array([pa.array(values, kind)]))
 
 
-def _dense(made: Column) -> dict[tuple[int, ...], Fraction]:
+def _dense(made: Factor, unit: Fraction) -> dict[tuple[int, ...], Fraction]:
     """The coefficient of every cell of the three axes, wherever the column has them."""
     places = [
         tuple(np.unravel_index(cell, made.shape)) if made.shape else ()
@@ -44,30 +46,27 @@ def _dense(made: Column) -> dict[tuple[int, ...], Fraction]:
     at = dict(zip(places, made.coefficients.tolist(), strict=True))
     names = DOMAIN.names
     kept = [names.index(axis) for axis in made.axes]
-    return {
-        cell: made.multiplier * at.get(tuple(cell[k] for k in kept), 0)
-        for cell in np.ndindex(3, 2, 4)
-    }
+    return {cell: unit * at.get(tuple(cell[k] for k in kept), 0) for cell in np.ndindex(3, 2, 4)}
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=24, max_size=24))
 def test_integers_are_exact_and_primitive(values: list[int]) -> None:
-    made = _column(values, pa.int64())
-    assert list(_dense(made).values()) == values
+    made, unit = _factor(values, pa.int64())
+    assert list(_dense(made, unit).values()) == values
     assert math.gcd(*made.coefficients.tolist()) in (0, 1)
 
 
 @given(st.lists(st.decimals(-999, 999, places=3), min_size=24, max_size=24))
 def test_decimals_are_exact(values: list[Decimal]) -> None:
-    made = _column(values, pa.decimal128(18, 3))
-    assert list(_dense(made).values()) == [Fraction(v) for v in values]
+    made, unit = _factor(values, pa.decimal128(18, 3))
+    assert list(_dense(made, unit).values()) == [Fraction(v) for v in values]
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=24, max_size=24))
 def test_doubles_are_within_the_grid(values: list[float]) -> None:
-    made = _column(values, pa.float64())
+    made, unit = _factor(values, pa.float64())
     largest = max(map(abs, values))
-    for found, value in zip(_dense(made).values(), values, strict=True):
+    for found, value in zip(_dense(made, unit).values(), values, strict=True):
         assert abs(found - Fraction(value)) <= Fraction(largest) / 2 ** (GRID_BITS - 1)
     assert np.abs(made.coefficients).max(initial=0) <= MAX_COEFFICIENT
 
@@ -85,8 +84,8 @@ def test_an_axis_stays_exactly_if_it_matters(axes: set[str], values: list[int]) 
     for cell in np.ndindex(3, 2, 4):
         key = tuple(cell[numbers[name]] for name in chosen)
         full.append(table.setdefault(key, values[len(table)]))
-    made = _column(full, pa.int64())
-    assert list(_dense(made).values()) == full
+    made, unit = _factor(full, pa.int64())
+    assert list(_dense(made, unit).values()) == full
     for axis in made.axes:
         position = numbers[axis]
         assert any(
@@ -105,17 +104,17 @@ def _moved(cell: tuple[int, ...], position: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_what_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(InvalidParameterValue, match="meets the value"):
-        _column([value] * 24, pa.float64())
+        _factor([value] * 24, pa.float64())
 
 
 def test_what_is_too_fine_is_refused() -> None:
     with pytest.raises(InvalidParameterValue, match="2\\^52"):
-        _column([Decimal(1), Decimal(10**20 + 1)] * 12, pa.decimal128(38, 0))
+        _factor([Decimal(1), Decimal(10**20 + 1)] * 12, pa.decimal128(38, 0))
 
 
 def test_other_types_are_refused() -> None:
     with pytest.raises(DatatypeMismatch, match="numbers only"):
-        _column(["x"] * 24, pa.string())
+        _factor(["x"] * 24, pa.string())
 
 
 def test_groups_stand_in_the_order_of_the_domain() -> None:
