@@ -27,7 +27,7 @@ docs: $(VENV)/stamp  ## Run the examples of README and docs/
 	@$(RUN)/pytest -q tests/docs
 
 test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
-	@$(RUN)/pytest -q -m slow
+	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m slow
 
 bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; a JSON object a line
 	@$(if $(NAME),:,echo "say which: make bench NAME=…, one of:" \
