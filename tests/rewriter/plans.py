@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tallyveil.rewriter import Column, Plan
+from tallyveil.rewriter.workload import Factor
 
 __all__ = ["describe"]
 
@@ -20,11 +21,15 @@ def describe(plan: Plan) -> str:
 
 
 def _column(column: Column) -> str:
-    """Rows, axes, entries, coefficients and unit: all there is to a column of W."""
-    values = sorted(set(column.coefficients.tolist()))
-    shown = " ".join(map(str, values[:4])) + (f" … {values[-1]}" if len(values) > 4 else "")
-    axes = " × ".join(column.axes) or "no axis"
+    """Rows, axes, entries, coefficients and unit of each factor: all there is to a column of W."""
+    factors = " ⊗ ".join(map(_factor, column.factors)) or "the constant row"
+    some = f", {len(column.selected)} rows of it" if column.selected is not None else ""
     unit = "" if column.multiplier == 1 else f", times {column.multiplier}"
-    return (
-        f"{column.height} rows over {axes}, {len(column.rows)} entries of {shown or 'none'}{unit}"
-    )
+    return f"{column.height} rows: {factors}{some}{unit}"
+
+
+def _factor(factor: Factor) -> str:
+    values = sorted(set(factor.coefficients.tolist()))
+    shown = " ".join(map(str, values[:4])) + (f" … {values[-1]}" if len(values) > 4 else "")
+    axes = " × ".join(factor.axes) or "no axis"
+    return f"{factor.height} over {axes}, {len(factor.rows)} entries of {shown or 'none'}"
