@@ -197,7 +197,8 @@ class GateSession:
     def _check_outer(self, piece: Piece, plan: Plan) -> None:
         """Have DuckDB bind the outer statement before anything is charged for it."""
         if plan.private:
-            key = ("outer", self._dialect, plan.sql, tuple(t.keys.schema for t in plan.noisy))
+            types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
+            key = ("outer", self._dialect, plan.sql, types)
             self._gate.descriptions.get(_hashable(key), lambda: self._describe(plan))
 
     def _select(

@@ -8,8 +8,6 @@ A watchdog interrupts what runs longer than the time limit.
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -32,6 +30,7 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.watchdog import Watchdog
 
 __all__ = ["MAX_VALUES", "Cursor", "PublicDatabase", "domain_table"]
 
@@ -109,7 +108,7 @@ class PublicDatabase:
         for setting in _SETTINGS:
             self._connection.execute(setting)
         self._connection.execute("SET lock_configuration = true")
-        self._watchdog = _Watchdog(time_limit)
+        self._watchdog = Watchdog(time_limit)
 
     def _create_domain_table(self, domain: Domain, attribute: Attribute) -> None:
         cells = pa.table(
@@ -148,7 +147,7 @@ _ARROW_TYPES: Final = MappingProxyType(
 class Cursor:
     """A connection to the public database, used by one thread at a time."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: _Watchdog) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: Watchdog) -> None:
         self._connection = connection
         self._watchdog = watchdog
         self._interrupted = False
@@ -265,44 +264,3 @@ def _translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
         if isinstance(error, kind):
             return ours(message.split("\n")[0])
     return DataError(message.split("\n")[0])
-
-
-class _Watchdog:
-    """One thread that interrupts connections busy for longer than the limit."""
-
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
-        self._busy: dict[int, tuple[float, duckdb.DuckDBPyConnection]] = {}
-        self._fired: set[int] = set()
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def enter(self, connection: duckdb.DuckDBPyConnection) -> None:
-        with self._lock:
-            self._busy[id(connection)] = (time.monotonic() + self._limit, connection)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
-                self._thread.start()
-
-    def leave(self, connection: duckdb.DuckDBPyConnection) -> None:
-        with self._lock:
-            self._busy.pop(id(connection), None)
-            self._fired.discard(id(connection))
-
-    def fired(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        return id(connection) in self._fired
-
-    def _watch(self) -> None:
-        while not self._closed.wait(min(0.05, self._limit / 4)):
-            now = time.monotonic()
-            with self._lock:
-                for key, (deadline, connection) in self._busy.items():
-                    if now > deadline:
-                        self._fired.add(key)
-                        connection.interrupt()
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join()

@@ -23,6 +23,7 @@ class Scope:
     def __init__(self, references: Iterable[Reference], domains: Mapping[str, Domain]) -> None:
         self._sources = {id(r.node): r for r in references}
         self._domains = domains
+        self.relations: dict[str, str] = {}  # names of relations met so far, by their lower case
         self._known: dict[int, str | None] = {}
         self._kept: list[exp.Expr] = []  # so that no id is used twice
 
@@ -35,6 +36,44 @@ class Scope:
             self._kept.append(node)
             self._known[id(node)] = self._compute(node)
         return self._known[id(node)]
+
+    def column_names(self, column: exp.Column) -> list[str]:
+        """The names of the columns that the column's may mean: of the subqueries in its FROM.
+
+        The innermost FROM that has the name, in whichever case, decides.
+        """
+        select = column.find_ancestor(exp.Select)
+        while select is not None:
+            if not column.table and column.name in _merged(select):
+                return [column.name]
+            found: list[str] = []
+            for name, source in _sources(select):
+                if not column.table or column.table == name:
+                    found += self._names(source)
+            if any(name.lower() == column.name.lower() for name in found):
+                return found
+            select = _enclosing(select)
+        return []
+
+    def _names(self, source: exp.Expr) -> list[str]:
+        """The names of the columns of a subquery, a common or a protected table."""
+        reference = self._sources.get(id(source))
+        if reference is not None and reference.kind == "protected":
+            return list(self._domains[reference.name].names)
+        holder = reference.definition if reference is not None else source
+        if not isinstance(holder, exp.Subquery | exp.CTE):
+            return []
+        query, alias = holder.this, holder.args.get("alias")
+        while isinstance(query, exp.SetOperation | exp.Subquery):
+            query = query.this
+        names: list[str] = []
+        for item in query.expressions if isinstance(query, exp.Select) else ():
+            if is_star(item):
+                names += [name for _, inner in _sources(query) for name in self._names(inner)]
+            else:
+                names.append(item.alias_or_name)
+        renamed = [c.name for c in alias.columns] if alias is not None else []
+        return [*renamed, *names[len(renamed) :]]
 
     def at_record_level(self, node: exp.Expr) -> bool:
         """Whether the expression is about single records: of a protected table, not aggregated."""
@@ -63,7 +102,7 @@ class Scope:
                 for item in select.expressions:
                     if isinstance(item, exp.Alias) and item.alias == column.name:
                         return self.type_of(item.this)
-            select = select.find_ancestor(exp.Select)
+            select = _enclosing(select)
         return None
 
     def _in_source(self, source: exp.Expr, name: str) -> str | None:
@@ -103,6 +142,22 @@ class Scope:
             return None
         found = [self._in_source(source, name) for _, source in _sources(select)]
         return next((kind for kind in found if kind is not None), None)
+
+
+def _merged(select: exp.Select) -> set[str]:
+    """The columns that JOIN … USING makes one of two."""
+    joins = select.args.get("joins") or ()
+    return {name.name for join in joins for name in join.args.get("using") or ()}
+
+
+def _enclosing(select: exp.Select) -> exp.Select | None:
+    """The SELECT whose columns are visible here too: that of an expression this one stands in."""
+    node: exp.Expr = select
+    while isinstance(node.parent, exp.Subquery | exp.SetOperation):
+        node = node.parent
+    if isinstance(node.parent, exp.From | exp.Join | exp.CTE):
+        return None
+    return node.find_ancestor(exp.Select)
 
 
 def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:

@@ -48,6 +48,29 @@ def test_a_relation_is_found_by_its_own_name_or_refused(world: World, name: str)
         assert world.answer(sql)[1] == [(len(world.rows) + 1,)]
 
 
+@pytest.mark.parametrize(
+    ("sql", "sqlstate"),
+    [
+        ('select n from (select count(*) as "N", sum(age) as n from person) t', "0A000"),
+        ('select n from (select count(*) as "N" from person) t', "42703"),
+        ("select count from (select count(*), count(sex) from person) t", "42702"),
+        (
+            'with "T" as (select 1 as x) select (with t as (select 2 as x) select x from "T")',
+            "0A000",
+        ),
+        ('with t(a, "A") as (select 1, 2) select a from t', "0A000"),
+        ('select n from (select * from (select 1 as "N", 2 as n) a) b', "0A000"),
+    ],
+)
+def test_names_that_differ_in_case_only_are_not_mixed_up(
+    world: World, sql: str, sqlstate: str
+) -> None:
+    """DuckDB takes them for one name, and would answer with the other column."""
+    with pytest.raises(StatementError) as caught:
+        world.answer(sql)
+    assert caught.value.sqlstate == sqlstate
+
+
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 @settings(max_examples=100, deadline=None)
 def test_a_text_stays_a_text(world: World, text: str) -> None:

@@ -8,7 +8,16 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.postgres import arrays, casts, comparisons, numbers, patterns, texts, times
+from tallyveil.rewriter.postgres import (
+    arrays,
+    casts,
+    comparisons,
+    identifiers,
+    numbers,
+    patterns,
+    texts,
+    times,
+)
 from tallyveil.rewriter.scope import Scope
 
 __all__ = ["translate"]
@@ -17,6 +26,8 @@ Rule: TypeAlias = Callable[..., exp.Expr | None]
 
 _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
     {
+        exp.Column: (identifiers.column,),
+        exp.TableAlias: (identifiers.relation,),
         exp.Div: (numbers.exact_operands, numbers.divide),
         exp.IntDiv: (numbers.divide_whole,),
         exp.Mul: (numbers.exact_operands,),
