@@ -10,15 +10,20 @@ component is evaluated on its own small domain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.columns import RECORD
 
-__all__ = ["Component", "attributes_of", "components"]
+__all__ = ["SMALL", "Component", "attributes_of", "components"]
+
+# Up to so many cells, one query over all of them is sooner done than one for each component.
+SMALL: Final = 20_000
 
 
 @dataclass
@@ -51,7 +56,8 @@ def components(
     keys: Sequence[exp.Expr],
     coefficients: Mapping[int, exp.Expr],
 ) -> tuple[Component, ...]:
-    """At least one, in the domain's order of their first attributes.
+    """At least one, in the domain's order of their first attributes; one alone where all the
+    attributes have few cells together, since each component costs a query.
 
     What mentions no attribute goes to the first.
     """
@@ -60,7 +66,11 @@ def components(
     atoms = [*conjuncts, *keys]
     for output in counted.values():
         atoms += [output.value, *output.conjuncts]
-    found = [Component(group) for group in _connected(domain, map(attributes_of, atoms))]
+    apart = list(_connected(domain, map(attributes_of, atoms)))
+    together = frozenset[str]().union(*apart)
+    if math.prod(axis.size for axis in domain.project(together)) <= SMALL:
+        apart = [together]
+    found = [Component(group) for group in apart]
 
     def home(node: exp.Expr) -> Component:
         mentioned = attributes_of(node)
