@@ -31,10 +31,11 @@ BoolArray = npt.NDArray[np.bool_]
 Parts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
 """s, and for each T_g the name of its axes and its digest; no digest where s is 0."""
 
-# Groups of axes are tried one by one. A row that ties more axes than this together, whatever its
-# groups, is looked at axis by axis only: two ways to write it may then get two keys, which costs
-# a repeated answer its discount and nothing else.
+# Groups of axes are tried one by one, each at a pass over all entries. Where that is too much
+# work, rows are looked at axis by axis only, or not at all: two ways to write a row may then get
+# two keys, which costs a repeated answer its discount and nothing else.
 _SUBSET_AXES: Final = 8
+_WORK: Final = 4_000_000
 
 
 def row_key(parts: Sequence[Parts]) -> bytes:
@@ -64,7 +65,8 @@ def row_parts(
     piece = _Piece(
         tuple(axes), tuple(shape), present, np.searchsorted(present, rows), cells, coefficients
     )
-    for leaf in _split(piece, tuple(_subsets(axes))) if len(present) else ():
+    groups = tuple(_subsets(axes, len(cells)))
+    for leaf in _split(piece, groups) if len(present) else ():
         leaf.digest(scalars, found)
     return tuple((s, tuple(pairs)) for s, pairs in zip(scalars, found, strict=True))
 
@@ -110,9 +112,11 @@ class _Piece:
                 found[row].append((name, hashlib.blake2b(data, digest_size=16).digest()))
 
 
-def _subsets(axes: Sequence[str]) -> Iterator[frozenset[str]]:
-    """Groups of axes that may split off, smallest first."""
+def _subsets(axes: Sequence[str], entries: int) -> Iterator[frozenset[str]]:
+    """Groups of axes that may split off, smallest first; fewer where there are many entries."""
     largest = len(axes) // 2 if len(axes) <= _SUBSET_AXES else 1
+    while largest and entries * sum(math.comb(len(axes), n + 1) for n in range(largest)) > _WORK:
+        largest -= 1
     for size in range(1, largest + 1):
         yield from map(frozenset, itertools.combinations(axes, size))
 
