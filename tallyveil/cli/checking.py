@@ -19,9 +19,10 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     """
     policy = load_policy(path)
     if source:
-        from tallyveil.cube import load_cubes
+        from tallyveil.cube import load_cubes, load_public
 
         load_cubes(policy)
+        load_public(policy)
     lines = summary(policy)
     if json:
         typer.echo(json_format.dumps({"summary": lines}, ensure_ascii=False))
@@ -29,3 +30,5 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     typer.echo("\n".join(lines))
     if source:
         typer.echo("The source can be read, and has every column the policy names.")
+    if source and policy.public:
+        typer.echo("The public tables can be read.")

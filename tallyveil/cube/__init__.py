@@ -2,10 +2,13 @@
 
 Only counts of whole cells live here, and no face of this room shows one: a `Cube` hands out a
 `TrueAnswer`, which opens against a receipt. Loading is total: no record, however malformed, makes
-it fail or say anything. `reading` and `coding` state the rule by which a record finds its cell.
+it fail or say anything. What the policy declares public is read here too, since it may lie in the
+same source, and handed out as it is. `reading` and `coding` state the rule by which a record
+finds its cell.
 """
 
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.load import load_cubes
+from tallyveil.cube.public import load_public
 
-__all__ = ["Cube", "load_cubes"]
+__all__ = ["Cube", "load_cubes", "load_public"]

@@ -11,16 +11,19 @@ from tallyveil.cube.reading import quoted, read
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
 
-__all__ = ["counting", "origin"]
+__all__ = ["counting", "origin", "select_of"]
 
 _SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
 
 
 def origin(table: Table) -> str:
     """The policy's ``from`` as a SELECT."""
-    if _SELECT.match(table.origin):
-        return table.origin
-    return f"SELECT * FROM {table.origin}"
+    return select_of(table.origin)
+
+
+def select_of(text: str) -> str:
+    """A SELECT as it stands, a table's name as the SELECT of all its rows."""
+    return text if _SELECT.match(text) else f"SELECT * FROM {text}"
 
 
 def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

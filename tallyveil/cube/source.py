@@ -24,9 +24,9 @@ from tallyveil.cube.reading import quoted
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Source
 
-__all__ = ["opened"]
+__all__ = ["CONFIG", "opened"]
 
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
@@ -67,7 +67,7 @@ def _cursor(
         raise SourceError(f"source.url: there is no file {source.path}")
     try:
         if source.kind == "duckdb":
-            return duckdb.connect(str(source.path), read_only=True, config=_CONFIG)
+            return duckdb.connect(str(source.path), read_only=True, config=CONFIG)
         return _file(policy, source)
     except duckdb.Error as error:
         # DuckDB's own message may quote what it found in the file.
@@ -80,7 +80,7 @@ def _cursor(
 
 def _file(policy: Policy, source: Source) -> duckdb.DuckDBPyConnection:
     """A private database in which the file goes by its stem and by every table's name."""
-    memory = duckdb.connect(":memory:", config=_CONFIG)
+    memory = duckdb.connect(":memory:", config=CONFIG)
     relation = _csv(source.path) if source.kind == "csv" else _parquet(source.path)
     stem = source.path.name.split(".")[0]
     for name in dict.fromkeys(name.lower() for name in (stem, *policy.tables)):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger
-from tallyveil.cube import load_cubes
+from tallyveil.cube import load_cubes, load_public
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
@@ -108,8 +108,10 @@ class Gate:
             self.accountant = Accountant(self._ledger, self.accounts)
             self.decision = Decision(self.accountant, self.accounts, load_cubes(policy, source))
             domains = {name: table.domain for name, table in policy.tables.items()}
-            self.rewriter = Rewriter(domains, RELATIONS)
-            self.database = PublicDatabase(list(domains.values()), time_limit=time_limit)
+            public = load_public(policy, source)
+            self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
+            columns = {name: self.database.columns(name) for name in public}
+            self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
         except BaseException:
             self._ledger.close()
             raise

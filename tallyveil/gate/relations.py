@@ -88,6 +88,15 @@ def _history(policy: Policy, accountant: Accountant, settings: Settings) -> pa.T
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["history"])
 
 
+def _public(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+    tables = [
+        {"name": name, "kind": "table", "definition": table.origin}
+        for name, table in policy.public.items()
+    ]
+    views = [{"name": n, "kind": "view", "definition": sql} for n, sql in policy.views.items()]
+    return pa.Table.from_pylist([*tables, *views], schema=_SCHEMAS["public"])
+
+
 def _settings(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
     rows = [
         {"name": name, "value": settings.show(name), "description": description}
@@ -118,6 +127,7 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("rows", _INT),
             ]
         ),
+        "public": pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)]),
         "settings": pa.schema([("name", _TEXT), ("value", _TEXT), ("description", _TEXT)]),
     }
 )  # fmt: skip
@@ -127,6 +137,7 @@ _MAKERS: Final[Mapping[str, Callable[[Policy, Accountant, Settings], pa.Table]]]
         "budget": _budget,
         "attributes": _attributes,
         "history": _history,
+        "public": _public,
         "settings": _settings,
     }
 )

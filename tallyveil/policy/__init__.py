@@ -8,7 +8,7 @@ does not enforce is refused too.
 
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.load import load_policy, parse_policy
-from tallyveil.policy.model import Budget, Defaults, Policy, PrivacyUnit, Source, Table
+from tallyveil.policy.model import Budget, Defaults, Policy, PrivacyUnit, PublicTable, Source, Table
 from tallyveil.policy.summary import summary
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Domain",
     "Policy",
     "PrivacyUnit",
+    "PublicTable",
     "Source",
     "Table",
     "load_policy",

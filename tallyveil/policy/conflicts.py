@@ -22,6 +22,7 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
     defaults = policy.get("defaults")
     if isinstance(defaults, Mapping) and {"epsilon", "half_width"} <= defaults.keys():
         yield "defaults: expected either epsilon or half_width; both are given"
+    yield from _names(policy)
     for name, table in _tables(policy):
         unit = table.get("privacy_unit")
         if isinstance(unit, Mapping):
@@ -31,6 +32,21 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
             for attribute, declared in attributes.items():
                 if isinstance(declared, Mapping):
                     yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
+
+
+def _names(policy: Mapping[str, Any]) -> Iterator[str]:
+    """Tables, public tables and views are named apart, and a public table says where it is."""
+    taken: dict[str, str] = {}
+    for kind in ("tables", "public", "views"):
+        declared = policy.get(kind)
+        for name in declared if isinstance(declared, Mapping) else ():
+            if name in taken:
+                yield f"{kind}.{name}: expected another name: {taken[name]}.{name} has it already"
+            taken.setdefault(name, kind)
+    public = policy.get("public")
+    for name, table in public.items() if isinstance(public, Mapping) else ():
+        if isinstance(table, Mapping) and not {"url", "from"} & table.keys():
+            yield f'public.{name}: expected url = "…" or from = "…", or both'
 
 
 def _tables(policy: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

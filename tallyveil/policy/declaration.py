@@ -19,9 +19,11 @@ __all__ = [
     "BudgetDeclaration",
     "DefaultsDeclaration",
     "PolicyDeclaration",
+    "PublicDeclaration",
     "SourceDeclaration",
     "TableDeclaration",
     "UnitDeclaration",
+    "ViewDeclaration",
 ]
 
 
@@ -58,6 +60,14 @@ def _origin(text: str) -> str:
         "expected the name of a table or view (parts that are no plain words in double quotes), "
         "or a SELECT"
     )
+
+
+def _query(text: str) -> str:
+    stripped = text.strip().removesuffix(";").rstrip()
+    first = stripped.split(None, 1)[0].upper() if stripped else ""
+    if first in ("SELECT", "WITH") or stripped.startswith("("):
+        return stripped
+    raise checks.wrong("expected a SELECT")
 
 
 class SourceDeclaration(_Declaration):
@@ -117,6 +127,23 @@ class TableDeclaration(_Declaration):
     )
 
 
+class PublicDeclaration(_Declaration):
+    """A table anyone may see: a file, a table or SELECT of a file, or one of the source."""
+
+    url: Annotated[str, _checked(checks.source_url)] | None = Field(
+        None, description="a path in quotes"
+    )
+    origin: Annotated[str, AfterValidator(_origin)] | None = Field(
+        None, alias="from", description="the name of a table or view, or a SELECT, in quotes"
+    )
+
+
+class ViewDeclaration(_Declaration):
+    sql: Annotated[str, AfterValidator(_query)] = Field(
+        description='a SELECT in quotes, such as "SELECT * FROM person WHERE age >= 18"'
+    )
+
+
 class DefaultsDeclaration(_Declaration):
     epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(None, description="ε of a query")
     half_width: Annotated[Any, _checked(checks.half_width)] = Field(
@@ -133,6 +160,12 @@ class PolicyDeclaration(_Declaration):
     )
     tables: dict[Annotated[str, AfterValidator(_table_name)], TableDeclaration] = Field(
         min_length=1, description="at least one table such as [tables.person]"
+    )
+    public: dict[Annotated[str, AfterValidator(_table_name)], PublicDeclaration] = Field(
+        default_factory=dict, description='tables such as [public.region] with url = "region.csv"'
+    )
+    views: dict[Annotated[str, AfterValidator(_table_name)], ViewDeclaration] = Field(
+        default_factory=dict, description='views such as [views.adult] with sql = "SELECT …"'
     )
     defaults: DefaultsDeclaration = Field(
         default_factory=lambda: DefaultsDeclaration.model_validate({}),

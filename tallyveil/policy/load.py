@@ -19,6 +19,7 @@ from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import (
     DefaultsDeclaration,
     PolicyDeclaration,
+    PublicDeclaration,
     TableDeclaration,
 )
 from tallyveil.policy.domain import Domain
@@ -28,6 +29,7 @@ from tallyveil.policy.model import (
     Defaults,
     Policy,
     PrivacyUnit,
+    PublicTable,
     Source,
     SourceKind,
     Table,
@@ -93,14 +95,24 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         source=source,
         defaults=_defaults(declared.defaults),
         path=path,
+        public=MappingProxyType({n: _public(n, p, base) for n, p in declared.public.items()}),
+        views=MappingProxyType({n: v.sql for n, v in declared.views.items()}),
     )
 
 
 def _source(declared: PolicyDeclaration, base: Path) -> Source | None:
     if declared.source is None:
         return None
-    url = declared.source.url
+    return _file(declared.source.url, base)
+
+
+def _file(url: str, base: Path) -> Source:
     return Source(url, base / url, cast(SourceKind, source_kind(url)))
+
+
+def _public(name: str, declared: PublicDeclaration, base: Path) -> PublicTable:
+    file = None if declared.url is None else _file(declared.url, base)
+    return PublicTable(name, declared.origin or name, file)
 
 
 def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:

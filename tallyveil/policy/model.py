@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ __all__ = [
     "Neighbours",
     "Policy",
     "PrivacyUnit",
+    "PublicTable",
     "Source",
     "SourceKind",
     "Table",
@@ -125,11 +126,29 @@ class Table:
 
 
 @dataclass(frozen=True)
+class PublicTable:
+    """A table anyone may see in full: ``origin`` read from ``file``, or from the policy's source.
+
+    It belongs to no charge's meaning. A charge records the coefficients themselves, so a public
+    table that changes later changes later questions and no past charge.
+    """
+
+    name: str
+    origin: str
+    file: Source | None = None
+
+
+@dataclass(frozen=True)
 class Policy:
-    """The custodian's declarations. ``path`` is the file they were read from, if any."""
+    """The custodian's declarations. ``path`` is the file they were read from, if any.
+
+    ``views`` are queries by name, in PostgreSQL's SQL, over the tables and the public ones.
+    """
 
     tables: Mapping[str, Table]
     ledger: Path
     source: Source | None = None
     defaults: Defaults = Defaults()
     path: Path | None = None
+    public: Mapping[str, PublicTable] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict)

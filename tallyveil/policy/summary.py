@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
-from tallyveil.policy.model import Policy, PrivacyUnit, Table
+from tallyveil.policy.model import Policy, PrivacyUnit, PublicTable, Table
 
 __all__ = ["summary"]
 
@@ -23,6 +23,8 @@ def summary(policy: Policy) -> list[str]:
     )
     return [
         *lines,
+        *(_public(table) for table in policy.public.values()),
+        *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.views.items()),
         f"source: {source}",
         f"by default: {target}, intervals at {defaults.confidence:g} confidence",
         f"ledger: {policy.ledger}",
@@ -45,6 +47,11 @@ def _table(table: Table) -> Iterator[str]:
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
         yield f"  records without a cell are not counted at all; that can happen by: {left}"
+
+
+def _public(table: PublicTable) -> str:
+    where = "the source" if table.file is None else str(table.file.path)
+    return f"public table {table.name}: {table.origin} from {where}, seen by everyone in full"
 
 
 def _unit(unit: PrivacyUnit, neighbours: str) -> str:

@@ -1,4 +1,4 @@
-"""A private block: one aggregating SELECT over one protected table, taken apart.
+"""A private block: one SELECT that aggregates records of a protected table, taken apart.
 
 What each record contributes (WHERE, group keys, arguments of the aggregates) becomes SQL over the
 domain relation; what happens to the groups (HAVING, ORDER BY, LIMIT, expressions of aggregates)
@@ -17,10 +17,20 @@ from tallyveil.errors import FeatureNotSupported, GroupingError
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import vocabulary as known
 from tallyveil.rewriter.bins import check_bins
+from tallyveil.rewriter.branches import (
+    RECORD,
+    UNION,
+    Records,
+    Source,
+    conjunction,
+    own_columns,
+)
 from tallyveil.rewriter.check import function_name, position
-from tallyveil.rewriter.columns import RECORD, own_nodes, raw_rows, resolve_columns
+from tallyveil.rewriter.columns import raw_rows, resolve_columns
+from tallyveil.rewriter.from_clause import FromClause
+from tallyveil.rewriter.records import is_aggregate, own_nodes
 
-__all__ = ["NOISY", "Block", "is_aggregate", "take_apart"]
+__all__ = ["NOISY", "Block", "take_apart"]
 
 NOISY: Final = "__noisy"
 
@@ -34,87 +44,81 @@ class Block:
 
     select: exp.Select
     domain: Domain
+    source: Source
     where: exp.Expr | None
     keys: list[exp.Expr]
     grouped: bool
 
 
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether the node aggregates records: a window's own function does not."""
-    if isinstance(node, exp.Filter):
-        return isinstance(node.this, exp.AggFunc) and not isinstance(node.parent, exp.Window)
-    if not isinstance(node, exp.AggFunc):
-        return False
-    outer = node.parent
-    if isinstance(outer, exp.Filter) and outer.this is node:
-        outer = outer.parent
-    return not isinstance(outer, exp.Window)
-
-
-def take_apart(select: exp.Select, domain: Domain, constant: Callable[[exp.Expr], Any]) -> Block:
-    """Check one SELECT that reads a protected table and find its record-level parts.
+def take_apart(
+    select: exp.Select, from_clause: FromClause, constant: Callable[[exp.Expr], Any]
+) -> Block:
+    """Check one SELECT that reads records and find its record-level parts.
 
     Raises:
-        FeatureNotSupported: raw rows, joins, subqueries below the aggregation, other aggregates.
+        FeatureNotSupported: raw rows, rows that belong to no record or to several, other
+            aggregates.
         UndefinedColumn, GroupingError, BinCut: as PostgreSQL would name them.
     """
-    for join in select.args.get("joins") or ():
-        raise FeatureNotSupported(
-            "a join with a protected table is not answered",
-            hint="Ask about one protected table at a time; join the results of two queries.",
-            position=position(join),
-        )
-    resolve_columns(select, domain)
+    records = from_clause.read(select)
+    resolve_columns(select, records)
     keys, grouped = _keys(select)
     if not grouped and not _aggregates(select):
         raise raw_rows(select)
     where = select.args.get("where")
-    record_level = [*([where.this] if where else []), *keys]
-    for part in record_level:
-        _check_record_level(part)
+    for part in [*([where.this] if where else []), *keys]:
+        from_clause.check(part)
     for node in own_nodes(select):
         if isinstance(node, exp.AggFunc) and is_aggregate(node):
-            _check_aggregate(node)
-    columns = [n for n in own_nodes(select) if isinstance(n, exp.Column) and n.table == RECORD]
-    for column in columns:
-        attribute = domain[column.name]
-        if attribute.kind == "bins":
-            check_bins(column, attribute, constant)
+            _check_aggregate(node, from_clause)
+    source = _source(select, records)
+    _check_bins(select, records, source, constant)
+    conditions = [where.this.copy()] if where else []
+    if len(records.branches) == 1:
+        conditions = [*records.branches[0].where, *conditions]
     return Block(
         select,
-        domain,
-        where.this.copy() if where else None,
+        records.domain,
+        source,
+        conjunction([c.copy() for c in conditions]) if conditions else None,
         [key.copy() for key in keys],
         grouped,
     )
+
+
+def _source(select: exp.Select, records: Records) -> Source:
+    columns = (n for n in own_nodes(select) if isinstance(n, exp.Column) and n.table == UNION)
+    return Source(records.branches, sorted({int(column.name[1:]) for column in columns}))
+
+
+def _check_bins(
+    select: exp.Select,
+    records: Records,
+    source: Source,
+    constant: Callable[[exp.Expr], Any],
+) -> None:
+    """Wherever a binned attribute stands, in this SELECT or below it, its bins are respected."""
+    domain = records.domain
+    parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
+    parts += [condition for branch in records.branches for condition in branch.where]
+    parts += [branch.values[number] for branch in records.branches for number in source.used]
+    below = [exp.Alias(this=part.copy()) for part in parts]
+    columns = [column for part in below for column in own_columns(part)]
+    for column in [*columns, *(n for n in own_nodes(select) if isinstance(n, exp.Column))]:
+        if column.table == RECORD and domain[column.name].kind == "bins":
+            check_bins(column, domain[column.name], constant)
+        elif column.table == UNION:
+            number = int(column.name[1:])
+            for value in (branch.values[number] for branch in records.branches):
+                if value.meta.get("binned"):
+                    check_bins(column, domain[value.name], constant)
 
 
 def _aggregates(select: exp.Select) -> bool:
     return any(is_aggregate(node) for node in own_nodes(select))
 
 
-def _check_record_level(part: exp.Expr) -> None:
-    for node in part.walk():
-        if isinstance(node, exp.Query):
-            raise FeatureNotSupported(
-                "a subquery below the aggregation is not answered",
-                hint="Write the condition on the table's own attributes.",
-                position=position(node),
-            )
-        if isinstance(node, exp.Window):
-            raise FeatureNotSupported(
-                "a window function below the aggregation is not answered",
-                hint="Aggregate first; windows over the noisy rows are answered.",
-                position=position(node),
-            )
-        if is_aggregate(node):
-            raise GroupingError(
-                "aggregate functions are not allowed in WHERE, GROUP BY or in an aggregate",
-                position=position(node),
-            )
-
-
-def _check_aggregate(node: exp.AggFunc) -> None:
+def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
     name = function_name(node)
     if type(node) not in known.AGGREGATES:
         raise FeatureNotSupported(
@@ -139,10 +143,10 @@ def _check_aggregate(node: exp.AggFunc) -> None:
     if isinstance(argument, exp.Star) and not isinstance(node, exp.Count):
         raise FeatureNotSupported(f"{name}(*) is not answered", position=position(node))
     if not isinstance(argument, exp.Star):
-        _check_record_level(argument)
+        from_clause.check(argument)
     outer = node.parent
     if isinstance(outer, exp.Filter) and outer.this is node:
-        _check_record_level(outer.expression.this)
+        from_clause.check(outer.expression.this)
     if not isinstance(node, exp.Count):
         for column in argument.find_all(exp.Column):
             if isinstance(column.parent, exp.Sum | exp.Avg) and column.meta.get("binned"):

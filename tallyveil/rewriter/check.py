@@ -29,10 +29,6 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
         exp.Rollup: ("ROLLUP is not answered", "Ask one GROUP BY per level."),
         exp.Cube: ("CUBE is not answered", "Ask one GROUP BY per set of attributes."),
         exp.GroupingSets: ("GROUPING SETS are not answered", "Ask one GROUP BY per set."),
-        exp.Exists: (
-            "EXISTS is not answered",
-            "Put the condition on declared attributes into WHERE.",
-        ),
         exp.Lateral: ("LATERAL is not answered", None),
         exp.Unnest: ("table functions are not answered", None),
         exp.Lock: ("FOR UPDATE and FOR SHARE are not answered", "Analysts can only read."),
@@ -238,7 +234,7 @@ def _check_word(node: exp.Var) -> None:
 def _check_query(node: exp.Query) -> None:
     """A query inside an expression is written in parentheses, and the parser says so."""
     if isinstance(node.parent, exp.Expr) and not isinstance(
-        node.parent, exp.Subquery | exp.CTE | exp.SetOperation | exp.In
+        node.parent, exp.Subquery | exp.CTE | exp.SetOperation | exp.In | exp.Exists
     ):
         raise FeatureNotSupported(
             "a query is not answered in this place",

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlglot import exp
 
 from tallyveil.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
-    UndefinedColumn,
-    UndefinedTable,
 )
-from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.branches import UNION, Records, is_resolved, value_of
 from tallyveil.rewriter.check import function_name, position
+from tallyveil.rewriter.records import own_nodes
 
-__all__ = ["RECORD", "own_nodes", "raw_rows", "resolve_columns"]
-
-RECORD: Final = "__record"
-
-_CLAUSES = ("where", "group", "having", "order")
-
-
-def own_nodes(select: exp.Select) -> list[exp.Expr]:
-    """The nodes of a SELECT's clauses, without the queries nested in them."""
-    nodes: list[exp.Expr] = []
-    clauses = [select.args.get(name) for name in _CLAUSES]
-    stack = [*select.expressions, *(clause for clause in clauses if clause is not None)]
-    while stack:
-        node = stack.pop()
-        nodes.append(node)
-        stack.extend(c for c in node.iter_expressions() if not isinstance(c, exp.Query))
-    return nodes
+__all__ = ["raw_rows", "resolve_columns"]
 
 
 def raw_rows(select: exp.Select) -> FeatureNotSupported:
@@ -43,35 +24,36 @@ def raw_rows(select: exp.Select) -> FeatureNotSupported:
     )
 
 
-def resolve_columns(select: exp.Select, domain: Domain) -> None:
-    """Point every column of the block at an attribute, or at the item its alias names."""
-    table = select.args["from_"].this
-    qualifier = table.alias or table.name
-    alias = table.args.get("alias")
-    if alias is not None and alias.columns:
-        raise FeatureNotSupported(
-            "renaming the columns of a protected table is not answered", position=position(alias)
-        )
+def resolve_columns(select: exp.Select, records: Records) -> None:
+    """Point every column of the block at what FROM has, or at the item its alias names."""
     for node in own_nodes(select):
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 raise raw_rows(select)
-            _resolve(node, select, domain, qualifier)
+            _resolve(node, select, records)
     if any(isinstance(item.unalias(), exp.Star) for item in select.expressions):
         raise raw_rows(select)
 
 
-def _resolve(node: exp.Column, select: exp.Select, domain: Domain, qualifier: str) -> None:
-    if node.table and node.table != qualifier:
-        raise UndefinedTable(
-            f'missing FROM-clause entry for table "{node.table}"', position=position(node)
-        )
+def _resolve(node: exp.Column, select: exp.Select, records: Records) -> None:
     item = None if node.table else _item(node, select)
-    if item is None or not _alias_wins(node, domain):
-        _point_at_attribute(node, domain)
+    if item is None or not _alias_wins(node, records):
+        node.replace(_value(node, records))
     elif not isinstance(node.parent, exp.Ordered):
         # Alone in ORDER BY the name stays: the statement over the noisy rows has the item too.
-        _replace_alias(node, item, domain)
+        _replace_alias(node, item, records)
+
+
+def _value(node: exp.Column, records: Records) -> exp.Expr:
+    """A flat FROM has the value itself, a union of several a column of its own."""
+    number = records.find(node)
+    if len(records.branches) == 1:
+        return value_of(records.branches[0].values[number], node)
+    column = exp.column(f"u{number}", UNION, quoted=True)
+    column.this.meta.update(node.this.meta)
+    if any(b.values[number].meta.get("binned") for b in records.branches):
+        column.meta["binned"] = True
+    return column
 
 
 def _item(node: exp.Column, select: exp.Select) -> exp.Expr | None:
@@ -85,32 +67,18 @@ def _item(node: exp.Column, select: exp.Select) -> exp.Expr | None:
     return items[0] if items else None
 
 
-def _point_at_attribute(node: exp.Column, domain: Domain) -> None:
-    if node.name not in domain or node.args.get("catalog"):
-        raise UndefinedColumn(
-            f'column "{node.name}" does not exist',
-            hint=f"The attributes of {domain.table} are {', '.join(domain.names)}.",
-            position=position(node),
-        )
-    node.this.set("quoted", True)  # alike, however it was written
-    node.set("table", exp.to_identifier(RECORD, quoted=True))
-    node.set("db", None)
-    if domain[node.name].kind == "bins":
-        node.meta["binned"] = True
-
-
-def _alias_wins(node: exp.Column, domain: Domain) -> bool:
+def _alias_wins(node: exp.Column, records: Records) -> bool:
     """PostgreSQL: ORDER BY name means an item; elsewhere an attribute of that name comes first."""
     clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Select)
     if isinstance(clause, exp.Order):
-        return isinstance(node.parent, exp.Ordered) or node.name not in domain
+        return isinstance(node.parent, exp.Ordered) or not records.knows(node.name)
     interval = node.find_ancestor(exp.Anonymous)
     if interval is not None and function_name(interval).startswith("dp_"):
-        return node.name not in domain
-    return isinstance(clause, exp.Group | exp.Having) and node.name not in domain
+        return not records.knows(node.name)
+    return isinstance(clause, exp.Group | exp.Having) and not records.knows(node.name)
 
 
-def _replace_alias(node: exp.Column, item: exp.Expr, domain: Domain) -> None:
+def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
     if any(c is node for c in item.find_all(exp.Column)):
         raise AmbiguousColumn(f'"{node.name}" is defined by itself', position=position(node))
     if item.find(exp.Query):
@@ -119,10 +87,11 @@ def _replace_alias(node: exp.Column, item: exp.Expr, domain: Domain) -> None:
             hint="Put the aggregation into a subquery of its own and use the name above it.",
             position=position(node),
         )
-    copy = item.copy()
+    holder = exp.Paren(this=item.copy())
+    for column in list(holder.find_all(exp.Column)):
+        if not is_resolved(column):
+            column.replace(_value(column, records))
+    copy = holder.this
     copy.meta["named"] = True  # a number called by its name is no place in the SELECT
-    for column in copy.find_all(exp.Column):
-        if column.table != RECORD:
-            _point_at_attribute(column, domain)
     plain = isinstance(copy, exp.Column | exp.Func | exp.Paren | exp.Literal)
     node.replace(copy if plain else exp.paren(copy, copy=False))

@@ -18,7 +18,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.columns import RECORD
+from tallyveil.rewriter.branches import RECORD, Source
 
 __all__ = ["SMALL", "Component", "attributes_of", "components"]
 
@@ -52,6 +52,7 @@ class _Counted:
 
 def components(
     domain: Domain,
+    source: Source,
     where: exp.Expr | None,
     keys: Sequence[exp.Expr],
     coefficients: Mapping[int, exp.Expr],
@@ -59,8 +60,10 @@ def components(
     """At least one, in the domain's order of their first attributes; one alone where all the
     attributes have few cells together, since each component costs a query.
 
-    What mentions no attribute goes to the first.
+    What mentions no attribute goes to the first. Joins and unions tie everything together.
     """
+    if not source.plain:
+        return (_joint(source, where, keys, coefficients),)
     conjuncts = _conjuncts(where)
     counted = {number: _counted(coefficient) for number, coefficient in coefficients.items()}
     atoms = [*conjuncts, *keys]
@@ -94,6 +97,17 @@ def components(
                 one = exp.Count(this=exp.Star())
                 component.passing[number] = _filtered(one, passing[place])
     return tuple(found)
+
+
+def _joint(
+    source: Source,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
+) -> Component:
+    parts = [*source.nodes, *([where] if where is not None else []), *keys, *coefficients.values()]
+    attributes = frozenset[str]().union(*map(attributes_of, parts))
+    return Component(attributes, where, dict(enumerate(keys)), dict(coefficients))
 
 
 def attributes_of(node: exp.Expr) -> frozenset[str]:

@@ -8,7 +8,7 @@ A watchdog interrupts what runs longer than the time limit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
@@ -32,7 +32,7 @@ from tallyveil.errors import (
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.watchdog import Watchdog
 
-__all__ = ["MAX_VALUES", "Cursor", "PublicDatabase", "domain_table"]
+__all__ = ["MAX_VALUES", "Cursor", "PublicDatabase", "domain_table", "public_table"]
 
 # What one result may hold, and how much of it is fetched at a time.
 MAX_VALUES: Final = 5_000_000
@@ -87,12 +87,18 @@ def domain_table(domain: Domain, attribute: Attribute) -> str:
     return f"__domain_{domain.table}_{attribute.name}"
 
 
+def public_table(name: str) -> str:
+    """The name under which a public table of the policy is held."""
+    return f"__public_{name}"
+
+
 class PublicDatabase:
     """One per gate. `cursor` gives each session a connection of its own to it."""
 
     def __init__(
         self,
         domains: Sequence[Domain],
+        public: Mapping[str, pa.Table] = MappingProxyType({}),
         *,
         memory_limit: str = "1GiB",
         threads: int = 2,
@@ -103,6 +109,8 @@ class PublicDatabase:
         for domain in domains:
             for attribute in domain.attributes:
                 self._create_domain_table(domain, attribute)
+        for name, table in public.items():
+            self._create(public_table(name), "SELECT * FROM __table", __table=table)
         for macro in _MACROS:
             self._connection.execute(f"CREATE MACRO {macro}")
         for setting in _SETTINGS:
@@ -117,12 +125,24 @@ class PublicDatabase:
                 "value": pa.array(attribute.cells, _ARROW_TYPES[attribute.sql_type]),
             }
         )
-        self._connection.register("__cells", cells)
-        self._connection.execute(
-            f'CREATE TABLE "{domain_table(domain, attribute)}" AS '
-            f"SELECT code, CAST(value AS {attribute.sql_type}) AS value FROM __cells ORDER BY code"
+        self._create(
+            domain_table(domain, attribute),
+            f"SELECT code, CAST(value AS {attribute.sql_type}) AS value FROM __cells ORDER BY code",
+            __cells=cells,
         )
-        self._connection.unregister("__cells")
+
+    def _create(self, name: str, query: str, **tables: pa.Table) -> None:
+        """A table of what the query makes of Arrow tables."""
+        for given, table in tables.items():
+            self._connection.register(given, table)
+        self._connection.execute(f'CREATE TABLE "{name}" AS {query}')
+        for given in tables:
+            self._connection.unregister(given)
+
+    def columns(self, name: str) -> dict[str, str]:
+        """The columns of a public table and their DuckDB types."""
+        rows = self._connection.execute(f'DESCRIBE "{public_table(name)}"').fetchall()
+        return {str(column): str(kind) for column, kind, *_ in rows}
 
     def cursor(self) -> Cursor:
         return Cursor(self._connection.cursor(), self._watchdog)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.columns import RECORD
+from tallyveil.rewriter.branches import Source
 from tallyveil.rewriter.database import domain_table
 
 __all__ = ["MAX_CELLS", "coefficient_query", "relation"]
@@ -55,19 +55,23 @@ def coefficient_query(
     where: exp.Expr | None,
     keys: Mapping[int, exp.Expr],
     coefficients: Mapping[int, exp.Expr],
+    source: Source,
 ) -> str:
     """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
 
     Keys and coefficients go by their numbers.
     """
     items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
-    items.append("__cell")
+    items.append(source.cell)
     items += [f"{_sql(c)} AS __c{number}" for number, c in coefficients.items()]
-    query = f'SELECT {", ".join(items)} FROM {relation(domain, mentioned)} AS "{RECORD}"'
+    query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned))}"
     if where is not None:
         query += f" WHERE {_sql(where)}"
     if coefficients:
         query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
+    if keys and not source.plain:
+        # One cell may lie in several groups then, whose order is to be the same every time.
+        query += " ORDER BY ALL"
     return query
 
 

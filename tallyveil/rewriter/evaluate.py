@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.branches import Source
 from tallyveil.rewriter.components import Component, attributes_of, components
 from tallyveil.rewriter.database import Cursor
 from tallyveil.rewriter.domain_relation import coefficient_query
@@ -84,6 +85,7 @@ class _Asked:
 
 def evaluate(
     domain: Domain,
+    source: Source,
     where: exp.Expr | None,
     keys: Sequence[exp.Expr],
     coefficients: Sequence[exp.Expr],
@@ -98,8 +100,8 @@ def evaluate(
     ask = _Asked(cursor)
     outputs: dict[int, EvaluatedOutput] = {}
     names, height = pa.table({}), 1
-    for found, numbers in _divided(domain, where, keys, coefficients):
-        parts = [_evaluate(domain, c, numbers, grouped, ask) for c in found]
+    for found, numbers in _divided(domain, source, where, keys, coefficients):
+        parts = [_evaluate(domain, source, c, numbers, grouped, ask) for c in found]
         # The groups are the same each time, and so is their order: an axis that decides about
         # no group meets each of them with each of its cells.
         height = math.prod(part.height for part in parts)
@@ -119,6 +121,7 @@ def evaluate(
 
 def _divided(
     domain: Domain,
+    source: Source,
     where: exp.Expr | None,
     keys: Sequence[exp.Expr],
     coefficients: Sequence[exp.Expr],
@@ -129,24 +132,31 @@ def _divided(
     that one aggregate does not tie attributes together for another.
     """
     numbered = dict(enumerate(coefficients))
-    whole = components(domain, where, keys, numbered)
+    whole = components(domain, source, where, keys, numbered)
     cells = max(math.prod(a.size for a in domain.project(c.attributes)) for c in whole)
-    if cells <= _FEW_CELLS or len(coefficients) < 2:
+    if cells <= _FEW_CELLS or len(coefficients) < 2 or not source.plain:
         yield whole, list(numbered)
         return
     alike: dict[frozenset[str], list[int]] = {}
     for number, coefficient in numbered.items():
         alike.setdefault(attributes_of(coefficient), []).append(number)
     for numbers in alike.values():
-        yield components(domain, where, keys, {n: numbered[n] for n in numbers}), numbers
+        yield components(domain, source, where, keys, {n: numbered[n] for n in numbers}), numbers
 
 
 def _evaluate(
-    domain: Domain, component: Component, outputs: Sequence[int], grouped: bool, ask: _Asked
+    domain: Domain,
+    source: Source,
+    component: Component,
+    outputs: Sequence[int],
+    grouped: bool,
+    ask: _Asked,
 ) -> _Part:
     asked = component.coefficients | component.passing
     result = ask(
-        coefficient_query(domain, component.attributes, component.where, component.keys, asked)
+        coefficient_query(
+            domain, component.attributes, component.where, component.keys, asked, source
+        )
     )
     cells = result.column("__cell").to_numpy().astype(np.int64)
     keys = result.select([f"__k{number}" for number in component.keys])

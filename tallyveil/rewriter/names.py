@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
+from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import position
+from tallyveil.rewriter.records import KIND
 
-__all__ = ["Reference", "references", "refuse_reserved_names"]
+__all__ = [
+    "DEFAULT_SCHEMAS",
+    "Reference",
+    "common_table",
+    "references",
+    "refuse_reserved_names",
+]
 
-_DEFAULT_SCHEMAS = ("", "public", "main")
+DEFAULT_SCHEMAS = ("", "public", "main")
 _CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
-_RESERVED = ("__noisy", "__record", "__dp_", "__domain_")
+_RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined_")
 _OUR_COLUMN = re.compile(r"__(?:[kch]\d+|cell|row)")
 
 
@@ -25,17 +33,20 @@ class Reference:
     """A table node and what it names; ``definition`` is the WITH item of a common table."""
 
     node: exp.Table
-    kind: Literal["protected", "dp", "common"]
+    kind: Literal["protected", "public", "dp", "common"]
     name: str
     definition: exp.CTE | None = None
 
 
-def references(
-    tree: exp.Expr, protected: Collection[str], relations: Collection[str]
-) -> Iterator[Reference]:
-    """Resolve every table in the tree. Raises UndefinedTable, with no hint of the source."""
+def references(tree: exp.Expr, catalog: Catalog) -> Iterator[Reference]:
+    """Resolve every table in the tree, and note in its meta what it is.
+
+    Raises UndefinedTable, with no hint of the source.
+    """
     for table in tree.find_all(exp.Table):
-        yield _resolve(table, protected, relations)
+        reference = _resolve(table, catalog)
+        table.meta[KIND] = reference.kind
+        yield reference
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
@@ -51,7 +62,7 @@ def refuse_reserved_names(tree: exp.Expr) -> None:
             )
 
 
-def _resolve(table: exp.Table, protected: Collection[str], relations: Collection[str]) -> Reference:
+def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
     if not isinstance(table.this, exp.Identifier):
         raise FeatureNotSupported(
             "table functions are not answered",
@@ -61,13 +72,15 @@ def _resolve(table: exp.Table, protected: Collection[str], relations: Collection
     name, schema = table.name, table.db
     if table.catalog:
         raise _undefined(table)
-    definition = None if schema else _common_table(table, name)
+    definition = None if schema else common_table(table, name)
     if definition is not None:
         return Reference(table, "common", name, definition)
-    if schema == "dp" and name in relations:
+    if schema == "dp" and name in catalog.relations:
         return Reference(table, "dp", name)
-    if schema in _DEFAULT_SCHEMAS and name in protected:
+    if schema in DEFAULT_SCHEMAS and name in catalog.domains:
         return Reference(table, "protected", name)
+    if schema in DEFAULT_SCHEMAS and name in catalog.public:
+        return Reference(table, "public", name)
     raise _undefined(table)
 
 
@@ -82,7 +95,7 @@ def _undefined(table: exp.Table) -> UndefinedTable:
     )
 
 
-def _common_table(table: exp.Table, name: str) -> exp.CTE | None:
+def common_table(table: exp.Table, name: str) -> exp.CTE | None:
     """The WITH item the name means, if any: an item sees those before it, a query sees all."""
     node: exp.Expr = table
     while node.parent is not None:

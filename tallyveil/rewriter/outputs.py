@@ -10,10 +10,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, GroupingError
-from tallyveil.rewriter.block import NOISY, Block, is_aggregate
+from tallyveil.rewriter.block import NOISY, Block
+from tallyveil.rewriter.branches import is_resolved
 from tallyveil.rewriter.check import function_name, position
-from tallyveil.rewriter.columns import RECORD
 from tallyveil.rewriter.linear import Linear, Term, linear
+from tallyveil.rewriter.records import is_aggregate
 
 __all__ = ["Outputs"]
 
@@ -72,7 +73,7 @@ class Outputs:
         form = linear(node)
         if form is not None and len(form.terms) > 1 and not self._all_alone(form):
             return exp.paren(self._output(form))
-        if isinstance(node, exp.Column) and node.table == RECORD:
+        if isinstance(node, exp.Column) and is_resolved(node):
             raise GroupingError(
                 f'column "{node.name}" must appear in GROUP BY or inside an aggregate',
                 position=position(node),

@@ -13,7 +13,8 @@ Planning touches public facts only, so it is free and may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sqlglot import exp
@@ -22,17 +23,24 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import parameters as parameter
-from tallyveil.rewriter.block import Block, is_aggregate, take_apart
+from tallyveil.rewriter.block import Block, take_apart
+from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import check, function_name, position
-from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.columns import raw_rows
+from tallyveil.rewriter.common import inline_common_tables
+from tallyveil.rewriter.database import Cursor, public_table
 from tallyveil.rewriter.division import null_on_zero
-from tallyveil.rewriter.names import Reference, references, refuse_reserved_names
+from tallyveil.rewriter.from_clause import FromClause
+from tallyveil.rewriter.listings import refuse_counted_listings
+from tallyveil.rewriter.names import references, refuse_reserved_names
 from tallyveil.rewriter.naming import name_columns
 from tallyveil.rewriter.plan import Plan
 from tallyveil.rewriter.postgres import translate
+from tallyveil.rewriter.records import KIND, aggregates, is_aggregate, is_listing, reads_records
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.statements import Dialect, parse_query
 from tallyveil.rewriter.turn import Collected, turn
+from tallyveil.rewriter.views import expand_views, read_views
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
 __all__ = ["Rewriter"]
@@ -41,21 +49,29 @@ __all__ = ["Rewriter"]
 class Rewriter:
     """Plans statements against the domains of the protected tables.
 
-    ``relations`` are the names of the public relations in schema dp.
+    ``relations`` are the names of the public relations in schema dp, ``public`` the public
+    tables with their columns' types, ``views`` the views' SQL.
+
+    Raises PolicyError for a view that no statement could use.
     """
 
-    def __init__(self, domains: Mapping[str, Domain], relations: frozenset[str]) -> None:
-        self._domains = dict(domains)
-        self._relations = relations
+    def __init__(
+        self,
+        domains: Mapping[str, Domain],
+        relations: frozenset[str] = frozenset(),
+        public: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        views: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._catalog = read_views(Catalog(domains, relations, public), views)
 
     def parameter_types(
         self, sql: str, dialect: Dialect, declared: Sequence[str | None] = ()
     ) -> tuple[str, ...]:
         """The types of $1, $2, …: declared, or inferred from where they stand."""
-        tree = _checked(sql, dialect)
+        tree, _ = self._checked(sql, dialect)
         if not parameter.count(tree):
             return tuple(kind or "VARCHAR" for kind in declared)
-        scope = Scope(references(tree, self._domains, self._relations), self._domains)
+        scope = Scope(references(tree, self._catalog), self._catalog)
         return parameter.infer(tree, scope.type_of, declared)
 
     def uses_session(self, sql: str, dialect: Dialect) -> bool:
@@ -79,24 +95,34 @@ class Rewriter:
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
         try:
-            tree = _checked(sql, dialect)
+            tree, views = self._checked(sql, dialect)
             parameter.bind(tree, types, values)
             _replace_session_functions(tree, session)
-            return self._split(tree, sql, dialect, cursor)
+            return self._split(tree, views, sql, dialect, cursor)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
-    def _split(self, tree: exp.Expr, sql: str, dialect: Dialect, cursor: Cursor) -> Plan:
-        resolved = list(references(tree, self._domains, self._relations))
+    def _split(
+        self,
+        tree: exp.Expr,
+        views: Sequence[exp.Expr],
+        sql: str,
+        dialect: Dialect,
+        cursor: Cursor,
+    ) -> Plan:
+        resolved = list(references(tree, self._catalog))
         refuse_reserved_names(tree)
+        inline_common_tables(tree, resolved)
         name_columns(tree, dialect, sql)
-        if dialect == "postgres":
-            translate(tree, Scope(resolved, self._domains))
-        used = _read_public_relations(resolved)
+        scope = Scope(resolved, self._catalog)
+        for part in [tree] if dialect == "postgres" else views:
+            translate(part, scope)
+        refuse_counted_listings(tree)
+        used = _read_public(tree)
         collected = Collected()
         parts = [
             turn(block, f"__noisy_{number}", cursor, collected)
-            for number, block in enumerate(self._blocks(resolved, cursor))
+            for number, block in enumerate(self._blocks(tree, cursor))
         ]
         _refuse_stray_intervals(tree)
         null_on_zero(tree, exp.IntDiv, exp.Mod)
@@ -108,42 +134,54 @@ class Rewriter:
             tuple(query for part in parts for query in part.queries),
         )
 
-    def _blocks(self, resolved: Sequence[Reference], cursor: Cursor) -> list[Block]:
+    def _blocks(self, tree: exp.Expr, cursor: Cursor) -> list[Block]:
         """The private blocks, those inside others first."""
-        blocks: list[tuple[int, Block]] = []
-        for reference in resolved:
-            if reference.kind != "protected":
-                continue
-            select = reference.node.find_ancestor(exp.Select)
-            if select is None:
-                raise FeatureNotSupported(
-                    "a protected table is asked by SELECT only", position=position(reference.node)
-                )
-            if not any(block.select is select for _, block in blocks):
-                block = take_apart(select, self._domains[reference.name], _constants(cursor))
-                blocks.append((select.depth, block))
-        return [block for _, block in sorted(blocks, key=lambda pair: -pair[0])]
+        found = sorted(_private_selects(tree), key=lambda select: -select.depth)
+        constant = _constants(cursor)
+        return [take_apart(s, FromClause(self._catalog, cursor), constant) for s in found]
+
+    def _checked(self, sql: str, dialect: Dialect) -> tuple[exp.Expr, list[exp.Subquery]]:
+        """The syntax tree with the views in their places, and these."""
+        try:
+            tree = normalize_identifiers(parse_query(sql, dialect).copy(), dialect=dialect)
+            check(tree)
+            return tree, expand_views(tree, self._catalog)
+        except RecursionError as error:
+            raise StatementTooComplex("the statement is nested too deeply") from error
 
 
-def _checked(sql: str, dialect: Dialect) -> exp.Expr:
-    try:
-        tree = normalize_identifiers(parse_query(sql, dialect).copy(), dialect=dialect)
-        check(tree)
-    except RecursionError as error:
-        raise StatementTooComplex("the statement is nested too deeply") from error
-    return tree
+def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs that aggregate records. What they read is theirs, and is not looked into."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        children = list(node.iter_expressions())
+        if isinstance(node, exp.Select) and reads_records(node):
+            if not aggregates(node) and not is_listing(node):
+                raise raw_rows(node)
+            yield node
+            ours = exp.From | exp.Join | exp.Where | exp.Group
+            children = [c for c in children if not isinstance(c, ours)]
+        stack += reversed(children)
 
 
-def _read_public_relations(resolved: Sequence[Reference]) -> frozenset[str]:
-    used = [reference for reference in resolved if reference.kind == "dp"]
-    for reference in used:
-        table = reference.node
-        alias = exp.to_identifier(table.alias or reference.name, quoted=True)
-        columns = table.args["alias"].columns if table.args.get("alias") is not None else []
-        table.set("this", exp.to_identifier(f"__dp_{reference.name}", quoted=True))
+def _read_public(tree: exp.Expr) -> frozenset[str]:
+    """Point the names of public tables and relations at what the public database calls them."""
+    used = set()
+    for table in tree.find_all(exp.Table):
+        kind = table.meta.get(KIND)
+        if kind not in ("public", "dp"):
+            continue
+        if kind == "dp":
+            used.add(table.name)
+        alias = exp.to_identifier(table.alias or table.name, quoted=True)
+        given = table.args.get("alias")
+        columns = list(given.columns) if given is not None else []
+        name = public_table(table.name) if kind == "public" else f"__dp_{table.name}"
+        table.set("this", exp.to_identifier(name, quoted=True))
         table.set("db", None)
-        table.set("alias", exp.TableAlias(this=alias, columns=list(columns)))
-    return frozenset(reference.name for reference in used)
+        table.set("alias", exp.TableAlias(this=alias, columns=columns))
+    return frozenset(used)
 
 
 def _refuse_stray_intervals(tree: exp.Expr) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from sqlglot import exp
 
-from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import is_star
 from tallyveil.rewriter.names import Reference
-from tallyveil.rewriter.types import common_type, static_type
+from tallyveil.rewriter.records import KIND, reads_records, sources
+from tallyveil.rewriter.types import common_type, declared_type, static_type
 
 __all__ = ["Scope"]
 
@@ -20,9 +21,9 @@ class Scope:
     ``type_of`` is to be asked before the expression is changed.
     """
 
-    def __init__(self, references: Iterable[Reference], domains: Mapping[str, Domain]) -> None:
-        self._sources = {id(r.node): r for r in references}
-        self._domains = domains
+    def __init__(self, references: Iterable[Reference], catalog: Catalog) -> None:
+        self._common = {id(r.node): r.definition for r in references if r.definition is not None}
+        self._catalog = catalog
         self.relations: dict[str, str] = {}  # names of relations met so far, by their lower case
         self._known: dict[int, str | None] = {}
         self._kept: list[exp.Expr] = []  # so that no id is used twice
@@ -56,11 +57,12 @@ class Scope:
         return []
 
     def _names(self, source: exp.Expr) -> list[str]:
-        """The names of the columns of a subquery, a common or a protected table."""
-        reference = self._sources.get(id(source))
-        if reference is not None and reference.kind == "protected":
-            return list(self._domains[reference.name].names)
-        holder = reference.definition if reference is not None else source
+        """The names of the columns of a subquery, a common, a protected or a public table."""
+        if source.meta.get(KIND) == "protected":
+            return list(self._catalog.domains[source.name].names)
+        if source.meta.get(KIND) == "public":
+            return list(self._catalog.public[source.name])
+        holder = self._common.get(id(source), source)
         if not isinstance(holder, exp.Subquery | exp.CTE):
             return []
         query, alias = holder.this, holder.args.get("alias")
@@ -76,12 +78,12 @@ class Scope:
         return [*renamed, *names[len(renamed) :]]
 
     def at_record_level(self, node: exp.Expr) -> bool:
-        """Whether the expression is about single records: of a protected table, not aggregated."""
+        """Whether the expression is about single records: of a protected table, not aggregated.
+
+        Common tables of records are to be written out before (`common`).
+        """
         select = node.find_ancestor(exp.Select)
-        source = select.args.get("from_") if select is not None else None
-        reference = self._sources.get(id(source.this)) if source is not None else None
-        protected = reference is not None and reference.kind == "protected"
-        return protected and node.find(exp.AggFunc) is None
+        return select is not None and reads_records(select) and node.find(exp.AggFunc) is None
 
     def _compute(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Column):
@@ -108,14 +110,16 @@ class Scope:
     def _in_source(self, source: exp.Expr, name: str) -> str | None:
         if isinstance(source, exp.Subquery):
             return self._output(source.this, name, source.args.get("alias"))
-        reference = self._sources.get(id(source))
-        if reference is None:
-            return None
-        if reference.definition is not None:
-            definition = reference.definition
+        definition = self._common.get(id(source))
+        if definition is not None:
             return self._output(definition.this, name, definition.args.get("alias"))
-        domain = self._domains.get(reference.name) if reference.kind == "protected" else None
-        return domain[name].sql_type if domain is not None and name in domain else None
+        if not isinstance(source, exp.Table):
+            return None
+        if source.meta.get(KIND) == "public":
+            return declared_type(self._catalog.public[source.name].get(name.lower()))
+        domain = self._catalog.domains.get(source.name)
+        protected = source.meta.get(KIND) == "protected" and domain is not None
+        return domain[name].sql_type if protected and domain and name in domain else None
 
     def _output(
         self, query: exp.Expr, name: str | None, alias: exp.TableAlias | None = None
@@ -131,7 +135,10 @@ class Scope:
         renamed = [c.name for c in alias.columns] if alias is not None else []
         for number, item in enumerate(query.expressions):
             if is_star(item):
-                return self._starred(query, name)
+                starred = self._starred(query, name)
+                if starred is not None:
+                    return starred
+                continue
             called = renamed[number] if number < len(renamed) else item.alias_or_name
             if name is None or called == name:
                 return self.type_of(item.unalias())
@@ -162,7 +169,4 @@ def _enclosing(select: exp.Select) -> exp.Select | None:
 
 def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
     """The (name, table or subquery) of FROM and its joins."""
-    source = select.args.get("from_")
-    nodes = [source.this] if source is not None else []
-    nodes += [join.this for join in select.args.get("joins") or ()]
-    return [(node.alias_or_name, node) for node in nodes]
+    return [(node.alias_or_name, node) for node in sources(select)]

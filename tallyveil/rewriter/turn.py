@@ -51,12 +51,19 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected) -> Turne
     outputs = Outputs(block)
     clauses = _over_noisy_rows(block.select, outputs)
     evaluated = evaluate(
-        block.domain, block.where, block.keys, outputs.coefficients, block.grouped, cursor
+        block.domain,
+        block.source,
+        block.where,
+        block.keys,
+        outputs.coefficients,
+        block.grouped,
+        cursor,
     )
     table = _noisy_table(block, name, evaluated, collected)
     source = exp.to_table(name)
     source.set("alias", exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True)))
     block.select.set("from_", exp.From(this=source))
+    block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
     return Turned(table, evaluated.queries)

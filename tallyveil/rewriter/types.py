@@ -17,6 +17,7 @@ __all__ = [
     "NUMERICS",
     "TypeOf",
     "common_type",
+    "declared_type",
     "family",
     "is_literal_text",
     "spoken",
@@ -63,6 +64,14 @@ def family(kind: str | None) -> str | None:
     if kind in _TIMES:
         return "time"
     return {"VARCHAR": "text", "BOOLEAN": "truth"}.get(kind or "")
+
+
+def declared_type(kind: str | None) -> str | None:
+    """What a column of a DuckDB table is called here."""
+    if kind is None:
+        return None
+    name = "NUMERIC" if kind.startswith("DECIMAL") else kind
+    return name if name in (*_LADDER, *_TIMES, "VARCHAR", "BOOLEAN", "TIME") else None
 
 
 def spoken(kind: str | None) -> str:

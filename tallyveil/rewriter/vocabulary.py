@@ -55,7 +55,7 @@ FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
         exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.Year, exp.Quarter, exp.Month,
         exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso,
         exp.DayOfYear, exp.LastDay, exp.DateFromParts,
-        exp.And, exp.Or, exp.Array, exp.Any,
+        exp.And, exp.Or, exp.Array, exp.Any, exp.Exists,
     }
 )  # fmt: skip
 

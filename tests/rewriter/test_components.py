@@ -41,7 +41,9 @@ def plan(sql: str, database: PublicDatabase, domain: Domain | None = None) -> Pl
     return rewriter.plan(sql, "postgres", database.cursor())
 
 
-def together(domain: Domain, where: Any, keys: Any, coefficients: Any) -> tuple[Component, ...]:
+def together(
+    domain: Domain, source: Any, where: Any, keys: Any, coefficients: Any
+) -> tuple[Component, ...]:
     mentioned = {
         column.name
         for part in (*([where] if where else []), *keys, *coefficients.values())

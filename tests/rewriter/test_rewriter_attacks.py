@@ -55,7 +55,8 @@ def test_a_relation_is_found_by_its_own_name_or_refused(world: World, name: str)
         ('select n from (select count(*) as "N" from person) t', "42703"),
         ("select count from (select count(*), count(sex) from person) t", "42702"),
         (
-            'with "T" as (select 1 as x) select (with t as (select 2 as x) select x from "T")',
+            'with "T" as (select count(*) as x from person) select (with t as (select count(sex) '
+            'as x from person) select x from "T")',
             "0A000",
         ),
         ('with t(a, "A") as (select 1, 2) select a from t', "0A000"),

@@ -1,0 +1,79 @@
+"""Common tables below the aggregation: put in the place of their names.
+
+A WITH item that holds no noisy rows means the same wherever its definition stands, so records and
+public rows can be followed from FROM to FROM. One that aggregates records stays where it is: it is
+released once, however often it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import StatementTooComplex
+from tallyveil.rewriter.names import Reference
+from tallyveil.rewriter.records import holds_noise
+
+__all__ = ["MAX_NODES", "inline_common_tables"]
+
+MAX_NODES: Final = 30_000
+
+
+def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
+    """Replace, in place, every name of a common table without noisy rows by its definition.
+
+    Raises StatementTooComplex where the statement would grow beyond MAX_NODES.
+    """
+    common = [reference for reference in resolved if reference.definition is not None]
+    if not common:
+        return
+    _Inlining(common).run()
+    for clause in list(tree.find_all(exp.With)):
+        kept = [item for item in clause.expressions if holds_noise(item.this)]
+        if kept:
+            clause.set("expressions", kept)
+        else:
+            clause.pop()
+
+
+class _Inlining:
+    """Definitions are completed before they are copied, so that no copy names another."""
+
+    def __init__(self, common: Sequence[Reference]) -> None:
+        self._inside: dict[int, list[Reference]] = {}
+        self._all = common
+        for reference in common:
+            node = reference.node.find_ancestor(exp.CTE)
+            while node is not None:
+                self._inside.setdefault(id(node), []).append(reference)
+                node = node.find_ancestor(exp.CTE)
+        self._done: set[int] = set()
+        self._nodes = 0
+
+    def run(self) -> None:
+        for reference in self._all:
+            self._replace(reference)
+
+    def _replace(self, reference: Reference) -> None:
+        item, table = reference.definition, reference.node
+        if item is None or id(table) in self._done:
+            return
+        self._done.add(id(table))
+        for inner in self._inside.get(id(item), ()):
+            self._replace(inner)
+        if holds_noise(item.this):
+            return
+        copy = item.this.copy()
+        self._nodes += sum(1 for _ in copy.walk())
+        if self._nodes > MAX_NODES:
+            raise StatementTooComplex("the common tables, written out, are too long")
+        table.replace(exp.Subquery(this=copy, alias=_alias(table, item)))
+
+
+def _alias(table: exp.Table, item: exp.CTE) -> exp.TableAlias:
+    given = table.args.get("alias")
+    columns = given.columns if given is not None and given.columns else item.args["alias"].columns
+    name = exp.to_identifier(table.alias or table.name, quoted=True)
+    return exp.TableAlias(this=name, columns=[column.copy() for column in columns])

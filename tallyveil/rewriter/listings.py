@@ -1,0 +1,51 @@
+"""SELECT DISTINCT over records lists declared values, whether or not a record has them.
+
+As a list for a filter box that is what one wants, and it is free. A count of the list would say
+how many values are declared where the statement asks how many occur.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.rewriter.check import position
+from tallyveil.rewriter.names import common_table
+from tallyveil.rewriter.records import KIND, aggregates, is_listing, reads_records, sources
+
+__all__ = ["refuse_counted_listings"]
+
+
+def refuse_counted_listings(tree: exp.Expr) -> None:
+    """Raise FeatureNotSupported where a SELECT aggregates a list of values."""
+    listings = [s for s in tree.find_all(exp.Select) if is_listing(s) and reads_records(s)]
+    if not any(not aggregates(select) for select in listings):
+        return
+    for select in tree.find_all(exp.Select):
+        if not aggregates(select):
+            continue
+        for source in sources(select):
+            if _lists(source):
+                raise FeatureNotSupported(
+                    "counting distinct values of records is not answered: one record can change "
+                    "it and a thousand not",
+                    hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
+                    "SELECT attribute, count(*) … GROUP BY attribute says how many records hold "
+                    "each.",
+                    position=position(source),
+                )
+
+
+def _lists(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Table):
+        item = common_table(node, node.name) if node.meta.get(KIND) == "common" else None
+        return item is not None and _lists(item.this)
+    if isinstance(node, exp.Subquery):
+        return _lists(node.this)
+    if isinstance(node, exp.SetOperation):
+        return _lists(node.this) or _lists(node.expression)
+    if not isinstance(node, exp.Select) or aggregates(node):
+        return False
+    if reads_records(node):
+        return is_listing(node)
+    return any(_lists(source) for source in sources(node))

@@ -1,0 +1,203 @@
+"""A small world with public tables and views, the raw rows beside it, and exact answers of plans.
+
+`World.exact` does what the gate does, with Wx computed here from the raw rows, without noise.
+What it returns equals what DuckDB answers on the raw table, except for what is documented: a group
+that is declared and empty has count and sum 0, where SQL has no such group, or NULL for the sum.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tallyveil.policy import parse_policy
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter import Column, Dialect, NoisyTable, Plan, PublicDatabase, Rewriter
+
+__all__ = ["DOMAIN", "PUBLIC", "VIEWS", "Rows", "World", "normal"]
+
+Rows = list[tuple[Any, ...]]
+
+_POLICY = {
+    "tables": {
+        "person": {
+            "budget": {"epsilon": 1},
+            "attributes": {
+                "state": {"values": ["AL", "AK", "WY"], "nullable": True},
+                "age": {"range": [0, 19]},
+                "sex": {"values": ["F", "M"], "nullable": True},
+                "married": {"values": [True, False]},
+                "born": {"range": [dt.date(2020, 1, 20), dt.date(2020, 2, 10)]},
+                "income": {"bins": [0, 100, 250, 1000], "other": True},
+            },
+        },
+        "visit": {
+            "budget": {"epsilon": 1},
+            "attributes": {"state": {"values": ["AL", "AK"]}, "cost": {"range": [0, 5]}},
+        },
+    }
+}
+DOMAIN = parse_policy(_POLICY).tables["person"].domain
+VISIT = parse_policy(_POLICY).tables["visit"].domain
+
+PUBLIC = {
+    "region": pa.table(
+        {
+            "code": ["AL", "AL", "AK", "ZZ", None],
+            "region": ["south", "deep", "north", "none", "void"],
+            "pop": pa.array([10, 20, 30, 40, None], pa.int64()),
+        }
+    ),
+    "band": pa.table(
+        {
+            "low": pa.array([0, 5, 12], pa.int32()),
+            "high": pa.array([4, 14, 99], pa.int32()),
+            "label": ["child", "middle", "old"],
+        }
+    ),
+    "state_name": pa.table({"state": ["AL", "AK"], "name": ["Alabama", "Alaska"]}),
+}
+VIEWS = {
+    "adult": "SELECT *, age / 2 AS half FROM person WHERE age >= 4",
+    "placed": "SELECT a.age, a.sex, r.region FROM adult a JOIN region r ON a.state = r.code",
+    "by_state": "SELECT state, count(*) AS n FROM adult GROUP BY state",
+}
+
+
+def cell_of(attribute: Attribute, value: Any) -> int:
+    """The cell a raw value lies in, by definition rather than by the cube's own code."""
+    if attribute.kind != "bins":
+        return attribute.cells.index(value)
+    edges = attribute.edges or ()
+    if value is None or not edges[0] <= value < edges[-1]:
+        assert attribute.null_cell is not None
+        return attribute.null_cell
+    return sum(edge <= value for edge in edges) - 1
+
+
+def draw(source: random.Random, count: int, domain: Domain = DOMAIN) -> Rows:
+    """Raw rows that the domain has a place for."""
+    pools: list[Sequence[Any]] = []
+    for attribute in domain.attributes:
+        binned = [0, 40, 99, 100, 249, 250, 999, None]
+        pools.append(binned if attribute.kind == "bins" else attribute.cells)
+    return [tuple(source.choice(pool) for pool in pools) for _ in range(count)]
+
+
+class World:
+    """The rewriter over the domain, and a DuckDB with the raw rows that only the test sees."""
+
+    def __init__(self, count: int = 300, seed: int | None = None) -> None:
+        self.database = PublicDatabase([DOMAIN, VISIT], PUBLIC)
+        self.cursor = self.database.cursor()
+        columns = {name: self.database.columns(name) for name in PUBLIC}
+        self.rewriter = Rewriter(
+            {"person": DOMAIN, "visit": VISIT}, frozenset({"budget"}), columns, VIEWS
+        )
+        source = random.Random(seed)
+        self.rows = {
+            "person": draw(source, count),
+            "visit": draw(source, count // 2, VISIT),
+        }
+        self.raw = duckdb.connect()
+        for domain in (DOMAIN, VISIT):
+            self._create(domain)
+        for name, table in PUBLIC.items():
+            self.raw.register("__given", table)
+            self.raw.execute(f"CREATE TABLE {name} AS FROM __given")
+            self.raw.unregister("__given")
+        for name, sql in VIEWS.items():
+            # A view means what PostgreSQL means by it.
+            self.raw.execute(f"CREATE VIEW {name} AS {sql.replace(' / 2', ' // 2')}")
+
+    def _create(self, domain: Domain) -> None:
+        columns = ", ".join(f'"{a.name}" {a.sql_type}' for a in domain.attributes)
+        self.raw.execute(f"CREATE TABLE {domain.table} ({columns})")
+        marks = ", ".join("?" for _ in domain.attributes)
+        self.raw.executemany(
+            f"INSERT INTO {domain.table} VALUES ({marks})", self.rows[domain.table]
+        )
+
+    def plan(self, sql: str, dialect: Dialect = "duckdb", **options: Any) -> Plan:
+        return self.rewriter.plan(sql, dialect, self.cursor, **options)
+
+    def exact(self, sql: str, dialect: Dialect = "duckdb") -> Rows:
+        """The statement's rows, with Wx in the place of the noisy answers."""
+        plan = self.plan(sql, dialect)
+        tables = {table.name: self._noiseless(plan, table) for table in plan.noisy}
+        with self.cursor.tables(tables):
+            return self.cursor.rows(plan.sql)[1]
+
+    def direct(self, sql: str) -> Rows:
+        """The rows DuckDB answers on the raw tables."""
+        return self.raw.execute(sql).fetchall()
+
+    def truth(self, table: str, column: Column) -> list[Fraction]:
+        """Wx of one column, summed over the rows of the raw table."""
+        whole = column.multiplied_out(10**7)
+        assert whole is not None
+        domain = {"person": DOMAIN, "visit": VISIT}[table]
+        places = [(domain.names.index(name), domain[name]) for name in whole.axes]
+        x: Counter[int] = Counter()
+        for row in self.rows[table]:
+            number = 0
+            for place, attribute in places:
+                number = number * attribute.size + cell_of(attribute, row[place])
+            x[number] += 1
+        total = [0] * whole.height
+        entries = (whole.rows.tolist(), whole.cells.tolist(), whole.coefficients.tolist())
+        for row_number, cell, coefficient in zip(*entries, strict=True):
+            total[row_number] += coefficient * x[cell]
+        return [column.multiplier * value for value in total]
+
+    def _noiseless(self, plan: Plan, table: NoisyTable) -> pa.Table:
+        arrays: dict[str, Any] = {n: table.keys.column(n) for n in table.keys.column_names}
+        for number, output in enumerate(table.outputs):
+            truths = self.truth(output.table, plan.workloads[output.table].columns[output.column])
+            order = range(table.height) if output.rows is None else output.rows.tolist()
+            values = [_typed(truths[row], output.type) for row in order]
+            arrays[f"__c{number}"] = pa.array(values, output.type)
+            arrays[f"__h{number}"] = pa.array([_typed(Fraction(0), output.type)] * table.height)
+        if not arrays:
+            arrays["__row"] = pa.array(range(table.height), pa.int64())
+        return pa.table(arrays)
+
+    def close(self) -> None:
+        self.raw.close()
+        self.cursor.close()
+        self.database.close()
+
+
+def _typed(value: Fraction, kind: pa.DataType) -> Any:
+    if pa.types.is_floating(kind):
+        return float(value)
+    if pa.types.is_decimal(kind):
+        return Decimal(value.numerator) / Decimal(value.denominator)
+    assert value.denominator == 1
+    return int(value)
+
+
+def normal(rows: Sequence[tuple[Any, ...]]) -> Counter[Any]:
+    """Rows as a multiset of comparable values: numbers by value, times as days."""
+    return Counter(tuple(_value(v) for v in row) for row in rows)
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case bool() | None | str():
+            return value
+        case dt.datetime():
+            return value.replace(tzinfo=None)
+        case dt.date():
+            return dt.datetime(value.year, value.month, value.day)
+        case int() | Decimal() | float():
+            return float(f"{float(value):.9g}")
+    return str(value)
