@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
 import pyarrow as pa
 
-from tallyveil.gate.decision import Answered
+from tallyveil.gate.decision import Answered, Known
 from tallyveil.mechanisms import Mechanism
 from tallyveil.rewriter import NoisyTable, Output, Plan, Workload
+from tallyveil.rewriter.workload import IntArray
 
 __all__ = ["empty_tables", "half_width", "noisy_tables"]
 
@@ -41,26 +42,59 @@ def _table(
         known = answered.columns[output.table][output.column]
         if output.rows is not None:
             known = tuple(known[row] for row in output.rows.tolist())
-        halves = {
-            scale: half_width(scale, multiplier, noise, confidence)
-            for scale in {k.scale for k in known if k is not None}
-        }
-        arrays[f"__c{number}"] = _array(
-            [None if k is None else multiplier * k.value for k in known], output
-        )
-        arrays[f"__h{number}"] = _array(
-            [None if k is None else halves[k.scale] for k in known], output
-        )
+        groups = [[k] for k in known] if output.sums is None else _summed(known, output.sums, table)
+        values, halves = _sums(groups, multiplier, noise, confidence)
+        arrays[f"__c{number}"] = _array(values, output)
+        arrays[f"__h{number}"] = _array(halves, output)
     if not arrays:
         return pa.table({"__row": pa.array(range(table.height), pa.int64())})
     return pa.table(arrays)
 
 
+def _summed(
+    known: Sequence[Known | None], places: IntArray, table: NoisyTable
+) -> list[list[Known | None]]:
+    """The answers of a finer set that make up each group."""
+    groups: list[list[Known | None]] = [[] for _ in range(table.height)]
+    for one, place in zip(known, places.tolist(), strict=True):
+        groups[place].append(one)
+    return groups
+
+
+def _sums(
+    groups: Sequence[Sequence[Known | None]],
+    multiplier: Fraction,
+    noise: Mechanism,
+    confidence: Fraction,
+) -> tuple[list[Fraction | None], list[Fraction | None]]:
+    """The value and the half-width of each group; NULL where history knows only a part."""
+    values: list[Fraction | None] = []
+    halves: list[Fraction | None] = []
+    widths: dict[tuple[float, ...], Fraction] = {}
+    for group in groups:
+        parts = [k for k in group if k is not None]
+        if len(parts) < len(group):
+            values.append(None)
+            halves.append(None)
+            continue
+        scales = tuple(sorted(k.scale for k in parts))
+        if scales not in widths:
+            widths[scales] = half_width(scales, multiplier, noise, confidence)
+        values.append(multiplier * sum(k.value for k in parts))
+        halves.append(widths[scales])
+    return values, halves
+
+
 def half_width(
-    scale: float, multiplier: Fraction, noise: Mechanism, confidence: Fraction
+    scales: Sequence[float], multiplier: Fraction, noise: Mechanism, confidence: Fraction
 ) -> Fraction:
-    """Of the interval around an answer, in the answer's own units; 0 where it is exact."""
-    return multiplier * (noise.half_width(scale, confidence) if scale > 0 else 0)
+    """Of the interval around a sum of answers, in their own units; 0 where it is exact."""
+    noisy = [scale for scale in scales if scale > 0]
+    if not noisy:
+        return Fraction(0)
+    if len(noisy) == 1:
+        return multiplier * noise.half_width(noisy[0], confidence)
+    return multiplier * noise.half_width_of_sum(noisy, confidence)
 
 
 def _array(values: list[Fraction | None], output: Output) -> pa.Array:

@@ -142,7 +142,12 @@ class GateSession:
         if self._gate.rewriter.uses_session(piece.sql, self._dialect):
             settings = tuple(self.settings.all().items())
             session = (self._user, self._database, *settings)
-        return (self._dialect, piece.sql, tuple(types), _hashable(values), session)
+        return (self._dialect, piece.sql, tuple(types), _hashable(values), session, self._shares)
+
+    @property
+    def _shares(self) -> bool:
+        """A target for the interval is one for every row; a cost leaves the choice to planning."""
+        return self.settings.target.half_width is None
 
     def _plan(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> Plan:
         return self._gate.plans.get(
@@ -154,6 +159,7 @@ class GateSession:
                 types=types,
                 values=values,
                 session=self._session_function,
+                share=self._shares,
             ),
         )
 

@@ -25,7 +25,7 @@ def notice(request: Request, answered: Answered, accountant: Accountant) -> Noti
     """What the answer cost, how wide it is, and what remains."""
     noise = mechanism(request.mechanism)
     halves = {
-        half_width(known.scale, column.multiplier, noise, request.target.confidence)
+        half_width([known.scale], column.multiplier, noise, request.target.confidence)
         for table, workload in request.workloads.items()
         for column, rows in zip(workload.columns, answered.columns[table], strict=True)
         for known in rows
@@ -78,6 +78,7 @@ def explanation(
     lines = [f"Over the noisy rows: {plan.sql}"]
     for query in plan.domain_queries:
         lines.append(f"Coefficients, on the public domain: {query}")
+    lines += plan.remarks
     noise = mechanism(request.mechanism)
     for table, workload in plan.workloads.items():
         declared = policy.tables[table]
@@ -88,7 +89,7 @@ def explanation(
         relation = account[table].relation
         for index, column in enumerate(workload.columns):
             scale = forecast.scales[table][index]
-            half = half_width(scale, column.multiplier, noise, request.target.confidence)
+            half = half_width([scale], column.multiplier, noise, request.target.confidence)
             reach = column.multiplier * Fraction(sensitivity(column, relation))
             lines.append(
                 f"  aggregate {index + 1}: {column.height} rows, {column.entries} non-zero "

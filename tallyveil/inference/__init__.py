@@ -11,5 +11,6 @@ from tallyveil.inference.discrete_laplace import (
     tail,
     variance,
 )
+from tallyveil.inference.discrete_laplace_sums import half_width_of_sum
 
-__all__ = ["half_width", "scale_for_half_width", "tail", "variance"]
+__all__ = ["half_width", "half_width_of_sum", "scale_for_half_width", "tail", "variance"]

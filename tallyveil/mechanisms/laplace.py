@@ -48,6 +48,9 @@ class DiscreteLaplace:
     def half_width(self, scale: float, confidence: float | Fraction) -> int:
         return inference.half_width(scale, confidence)
 
+    def half_width_of_sum(self, scales: Sequence[float], confidence: float | Fraction) -> int:
+        return inference.half_width_of_sum(scales, confidence)
+
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
         return min(calibrate.MAX_SCALE, inference.scale_for_half_width(half, confidence))
 

@@ -43,6 +43,10 @@ class Mechanism(Protocol):
         """The least h with P(|noise| ≤ h) ≥ confidence."""
         ...
 
+    def half_width_of_sum(self, scales: Sequence[float], confidence: float | Fraction) -> int:
+        """An h with P(|Σ noise_i| ≤ h) ≥ confidence, for independent noise of these scales."""
+        ...
+
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
         """The largest scale with P(|noise| ≤ half) ≥ confidence."""
         ...

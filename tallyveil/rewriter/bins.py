@@ -38,7 +38,11 @@ def check_bins(
     match parent:
         case exp.Is() | exp.Count() | exp.Group() | exp.Select() | exp.Alias() | exp.Ordered():
             return
-        case exp.Tuple() if isinstance(parent.parent, exp.Group):
+        case exp.Rollup() | exp.Cube() | exp.GroupingSets() | exp.Grouping():
+            return
+        case exp.Tuple() if isinstance(
+            parent.parent, exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets
+        ):
             return
         case exp.Between() if parent.this is child:
             _meet(attribute, exp.GTE, constant(_of(parent, "low", attribute)), column)

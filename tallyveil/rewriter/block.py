@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, GroupingError
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import vocabulary as known
 from tallyveil.rewriter.bins import check_bins
@@ -28,6 +28,7 @@ from tallyveil.rewriter.branches import (
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.columns import raw_rows, resolve_columns
 from tallyveil.rewriter.from_clause import FromClause
+from tallyveil.rewriter.grouping import Grouping, grouping
 from tallyveil.rewriter.records import is_aggregate, own_nodes
 
 __all__ = ["NOISY", "Block", "take_apart"]
@@ -46,8 +47,7 @@ class Block:
     domain: Domain
     source: Source
     where: exp.Expr | None
-    keys: list[exp.Expr]
-    grouped: bool
+    groups: Grouping
 
 
 def take_apart(
@@ -62,11 +62,11 @@ def take_apart(
     """
     records = from_clause.read(select)
     resolve_columns(select, records)
-    keys, grouped = _keys(select)
-    if not grouped and not _aggregates(select):
+    groups = grouping(select)
+    if not select.args.get("group") and not groups.keys and not _aggregates(select):
         raise raw_rows(select)
     where = select.args.get("where")
-    for part in [*([where.this] if where else []), *keys]:
+    for part in [*([where.this] if where else []), *groups.keys]:
         from_clause.check(part)
     for node in own_nodes(select):
         if isinstance(node, exp.AggFunc) and is_aggregate(node):
@@ -81,8 +81,7 @@ def take_apart(
         records.domain,
         source,
         conjunction([c.copy() for c in conditions]) if conditions else None,
-        [key.copy() for key in keys],
-        grouped,
+        groups,
     )
 
 
@@ -120,6 +119,8 @@ def _aggregates(select: exp.Select) -> bool:
 
 def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
     name = function_name(node)
+    if isinstance(node, exp.Grouping):
+        return
     if type(node) not in known.AGGREGATES:
         raise FeatureNotSupported(
             f"{name} over records is not answered",
@@ -157,40 +158,3 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
                     f"SELECT {column.name}, count(*) … GROUP BY {column.name}.",
                     position=position(node),
                 )
-
-
-def _keys(select: exp.Select) -> tuple[list[exp.Expr], bool]:
-    """The group keys, each once, and whether the block is grouped at all."""
-    group = select.args.get("group")
-    items = [item.unalias() for item in select.expressions]
-    if group is None:
-        if select.args.get("distinct") and not _aggregates(select):
-            return _distinct(items), True
-        return [], False
-    if group.args.get("all"):
-        every = _distinct([i for i in items if not any(map(is_aggregate, i.walk()))])
-        return every, bool(every)
-    keys: list[exp.Expr] = []
-    for part in group.expressions:
-        whole = part.unnest()
-        for key in whole.expressions if isinstance(whole, exp.Tuple) else [whole]:
-            number = isinstance(key, exp.Literal) and not key.is_string and "named" not in key.meta
-            keys.append(_ordinal(key, items) if number else key)
-    return _distinct(keys), bool(keys)
-
-
-def _ordinal(key: exp.Literal, items: list[exp.Expr]) -> exp.Expr:
-    number = int(key.this) if key.this.isdigit() else 0
-    if not 1 <= number <= len(items):
-        raise GroupingError(
-            f"GROUP BY position {key.this} is not in the select list", position=position(key)
-        )
-    return items[number - 1]
-
-
-def _distinct(keys: list[exp.Expr]) -> list[exp.Expr]:
-    unique: list[exp.Expr] = []
-    for key in keys:
-        if key not in unique:
-            unique.append(key)
-    return unique

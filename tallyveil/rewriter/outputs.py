@@ -27,7 +27,8 @@ class Outputs:
     """
 
     def __init__(self, block: Block) -> None:
-        self._keys = block.keys
+        self._keys = block.groups.keys
+        self._several = block.groups.several
         self._select = block.select
         self.coefficients: list[exp.Expr] = []
         clauses = [block.select.args.get(name) for name in ("having", "order")]
@@ -62,6 +63,8 @@ class Outputs:
                 return _noisy(f"__k{number}")
         if isinstance(node, exp.Window):
             return self._window(node)
+        if isinstance(node, exp.Grouping):
+            return self._grouping(node)
         if isinstance(node, exp.Anonymous) and function_name(node).startswith("dp_interval_"):
             return self._interval(node)
         if isinstance(node, exp.Avg) or (
@@ -110,6 +113,21 @@ class Outputs:
             elif parts is not None:
                 copy.set(name, self.rewrite(parts))
         return copy
+
+    def _grouping(self, node: exp.Grouping) -> exp.Expr:
+        """A bit for each argument, the last the lowest: whether the row's set is without it."""
+        total: exp.Expr = _zero()
+        for argument in node.expressions:
+            if argument not in self._keys:
+                raise GroupingError(
+                    "arguments to GROUPING must be grouping expressions",
+                    position=position(argument) or position(node),
+                )
+            number = self._keys.index(argument)
+            bit = _noisy(f"__g{number}") if self._several else _zero()
+            double = exp.Mul(this=exp.paren(total), expression=exp.Literal.number(2))
+            total = exp.Add(this=double, expression=bit)
+        return exp.paren(total)
 
     def _average(self, node: exp.Expr) -> exp.Expr:
         """sum/count of the noisy rows; NULL where the noisy count is not positive."""

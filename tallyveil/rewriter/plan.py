@@ -16,13 +16,16 @@ __all__ = ["NoisyTable", "Output", "Plan"]
 class Output:
     """An aggregate of a block: which column of which table's workload, in which Arrow type.
 
-    Group r is row ``rows[r]`` of the column, or row r where ``rows`` is None.
+    Group r is row ``rows[r]`` of the column, or row r where ``rows`` is None. Where ``sums`` is
+    given these are the groups of a finer set, and group g is the sum of those r with
+    ``sums[r]`` = g.
     """
 
     table: str
     column: int
     type: pa.DataType
     rows: IntArray | None = None
+    sums: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class NoisyTable:
 class Plan:
     """``workloads`` by protected table; ``sql`` is DuckDB's, over ``noisy`` and ``relations``.
 
-    ``domain_queries`` are the SQL that gave the coefficients, for EXPLAIN.
+    ``domain_queries`` are the SQL that gave the coefficients, and ``remarks`` what was chosen in
+    planning, for EXPLAIN.
     """
 
     workloads: Mapping[str, Workload]
@@ -51,6 +55,7 @@ class Plan:
     sql: str
     relations: frozenset[str]
     domain_queries: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
     @property
     def private(self) -> bool:

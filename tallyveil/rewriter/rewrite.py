@@ -87,10 +87,13 @@ class Rewriter:
         types: Sequence[str] = (),
         values: Sequence[Any] = (),
         session: Callable[[str, list[str]], Any] = lambda name, arguments: None,
+        share: bool = True,
     ) -> Plan:
         """Plan one query.
 
-        ``session`` gives the value of a session function (version, current_user, …).
+        ``session`` gives the value of a session function (version, current_user, …). ``share``
+        lets grouping sets be summed up from finer ones, whose interval is then wider than that
+        of a release.
 
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
@@ -98,7 +101,7 @@ class Rewriter:
             tree, views = self._checked(sql, dialect)
             parameter.bind(tree, types, values)
             _replace_session_functions(tree, session)
-            return self._split(tree, views, sql, dialect, cursor)
+            return self._split(tree, views, sql, dialect, cursor, share)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
@@ -109,6 +112,7 @@ class Rewriter:
         sql: str,
         dialect: Dialect,
         cursor: Cursor,
+        share: bool,
     ) -> Plan:
         resolved = list(references(tree, self._catalog))
         refuse_reserved_names(tree)
@@ -121,17 +125,18 @@ class Rewriter:
         used = _read_public(tree)
         collected = Collected()
         parts = [
-            turn(block, f"__noisy_{number}", cursor, collected)
+            turn(block, f"__noisy_{number}", cursor, collected, share)
             for number, block in enumerate(self._blocks(tree, cursor))
         ]
         _refuse_stray_intervals(tree)
         null_on_zero(tree, exp.IntDiv, exp.Mod)
         return Plan(
             collected.workloads(),
-            tuple(part.table for part in parts),
+            tuple(table for part in parts for table in part.tables),
             tree.sql("duckdb", identify=True, comments=False),
             used,
             tuple(query for part in parts for query in part.queries),
+            tuple(remark for part in parts for remark in part.remarks),
         )
 
     def _blocks(self, tree: exp.Expr, cursor: Cursor) -> list[Block]:

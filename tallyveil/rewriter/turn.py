@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.database import Cursor
 from tallyveil.rewriter.evaluate import Evaluated, evaluate
+from tallyveil.rewriter.grouping import Grouping
 from tallyveil.rewriter.outputs import Outputs
 from tallyveil.rewriter.plan import NoisyTable, Output
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.sharing import choose, sums
+from tallyveil.rewriter.workload import Column, IntArray, Workload
 
 __all__ = ["Collected", "Turned", "turn"]
 
@@ -40,33 +43,53 @@ class Collected:
 
 @dataclass(frozen=True)
 class Turned:
-    """A block's noisy table, and the SQL that gave its coefficients."""
+    """A block's noisy tables, the SQL that gave their coefficients, and what was chosen."""
 
-    table: NoisyTable
+    tables: tuple[NoisyTable, ...]
     queries: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
-def turn(block: Block, name: str, cursor: Cursor, collected: Collected) -> Turned:
-    """Evaluate the block on the domain and let its SELECT read the noisy table ``name``."""
+def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: bool) -> Turned:
+    """Evaluate the block on the domain and let its SELECT read noisy tables called ``name``….
+
+    ``share`` lets one release serve several grouping sets.
+    """
     outputs = Outputs(block)
     clauses = _over_noisy_rows(block.select, outputs)
-    evaluated = evaluate(
-        block.domain,
-        block.source,
-        block.where,
-        block.keys,
-        outputs.coefficients,
-        block.grouped,
-        cursor,
-    )
-    table = _noisy_table(block, name, evaluated, collected)
-    source = exp.to_table(name)
-    source.set("alias", exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True)))
-    block.select.set("from_", exp.From(this=source))
+    evaluated = [_evaluate(block, keys, outputs, cursor) for keys in block.groups.sets]
+    turned = _tables(block, name, evaluated, collected, share)
+    block.select.set("from_", exp.From(this=_source(turned.tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
-    return Turned(table, evaluated.queries)
+    return turned
+
+
+def _evaluate(block: Block, keys: Sequence[int], outputs: Outputs, cursor: Cursor) -> Evaluated:
+    return evaluate(
+        block.domain,
+        block.source,
+        block.where,
+        [block.groups.keys[key] for key in keys],
+        outputs.coefficients,
+        bool(keys),
+        cursor,
+    )
+
+
+def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
+    """The tables of the grouping sets, one below the other."""
+    alias = exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True))
+    if len(tables) == 1:
+        source: exp.Expr = exp.to_table(tables[0].name)
+    else:
+        rows: exp.Query = exp.select("*").from_(tables[0].name)
+        for table in tables[1:]:
+            rows = exp.union(rows, exp.select("*").from_(table.name), distinct=False, copy=False)
+        source = exp.Subquery(this=rows)
+    source.set("alias", alias)
+    return source
 
 
 def _over_noisy_rows(
@@ -103,13 +126,77 @@ def _order(outputs: Outputs, order: exp.Order, items: int) -> exp.Order:
     return exp.Order(expressions=parts)
 
 
-def _noisy_table(block: Block, name: str, evaluated: Evaluated, collected: Collected) -> NoisyTable:
+def _tables(
+    block: Block,
+    name: str,
+    evaluated: Sequence[Evaluated],
+    collected: Collected,
+    share: bool,
+) -> Turned:
+    """A noisy table for each grouping set, released or summed up from another."""
+    groups = block.groups
+    queries = tuple(query for one in evaluated for query in one.queries)
+    if not groups.several:
+        outputs = _outputs(block, evaluated[0], collected)
+        table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs)
+        return Turned((table,), queries, ())
+    keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
+    heights = [one.height for one in evaluated]
+    sources = choose(groups.sets, heights) if share else list(map(groups.sets.index, groups.sets))
+    tables = []
+    for number, own in enumerate(groups.sets):
+        source = sources[number]
+        names = [f"__k{key}" for key in own]
+        places = None if groups.sets[source] == own else sums(keys[source], keys[number], names)
+        if places is None:
+            sources[number] = source = groups.sets.index(own)
+        outputs = _outputs(block, evaluated[source], collected, places)
+        tables.append(
+            NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs)
+        )
+    return Turned(tuple(tables), queries, _remarks(groups, sources))
+
+
+def _outputs(
+    block: Block, evaluated: Evaluated, collected: Collected, places: IntArray | None = None
+) -> tuple[Output, ...]:
     table = block.domain.table
-    outputs = tuple(
-        Output(table, collected.add(table, made.column), _value_type(made.type), made.rows)
-        for made in evaluated.outputs
+    return tuple(
+        Output(table, collected.add(table, o.column), _value_type(o.type), o.rows, places)
+        for o in evaluated.outputs
     )
-    return NoisyTable(name, evaluated.keys, evaluated.height, outputs)
+
+
+def _keys(groups: Grouping, number: int, evaluated: Sequence[Evaluated]) -> pa.Table:
+    """All keys, NULL where the set is without one, and ``__g…``, 1 there and 0 elsewhere."""
+    own, height = groups.sets[number], evaluated[number].height
+    columns: dict[str, pa.Array] = {}
+    for key in range(len(groups.keys)):
+        holder = next(n for n, keys in enumerate(groups.sets) if key in keys)
+        place = groups.sets[holder].index(key)
+        if key in own:
+            columns[f"__k{key}"] = evaluated[number].keys.column(f"__k{own.index(key)}")
+        else:
+            kind = evaluated[holder].keys.column(f"__k{place}").type
+            columns[f"__k{key}"] = pa.nulls(height, kind)
+    for key in range(len(groups.keys)):
+        columns[f"__g{key}"] = pa.array([int(key not in own)] * height, pa.int64())
+    return pa.table(columns)
+
+
+def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
+    shown = [
+        "(" + ", ".join(groups.keys[key].sql("postgres") for key in keys) + ")"
+        for keys in groups.sets
+    ]
+    shown = [text.replace('"__record".', "").replace('"', "") for text in shown]
+    remarks = []
+    for number, source in enumerate(sources):
+        if groups.sets[number] == groups.sets[source]:
+            remarks.append(f"Grouping set {shown[number]}: released")
+        else:
+            remarks.append(f"Grouping set {shown[number]}: summed up from {shown[source]}")
+    return tuple(remarks)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

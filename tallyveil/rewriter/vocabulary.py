@@ -39,7 +39,7 @@ SYNTAX: Final[frozenset[type[exp.Expr]]] = frozenset(
         exp.Between, exp.Like, exp.ILike, exp.Escape, exp.DPipe, exp.NullSafeEQ,
         exp.NullSafeNEQ, exp.Tuple, exp.Any, exp.Array,
         # aggregation and windows
-        exp.Filter, exp.Window, exp.WindowSpec,
+        exp.Filter, exp.Window, exp.WindowSpec, exp.Rollup, exp.Cube, exp.GroupingSets,
     }
 )  # fmt: skip
 
@@ -55,7 +55,7 @@ FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
         exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.Year, exp.Quarter, exp.Month,
         exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso,
         exp.DayOfYear, exp.LastDay, exp.DateFromParts,
-        exp.And, exp.Or, exp.Array, exp.Any, exp.Exists,
+        exp.And, exp.Or, exp.Array, exp.Any, exp.Exists, exp.Grouping,
     }
 )  # fmt: skip
 

@@ -131,7 +131,9 @@ class World:
 
     def exact(self, sql: str, dialect: Dialect = "duckdb") -> Rows:
         """The statement's rows, with Wx in the place of the noisy answers."""
-        plan = self.plan(sql, dialect)
+        return self.rows_of(self.plan(sql, dialect))
+
+    def rows_of(self, plan: Plan) -> Rows:
         tables = {table.name: self._noiseless(plan, table) for table in plan.noisy}
         with self.cursor.tables(tables):
             return self.cursor.rows(plan.sql)[1]
@@ -162,8 +164,14 @@ class World:
         arrays: dict[str, Any] = {n: table.keys.column(n) for n in table.keys.column_names}
         for number, output in enumerate(table.outputs):
             truths = self.truth(output.table, plan.workloads[output.table].columns[output.column])
-            order = range(table.height) if output.rows is None else output.rows.tolist()
-            values = [_typed(truths[row], output.type) for row in order]
+            order = range(len(truths)) if output.rows is None else output.rows.tolist()
+            answers = [truths[row] for row in order]
+            if output.sums is not None:
+                groups = [Fraction(0)] * table.height
+                for place, answer in zip(output.sums.tolist(), answers, strict=True):
+                    groups[place] += answer
+                answers = groups
+            values = [_typed(answer, output.type) for answer in answers]
             arrays[f"__c{number}"] = pa.array(values, output.type)
             arrays[f"__h{number}"] = pa.array([_typed(Fraction(0), output.type)] * table.height)
         if not arrays:

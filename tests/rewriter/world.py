@@ -152,6 +152,11 @@ class World:
             values = self.truth(plan.workloads[output.table].columns[output.column])
             if output.rows is not None:
                 values = [values[row] for row in output.rows.tolist()]
+            if output.sums is not None:
+                groups = [Fraction(0)] * table.height
+                for place, value in zip(output.sums.tolist(), values, strict=True):
+                    groups[place] += value
+                values = groups
             arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
             arrays[f"__h{number}"] = pa.array([_typed(Fraction(0), output.type)] * table.height)
         if not arrays:

@@ -52,9 +52,12 @@ def test(node: exp.Is, scope: Scope) -> None:
         raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN", position=position(node))
 
 
+_GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
+
+
 def row(node: exp.Tuple, scope: Scope) -> None:
     """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
-    if not isinstance(node.parent, exp.Group | exp.Values):
+    if not isinstance(node.parent, _GROUPS):
         raise FeatureNotSupported(
             "rows in parentheses are not compared here",
             hint="Write a = 1 AND b = 2.",

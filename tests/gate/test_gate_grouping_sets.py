@@ -1,0 +1,49 @@
+"""Grouping sets through the gate: one release, its cost, its intervals, and a target's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tallyveil
+from tallyveil.inference import half_width, half_width_of_sum
+
+Connect = Callable[..., tallyveil.Connection]
+
+ROLLUP = (
+    "SELECT grouping(sex) AS g, count(*) AS n, dp_interval_high(n) - count(*) AS h FROM person "
+    "GROUP BY ROLLUP (sex)"
+)
+
+
+def test_a_summed_row_is_the_sum_and_its_interval_that_of_the_sum(connect: Connect) -> None:
+    connection = connect()
+    rows = connection.execute(ROLLUP).fetchall()
+    parts, (_, total, wide) = [r for r in rows if r[0] == 0], next(r for r in rows if r[0] == 1)
+    assert total == sum(n for _, n, _ in parts)
+    assert {h for _, _, h in parts} == {half_width(10.0, 0.95)}
+    assert wide == half_width_of_sum([10.0] * len(parts), 0.95)
+    assert connection.budget()[0]["spent"] == 0.1
+
+
+def test_a_target_for_the_interval_is_met_by_every_row(connect: Connect) -> None:
+    connection = connect({"half_width": 30})
+    assert {h <= 30 for _, _, h in connection.execute(ROLLUP).fetchall()} == {True}
+
+
+def test_explain_says_which_sets_are_released(connect: Connect) -> None:
+    connection = connect()
+    lines = [row[0] for row in connection.execute("EXPLAIN " + ROLLUP).fetchall()]
+    assert "Grouping set (sex): released" in lines
+    assert "Grouping set (): summed up from (sex)" in lines
+
+
+def test_history_knows_the_sums_of_what_it_knows(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SELECT sex, count(*) FROM person GROUP BY sex")
+    connection.execute(ROLLUP)
+    assert connection.budget()[0]["spent"] == 0.1
+    connection.execute("SET dp.source = history")
+    rows = connection.execute(
+        "SELECT grouping(age), count(*) FROM person GROUP BY ROLLUP (age)"
+    ).fetchall()
+    assert {n for _, n in rows} == {None}

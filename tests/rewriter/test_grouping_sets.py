@@ -1,0 +1,107 @@
+"""ROLLUP, CUBE and GROUPING SETS: their rows, what is released for them, and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from rewriter_surface import World, normal
+
+from tallyveil.errors import StatementError
+from tallyveil.rewriter.sharing import choose
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    world = World(600)
+    yield world
+    world.close()
+
+
+STATEMENTS = [
+    "SELECT state, sex, count(*), sum(age) FROM person GROUP BY ROLLUP (state, sex)",
+    "SELECT state, sex, count(*), grouping(state, sex), grouping(sex) FROM person "
+    "GROUP BY CUBE (state, sex)",
+    "SELECT state, married, avg(age) FROM person GROUP BY GROUPING SETS ((state), (married), ())",
+    "SELECT state, sex, married, count(*) FROM person GROUP BY state, ROLLUP (sex, married)",
+    "SELECT state, sex, married, count(*) FROM person GROUP BY ROLLUP ((state, sex), married)",
+    "SELECT state, sex, count(*) FROM person GROUP BY GROUPING SETS (ROLLUP (state), CUBE (sex))",
+    "SELECT state, count(*) FROM person GROUP BY GROUPING SETS ((state), (state), ())",
+    "SELECT coalesce(state, 'all'), count(*) - 1 FROM person WHERE age > 3 "
+    "GROUP BY ROLLUP (state) HAVING grouping(state) = 1 OR count(*) > 5",
+    "SELECT age // 5 AS five, married, count(*) FILTER (WHERE sex = 'F') FROM person "
+    "GROUP BY ROLLUP (five, 2)",
+    "SELECT region, label, count(*), sum(pop) FROM person JOIN region ON code = state "
+    "JOIN band ON age BETWEEN low AND high GROUP BY CUBE (region, label)",
+    "SELECT h, count(*) FROM (SELECT age // 2 AS h FROM person UNION ALL SELECT 99 FROM person) t "
+    "GROUP BY ROLLUP (h)",
+    "SELECT state, n, rank() OVER (PARTITION BY g ORDER BY n) FROM (SELECT state, sex, count(*) "
+    "AS n, grouping(sex) AS g FROM person GROUP BY CUBE (state, sex)) t",
+    "SELECT count(*) FROM person GROUP BY ()",
+    "SELECT grouping(state), count(*) FROM person GROUP BY state",
+    "SELECT region, sum(pop) FROM region GROUP BY ROLLUP (region)",
+]
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_the_rows_are_those_of_the_raw_table(world: World, sql: str) -> None:
+    assert normal(world.exact(sql)) == normal(world.direct(sql))
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_they_are_the_same_where_each_set_is_released(world: World, sql: str) -> None:
+    plan = world.plan(sql, share=False)
+    assert not any("summed up" in remark for remark in plan.remarks)
+    assert normal(world.rows_of(plan)) == normal(world.direct(sql))
+
+
+def test_a_finer_set_serves_where_that_is_better(world: World) -> None:
+    plan = world.plan(STATEMENTS[0])
+    assert plan.remarks == (
+        "Grouping set (state, sex): released",
+        "Grouping set (state): summed up from (state, sex)",
+        "Grouping set (): summed up from (state, sex)",
+    )
+    # Two aggregates, each released for one set only.
+    assert len(plan.workloads["person"].columns) == 2
+
+
+@pytest.mark.parametrize(
+    ("sets", "heights", "expected"),
+    [
+        ([(0,), ()], [3, 1], [0, 0]),  # 1 + 3 against 4 · 2
+        ([(0,), ()], [50, 1], [0, 1]),  # 1 + 50 against 4 · 2
+        ([(0, 1), (0,), ()], [100, 50, 1], [0, 0, 2]),
+        ([(0,), (1,)], [5, 7], [0, 1]),  # neither contains the other
+        ([(0,), (0,), ()], [2, 2, 1], [0, 0, 0]),
+        ([()], [1], [0]),
+        ([(0,), ()], [0, 1], [0, 0]),
+    ],
+)
+def test_what_is_released(
+    sets: list[tuple[int, ...]], heights: list[int], expected: list[int]
+) -> None:
+    assert choose(sets, heights) == expected
+
+
+def test_bins_may_be_grouped_by(world: World) -> None:
+    plan = world.plan("SELECT income, count(*) FROM person GROUP BY ROLLUP (income)")
+    assert [table.height for table in plan.noisy] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("sql", "state"),
+    [
+        ("SELECT state, sex, count(*) FROM person GROUP BY ROLLUP (state)", "42803"),
+        ("SELECT grouping(sex), count(*) FROM person GROUP BY ROLLUP (state)", "42803"),
+        ("SELECT count(*) FROM person GROUP BY ROLLUP (5)", "42803"),
+        ("SELECT count(*) FROM person GROUP BY CUBE (state, sex, age, married, born, "
+         "age + 1, age + 2)", "54001"),
+        ("SELECT count(*) FROM person GROUP BY ROLLUP (income + 1)", "22023"),
+        ("SELECT grouping(state) FROM (SELECT grouping(state) AS g FROM person) t", "42803"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(world: World, sql: str, state: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        world.plan(sql)
+    assert caught.value.sqlstate == state
