@@ -23,7 +23,7 @@ from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice
 from tallyveil.mechanisms import mechanism
-from tallyveil.rewriter import Dialect, Piece, Plan, split
+from tallyveil.rewriter import Dialect, Piece, Plan, parameter_count, parse_query, split
 
 if TYPE_CHECKING:
     from tallyveil.gate.gate import Gate
@@ -132,6 +132,8 @@ class GateSession:
     # Queries
 
     def _types(self, piece: Piece, declared: Sequence[str | None]) -> tuple[str, ...]:
+        if not parameter_count(parse_query(piece.sql, self._dialect)):
+            return ()
         key = ("types", self._dialect, piece.sql, tuple(declared))
         return self._gate.plans.get(
             key, lambda: self._gate.rewriter.parameter_types(piece.sql, self._dialect, declared)
