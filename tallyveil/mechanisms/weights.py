@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,12 +43,16 @@ class Weights:
 
 
 def check_magnitude(column: Column) -> None:
-    """Refuse coefficients whose sums could leave 64 bits and so understate a cost."""
-    sums = [np.abs(f.coefficients.astype(np.float64)).sum() for f in column.factors]
+    """Refuse coefficients whose sums could leave 64 bits and so understate a cost.
+
+    Whatever is summed here is at most four times Σ_i max_j |C_ij|, which for a product of factors
+    is ∏_f Σ_i max_j |F_f[i, j]|: a sum over rows, however many cells a row has.
+    """
+    sums = [np.sum(_largest_by_row(f, np.float64)) for f in column.factors]
     if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
         raise StatementTooComplex(
             "the coefficients of this aggregate are too large to account for",
-            hint="Divide the summed expression by a constant.",
+            hint="Sum up smaller values, or ask for fewer groups at a time.",
         )
 
 
@@ -94,14 +99,18 @@ def from_midrange(column: Column, closed: bool) -> Weights:
         return _twice_from_midrange(joint, closed)
     ranges = 1 if all((f.coefficients > 0).all() for f in column.factors) else 2
     for factor in column.factors:
-        largest = np.zeros(factor.height, dtype=np.int64)
-        np.maximum.at(largest, factor.rows, np.abs(factor.coefficients))
-        ranges *= int(largest.sum())
+        ranges *= int(_largest_by_row(factor, np.int64).sum())
     return Weights((), np.array(ranges, dtype=np.int64), ranges, exact=False, alike=False)
 
 
 def _plain(factor: Factor) -> Weights:
     return Weights(factor.axes, factor.cell_weights.reshape(factor.shape))
+
+
+def _largest_by_row(factor: Factor, kind: type[np.int64] | type[np.float64]) -> Any:
+    """max_j |F_ij| of every row i with a coefficient; entries come row by row."""
+    starts = np.flatnonzero(np.diff(factor.rows, prepend=-1))
+    return np.maximum.reduceat(np.abs(factor.coefficients.astype(kind)), starts)
 
 
 def _merged(weights: Weights) -> Weights:

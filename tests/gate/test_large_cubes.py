@@ -128,6 +128,16 @@ def test_under_replace_a_wide_question_costs_what_a_small_one_does(ask: Any) -> 
     assert budget(connection) == (3, False)
 
 
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_count_may_mention_more_attributes_than_cells_can_be_numbered(
+    ask: Any, neighbours: str
+) -> None:
+    connection, raw = ask(25, neighbours)
+    sql = f"SELECT count(*) FROM t WHERE {everywhere(25)}"
+    assert connection.sql(sql).fetchall() == raw.sql(sql).fetchall()
+    assert budget(connection) == (1, False)
+
+
 def test_what_cannot_be_taken_apart_has_a_limit(ask: Any) -> None:
     connection, _ = ask(9)
     tied = " + ".join(f"a{n}" for n in range(8))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Neighbours, Relation, cells, mechanism, sensitivity, tensors
+from tallyveil.mechanisms.units import units
 from tallyveil.rewriter.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
@@ -151,6 +152,16 @@ def test_coefficients_that_could_overflow_are_refused(neighbours: Neighbours) ->
     for big in (2**62, -(2**63)):
         with pytest.raises(StatementTooComplex):
             LAPLACE.loss(workload([[big, 1], [big, 1]]), (1.0,), Relation(neighbours))
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_large_coefficients_count_by_row_and_not_by_cell(neighbours: Neighbours) -> None:
+    wide, relation = workload([[-(2**57), *[2**57] * 63]]), Relation(neighbours)
+    assert LAPLACE.loss(wide, (2.0**52,), relation).bound == units(
+        exact_cost(wide, (2.0**52,), relation)
+    )
+    with pytest.raises(StatementTooComplex):
+        LAPLACE.loss(workload([[2**57]] * 8), (2.0**52,), relation)
 
 
 def test_a_relation_is_checked() -> None:
