@@ -40,7 +40,7 @@ from tallyveil.rewriter.records import KIND, aggregates, is_aggregate, is_listin
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.statements import Dialect, parse_query
 from tallyveil.rewriter.turn import Collected, turn
-from tallyveil.rewriter.views import expand_views, read_views
+from tallyveil.rewriter.views import expand_views, expanded_views, read_views
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
 __all__ = ["Rewriter"]
@@ -68,7 +68,7 @@ class Rewriter:
         self, sql: str, dialect: Dialect, declared: Sequence[str | None] = ()
     ) -> tuple[str, ...]:
         """The types of $1, $2, …: declared, or inferred from where they stand."""
-        tree, _ = self._checked(sql, dialect)
+        tree = self._checked(sql, dialect)
         if not parameter.count(tree):
             return tuple(kind or "VARCHAR" for kind in declared)
         scope = Scope(references(tree, self._catalog), self._catalog)
@@ -98,17 +98,16 @@ class Rewriter:
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
         try:
-            tree, views = self._checked(sql, dialect)
+            tree = self._checked(sql, dialect)
             parameter.bind(tree, types, values)
             _replace_session_functions(tree, session)
-            return self._split(tree, views, sql, dialect, cursor, share)
+            return self._split(tree, sql, dialect, cursor, share)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
     def _split(
         self,
         tree: exp.Expr,
-        views: Sequence[exp.Expr],
         sql: str,
         dialect: Dialect,
         cursor: Cursor,
@@ -119,7 +118,7 @@ class Rewriter:
         inline_common_tables(tree, resolved)
         name_columns(tree, dialect, sql)
         scope = Scope(resolved, self._catalog)
-        for part in [tree] if dialect == "postgres" else views:
+        for part in [tree] if dialect == "postgres" else expanded_views(tree):
             translate(part, scope)
         refuse_counted_listings(tree)
         used = _read_public(tree)
@@ -145,14 +144,15 @@ class Rewriter:
         constant = _constants(cursor)
         return [take_apart(s, FromClause(self._catalog, cursor), constant) for s in found]
 
-    def _checked(self, sql: str, dialect: Dialect) -> tuple[exp.Expr, list[exp.Subquery]]:
-        """The syntax tree with the views in their places, and these."""
+    def _checked(self, sql: str, dialect: Dialect) -> exp.Expr:
+        """The syntax tree with the views in their places."""
         try:
             tree = normalize_identifiers(parse_query(sql, dialect).copy(), dialect=dialect)
             check(tree)
-            return tree, expand_views(tree, self._catalog)
+            expand_views(tree, self._catalog)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
+        return tree
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
@@ -25,7 +26,10 @@ from tallyveil.rewriter.naming import name_columns
 from tallyveil.rewriter.statements import parse_query, split
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
-__all__ = ["expand_views", "read_views"]
+__all__ = ["expand_views", "expanded_views", "read_views"]
+
+# The key under which a subquery's meta says that it stands for a view. Copies of it say so too.
+_VIEW: Final = "view"
 
 
 def read_views(catalog: Catalog, declared: Mapping[str, str]) -> Catalog:
@@ -57,12 +61,11 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
     return tree
 
 
-def expand_views(tree: exp.Expr, catalog: Catalog) -> list[exp.Subquery]:
-    """Put every view that the tree names in its place, and return them.
+def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
+    """Put every view that the tree names in its place.
 
     Errors inside one point at its name.
     """
-    found = []
     for table in list(tree.find_all(exp.Table)) if catalog.views else ():
         view = None if table.catalog else catalog.views.get(table.name)
         if view is None or table.db not in DEFAULT_SCHEMAS:
@@ -80,6 +83,18 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> list[exp.Subquery]:
             this=exp.to_identifier(table.alias or table.name, quoted=True), columns=columns
         )
         subquery = exp.Subquery(this=copy, alias=alias)
+        subquery.meta[_VIEW] = True
         table.replace(subquery)
-        found.append(subquery)
+
+
+def expanded_views(tree: exp.Expr) -> list[exp.Expr]:
+    """The subqueries that stand for views and lie in no other one."""
+    found: list[exp.Expr] = []
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if node.meta.get(_VIEW):
+            found.append(node)
+        else:
+            stack.extend(node.iter_expressions())
     return found

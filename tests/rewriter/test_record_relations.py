@@ -69,6 +69,8 @@ ANSWERED = [
     "SELECT half, count(*) FROM adult GROUP BY half",
     "SELECT region, sum(age) FROM placed GROUP BY region",
     "SELECT sum(n) FROM by_state",
+    "WITH a AS (SELECT * FROM adult) SELECT half, count(*) FROM a GROUP BY half",
+    "WITH b AS (SELECT n / 2 AS h FROM by_state) SELECT sum(h) FROM b JOIN b AS c USING (h)",
     "SELECT one, count(*) FROM (SELECT 1 AS one, 'x' AS two FROM person) t GROUP BY one, two",
     "SELECT t.b >= 250, count(*) FROM (SELECT income AS b FROM person WHERE age > 2) t "
     "WHERE b >= 100 GROUP BY 1",
