@@ -68,9 +68,11 @@ def _item(node: exp.Column, select: exp.Select) -> exp.Expr | None:
 
 
 def _alias_wins(node: exp.Column, records: Records) -> bool:
-    """PostgreSQL: ORDER BY name means an item; elsewhere an attribute of that name comes first."""
+    """ORDER BY name means an item; elsewhere, also in a window, an attribute comes first."""
     clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Select)
     if isinstance(clause, exp.Order):
+        if isinstance(clause.parent, exp.Window):
+            return not records.knows(node.name)
         return isinstance(node.parent, exp.Ordered) or not records.knows(node.name)
     interval = node.find_ancestor(exp.Anonymous)
     if interval is not None and function_name(interval).startswith("dp_"):

@@ -93,6 +93,9 @@ ANSWERED = [
     "SELECT count(*) FROM person WHERE EXISTS (SELECT 1 FROM region WHERE pop > 35)",
     "SELECT count(*) FILTER (WHERE age > (SELECT min(high) FROM band)) FROM person",
     "SELECT sum((SELECT max(low) FROM band) - age) FROM person",
+    # a name that is an attribute's and an item's
+    "SELECT age, count(*) AS sex, rank() OVER (ORDER BY sex, age) FROM person GROUP BY age, sex",
+    "SELECT age, count(*) AS n, rank() OVER (ORDER BY n DESC, age) FROM person GROUP BY age",
     # several blocks
     "SELECT 'a' AS which, count(*) FROM person UNION ALL SELECT 'v', count(*) FROM visit",
     "SELECT (SELECT count(*) FROM person WHERE age < 9) * 1.0 / (SELECT count(*) FROM person)",
