@@ -125,7 +125,7 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
         raise FeatureNotSupported(
             f"{name} over records is not answered",
             hint=known.REFUSED_AGGREGATES.get(
-                type(node), "COUNT, SUM and AVG over records are answered."
+                type(node), "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
             ),
             position=position(node),
         )
@@ -150,7 +150,7 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
         from_clause.check(outer.expression.this)
     if not isinstance(node, exp.Count):
         for column in argument.find_all(exp.Column):
-            if isinstance(column.parent, exp.Sum | exp.Avg) and column.meta.get("binned"):
+            if type(column.parent) in known.AGGREGATES and column.meta.get("binned"):
                 raise FeatureNotSupported(
                     f"{name} of the binned attribute {column.name} is not answered: "
                     "its values are known by bins only",

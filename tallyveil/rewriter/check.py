@@ -89,6 +89,7 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
         exp.Explode: "unnest",
         exp.TimeToStr: "to_char",
         exp.StrToDate: "to_date",
+        exp.VariancePop: "var_pop",
         exp.Pad: "lpad",
         exp.StrPosition: "position",
         exp.TimestampTrunc: "date_trunc",
@@ -258,5 +259,5 @@ def _refuse(node: exp.Expr) -> TallyveilError:
     if where is None and not isinstance(node.parent, exp.Query | None):
         where = position(node.parent)
     if hint is None and isinstance(node, exp.AggFunc):
-        hint = "COUNT, SUM and AVG over records are answered."
+        hint = "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
     return FeatureNotSupported(message, hint=hint, position=where)

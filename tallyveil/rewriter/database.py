@@ -65,6 +65,12 @@ _MACROS: Final = (
     "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
 )
 
+# A variance from n, s = Σ (x − c) and q = Σ (x − c)², with noise: see `moments`.
+_VARIANCE: Final = (
+    "__variance(n, s, q, lost) AS CASE WHEN n > lost AND q - s * s / n > 0 "
+    "THEN (q - s * s / n) / (n - lost) WHEN n > lost AND q - s * s / n <= 0 THEN 0e0 END"
+)
+
 # So many interrupts in a row are no coincidence.
 _INTERRUPTS: Final = 10
 
@@ -111,7 +117,7 @@ class PublicDatabase:
                 self._create_domain_table(domain, attribute)
         for name, table in public.items():
             self._create(public_table(name), "SELECT * FROM __table", __table=table)
-        for macro in _MACROS:
+        for macro in (*_MACROS, _VARIANCE):
             self._connection.execute(f"CREATE MACRO {macro}")
         for setting in _SETTINGS:
             self._connection.execute(setting)

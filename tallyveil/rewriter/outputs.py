@@ -14,7 +14,8 @@ from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.branches import is_resolved
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.linear import Linear, Term, linear
-from tallyveil.rewriter.records import is_aggregate
+from tallyveil.rewriter.moments import MOMENTS, Centring, moment, over
+from tallyveil.rewriter.records import is_aggregate, own_nodes
 
 __all__ = ["Outputs"]
 
@@ -26,11 +27,13 @@ class Outputs:
     output i in that cell.
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, centre: Centring) -> None:
+        self._centre = centre
         self._keys = block.groups.keys
         self._several = block.groups.several
         self._select = block.select
         self.coefficients: list[exp.Expr] = []
+        self._summed = _summed(own_nodes(block.select))
         clauses = [block.select.args.get(name) for name in ("having", "order")]
         self._alone = self._standing_alone(
             [*block.select.expressions, *(c for c in clauses if c is not None)]
@@ -71,6 +74,8 @@ class Outputs:
             isinstance(node, exp.Filter) and isinstance(node.this, exp.Avg)
         ):
             return self._average(node)
+        if type(node.this if isinstance(node, exp.Filter) else node) in MOMENTS:
+            return self._moment(node)
         if is_aggregate(node):
             return self._output(_single(node))
         form = linear(node)
@@ -131,16 +136,27 @@ class Outputs:
 
     def _average(self, node: exp.Expr) -> exp.Expr:
         """sum/count of the noisy rows; NULL where the noisy count is not positive."""
-        average = node.this if isinstance(node, exp.Filter) else node
-        parts = []
-        for function in (exp.Sum, exp.Count):
-            part: exp.Expr = function(this=average.this.copy())
-            if isinstance(node, exp.Filter):
-                part = exp.Filter(this=part, expression=node.expression.copy())
-            parts.append(self._output(_single(part)))
-        total, count = parts
+        argument = _argument(node)
+        total, count = (
+            self._output(_single(over(node, function(this=argument.copy()))))
+            for function in (exp.Sum, exp.Count)
+        )
         ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
         return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
+
+    def _moment(self, node: exp.Expr) -> exp.Expr:
+        """A variance from three sums; Σ x serves for Σ (x − c) where the block asks it anyway."""
+        argument, centre = _argument(node), self._centre(node)
+        plain = over(node, exp.Sum(this=argument.copy()))
+        count = self._output(_single(over(node, exp.Count(this=argument.copy()))))
+        if plain in self._summed and centre.value:
+            shift = exp.Mul(this=exp.paren(centre.sql), expression=count.copy())
+            whole = exp.cast(self._output(_single(plain)), "double")
+            total: exp.Expr = exp.Sub(this=whole, expression=shift)
+        else:
+            total = exp.cast(self._output(_single(over(node, centre.total(argument)))), "double")
+        squares = self._output(_single(over(node, centre.squares(argument))))
+        return moment(node, count, total, squares, centre)
 
     def _interval(self, node: exp.Anonymous) -> exp.Expr:
         if len(node.expressions) != 1:
@@ -173,6 +189,22 @@ class Outputs:
         if coefficient not in self.coefficients:
             self.coefficients.append(coefficient)
         return self.coefficients.index(coefficient)
+
+
+def _argument(aggregate: exp.Expr) -> exp.Expr:
+    inner: exp.Expr = (aggregate.this if isinstance(aggregate, exp.Filter) else aggregate).this
+    return inner
+
+
+def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:
+    """The sums that SUM and AVG among the nodes ask for, each with its FILTER."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, exp.Sum | exp.Avg) and is_aggregate(node):
+            filtered = isinstance(node.parent, exp.Filter) and node.parent.this is node
+            outer: exp.Expr = node.parent if filtered and node.parent is not None else node
+            found.add(over(outer, exp.Sum(this=node.this.copy())))
+    return found
 
 
 def _single(aggregate: exp.Expr) -> Linear:

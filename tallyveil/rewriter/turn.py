@@ -14,6 +14,7 @@ from tallyveil.rewriter.check import position
 from tallyveil.rewriter.database import Cursor
 from tallyveil.rewriter.evaluate import Evaluated, evaluate
 from tallyveil.rewriter.grouping import Grouping
+from tallyveil.rewriter.moments import centring
 from tallyveil.rewriter.outputs import Outputs
 from tallyveil.rewriter.plan import NoisyTable, Output
 from tallyveil.rewriter.sharing import choose, sums
@@ -55,7 +56,7 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: b
 
     ``share`` lets one release serve several grouping sets.
     """
-    outputs = Outputs(block)
+    outputs = Outputs(block, centring(block, cursor))
     clauses = _over_noisy_rows(block.select, outputs)
     evaluated = [_evaluate(block, keys, outputs, cursor) for keys in block.groups.sets]
     turned = _tables(block, name, evaluated, collected, share)

@@ -35,6 +35,7 @@ _STRINGS = (
     exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Left, exp.Right, exp.Replace,
     exp.SplitPart, exp.Reverse, exp.Concat, exp.ConcatWs, exp.DPipe,
 )  # fmt: skip
+_MOMENTS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _DATE_PARTS = (
     exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
@@ -118,7 +119,7 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
             return "DOUBLE"
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
         return _arithmetic(node, type_of)
-    if isinstance(node, exp.Sum | exp.Avg):
+    if isinstance(node, (exp.Sum, exp.Avg, *_MOMENTS)):
         return _aggregate(node, type_of(node.this))
     if isinstance(node, _ROUNDINGS + _REAL_FUNCTIONS):
         return _numeric_function(node, type_of)
@@ -211,6 +212,8 @@ def _aggregate(node: exp.Expr, kind: str | None) -> str | None:
         return "NUMERIC" if kind == "BIGINT" else "BIGINT"
     if isinstance(node, exp.Avg) and kind in (*INTEGERS, *NUMERICS):
         return "QUOTIENT"
+    if isinstance(node, _MOMENTS) and kind in (*INTEGERS, *NUMERICS):
+        return "INEXACT"
     return kind
 
 

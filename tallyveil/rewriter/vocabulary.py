@@ -61,7 +61,12 @@ FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
 
 NAMED_FUNCTIONS: Final = frozenset({"make_date", "isfinite", "instr", "isodow", "monthname"})
 
-AGGREGATES: Final[frozenset[type[exp.Expr]]] = frozenset({exp.Count, exp.Sum, exp.Avg})
+AGGREGATES: Final[frozenset[type[exp.Expr]]] = frozenset(
+    {
+        exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
+        exp.StddevSamp,
+    }
+)  # fmt: skip
 
 WINDOW_FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
     {
@@ -85,11 +90,6 @@ REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
         "percentile of the noisy counts.",
         exp.Quantile: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the quantile "
         "of the noisy counts.",
-        exp.Stddev: "Ask sum(x), sum(x*x) and count(*) and compute it from these.",
-        exp.StddevPop: "Ask sum(x), sum(x*x) and count(*) and compute it from these.",
-        exp.StddevSamp: "Ask sum(x), sum(x*x) and count(*) and compute it from these.",
-        exp.Variance: "Ask sum(x), sum(x*x) and count(*) and compute it from these.",
-        exp.VariancePop: "Ask sum(x), sum(x*x) and count(*) and compute it from these.",
     }
 )
 
@@ -139,6 +139,11 @@ ARGUMENTS: Final[Mapping[type[exp.Expr], set[str]]] = MappingProxyType(
         exp.Count: {"this", "big_int"},
         exp.Sum: {"this"},
         exp.Avg: {"this"},
+        exp.Variance: {"this"},
+        exp.VariancePop: {"this"},
+        exp.Stddev: {"this"},
+        exp.StddevPop: {"this"},
+        exp.StddevSamp: {"this"},
         exp.Min: {"this"},
         exp.Max: {"this"},
         exp.Filter: {"this", "expression"},

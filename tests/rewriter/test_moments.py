@@ -1,0 +1,86 @@
+"""Variances and deviations: which linear queries they are, and what noise makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+from rewriter_surface import World, normal
+
+from tallyveil.errors import InvalidParameterValue
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT variance(pop), stddev_pop(age * pop) FROM person JOIN region ON state = code",
+        "SELECT label, stddev(age - low), avg(age - low) FROM person JOIN band "
+        "ON age BETWEEN low AND high GROUP BY label",
+        "SELECT sex, var_pop(h) FROM (SELECT age AS h, sex FROM person UNION ALL "
+        "SELECT age + 100, sex FROM person) t GROUP BY sex",
+        "SELECT half, round(stddev(age), 3) FROM adult GROUP BY half HAVING var_pop(age) >= 0 "
+        "AND count(*) > 1",
+        "SELECT (SELECT stddev(cost) FROM visit) - stddev(age) FROM person WHERE age > 3",
+        "SELECT var_samp(CASE WHEN age < 9 THEN 1000000.25 ELSE 1000000.75 END) FROM person",
+    ],
+)
+def test_they_are_those_of_the_raw_rows(world: World, sql: str) -> None:
+    assert normal(world.exact(sql)) == normal(world.direct(sql))
+
+
+def test_values_are_taken_from_the_middle_of_those_that_pass(world: World) -> None:
+    plan = world.plan("SELECT var_pop(age + 1000) FROM person WHERE age >= 10 AND sex = 'F'")
+    count, total, squares = plan.workloads["person"].columns
+    # Ages 10 to 19, from 14 on: the middle of the domain, however far from 0.
+    assert [count.largest, total.largest, squares.largest] == [1, 5, 25]
+    filtered = world.plan("SELECT stddev(age) FILTER (WHERE age < 3) FROM person")
+    assert [c.largest for c in filtered.workloads["person"].columns] == [1, 1, 1]
+
+
+def test_a_sum_that_is_asked_anyway_is_not_asked_again(world: World) -> None:
+    apart = world.plan("SELECT stddev(age), var_samp(age), count(age) FROM person")
+    with_average = world.plan("SELECT avg(age), stddev(age) FROM person")
+    other_filter = world.plan("SELECT avg(age) FILTER (WHERE married), stddev(age) FROM person")
+    found = [len(p.workloads["person"].columns) for p in (apart, with_average, other_filter)]
+    assert found == [3, 3, 5]
+
+
+def test_squares_that_do_not_add_up_exactly_are_refused(world: World) -> None:
+    world.plan("SELECT var_pop(CASE WHEN married THEN 134217728 ELSE 0 END) FROM person")
+    with pytest.raises(InvalidParameterValue, match="reaches from 0 to 134217730") as caught:
+        world.plan("SELECT var_pop(CASE WHEN married THEN 134217730 ELSE 0 END) FROM person")
+    assert caught.value.position == 8
+    with pytest.raises(InvalidParameterValue, match="inf"):
+        world.plan("SELECT var_pop(CASE WHEN married THEN 'inf'::double ELSE 0 END) FROM person")
+
+
+@pytest.mark.parametrize(
+    ("n", "s", "q", "lost", "expected"),
+    [
+        (10, 0.0, -3.0, 1, 0.0),  # less than no spread, by noise
+        (10, 20.0, 40.0, 0, 0.0),
+        (1, 2.0, 50.0, 0, 46.0),
+        (1, 2.0, 50.0, 1, None),
+        (0, 2.0, 50.0, 0, None),
+        (-4, 2.0, 50.0, 0, None),
+        (10, None, 50.0, 0, None),
+        (10, 2.0, None, 0, None),
+        (None, 2.0, 50.0, 0, None),
+    ],
+)
+def test_what_noise_makes_of_it(
+    world: World, n: int | None, s: float | None, q: float | None, lost: int, expected: float | None
+) -> None:
+    written = ["NULL" if value is None else str(value) for value in (n, s, q, lost)]
+    _, rows = world.cursor.rows(
+        f"SELECT __variance({', '.join(written)}), sqrt(__variance({', '.join(written)}))"
+    )
+    assert rows == [(expected, None if expected is None else math.sqrt(expected))]
