@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -12,7 +13,7 @@ from tallyveil.errors import GroupingError
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.database import Cursor
-from tallyveil.rewriter.evaluate import Evaluated, evaluate
+from tallyveil.rewriter.evaluate import Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.grouping import Grouping
 from tallyveil.rewriter.moments import centring
 from tallyveil.rewriter.outputs import Outputs
@@ -149,6 +150,8 @@ def _tables(
         source = sources[number]
         names = [f"__k{key}" for key in own]
         places = None if groups.sets[source] == own else sums(keys[source], keys[number], names)
+        if places is not None and _adds_twice(evaluated[source], places):
+            places = None
         if places is None:
             sources[number] = source = groups.sets.index(own)
         outputs = _outputs(block, evaluated[source], collected, places)
@@ -162,10 +165,43 @@ def _outputs(
     block: Block, evaluated: Evaluated, collected: Collected, places: IntArray | None = None
 ) -> tuple[Output, ...]:
     table = block.domain.table
-    return tuple(
-        Output(table, collected.add(table, o.column), _value_type(o.type), o.rows, places)
-        for o in evaluated.outputs
-    )
+    outputs = []
+    for one in evaluated.outputs:
+        column, rows = _distinct(one)
+        outputs.append(
+            Output(table, collected.add(table, column), _value_type(one.type), rows, places)
+        )
+    return tuple(outputs)
+
+
+def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
+    """The column with equal rows once, so that they are paid for once, and each group's row.
+
+    Public rows that match the same records make equal rows of the groups they stand for.
+    """
+    first: dict[bytes, int] = {}
+    for row, key in enumerate(output.column.row_keys):
+        first.setdefault(key, row)
+    if len(first) == output.column.height:
+        return output.column, output.rows
+    kept = np.array(list(first.values()), dtype=np.int64)
+    number = {key: n for n, key in enumerate(first)}
+    rows = np.array([number[key] for key in output.column.row_keys], dtype=np.int64)
+    return output.column.take(kept), rows if output.rows is None else rows[output.rows]
+
+
+def _adds_twice(evaluated: Evaluated, places: IntArray) -> bool:
+    """Whether a sum over these groups would hold one answer, with its noise, more than once.
+
+    The interval around a sum takes the noise of its parts to be independent.
+    """
+    for output in evaluated.outputs:
+        keys = output.column.row_keys
+        rows = range(len(places)) if output.rows is None else output.rows.tolist()
+        parts = {(place, keys[row]) for place, row in zip(places.tolist(), rows, strict=True)}
+        if len(parts) < len(places):
+            return True
+    return False
 
 
 def _keys(groups: Grouping, number: int, evaluated: Sequence[Evaluated]) -> pa.Table:
@@ -186,11 +222,8 @@ def _keys(groups: Grouping, number: int, evaluated: Sequence[Evaluated]) -> pa.T
 
 
 def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
-    shown = [
-        "(" + ", ".join(groups.keys[key].sql("postgres") for key in keys) + ")"
-        for keys in groups.sets
-    ]
-    shown = [text.replace('"__record".', "").replace('"', "") for text in shown]
+    names = [_spoken(key) for key in groups.keys]
+    shown = ["(" + ", ".join(names[key] for key in keys) + ")" for keys in groups.sets]
     remarks = []
     for number, source in enumerate(sources):
         if groups.sets[number] == groups.sets[source]:
@@ -198,6 +231,15 @@ def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
         else:
             remarks.append(f"Grouping set {shown[number]}: summed up from {shown[source]}")
     return tuple(remarks)
+
+
+def _spoken(key: exp.Expr) -> str:
+    """A key without the names of our own tables."""
+    holder = exp.Paren(this=key.copy())
+    for column in holder.find_all(exp.Column):
+        column.set("table", None)
+        column.this.set("quoted", False)
+    return str(holder.this.sql("postgres"))
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

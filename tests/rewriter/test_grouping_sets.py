@@ -66,6 +66,15 @@ def test_a_finer_set_serves_where_that_is_better(world: World) -> None:
     assert len(plan.workloads["person"].columns) == 2
 
 
+def test_no_sum_holds_the_noise_of_one_answer_twice(world: World) -> None:
+    """south and deep both count the people of AL, and history knows one answer for both."""
+    sql = "SELECT region, count(*) FROM person JOIN region ON code = state GROUP BY ROLLUP (region)"
+    plan = world.plan(sql)
+    assert plan.remarks == ("Grouping set (region): released", "Grouping set (): released")
+    sums = "SELECT label, count(*) FROM person JOIN band ON age = low GROUP BY ROLLUP (label)"
+    assert world.plan(sums).remarks[1] == "Grouping set (): summed up from (label)"
+
+
 @pytest.mark.parametrize(
     ("sets", "heights", "expected"),
     [
