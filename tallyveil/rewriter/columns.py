@@ -8,7 +8,7 @@ from tallyveil.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
 )
-from tallyveil.rewriter.branches import UNION, Records, is_resolved, value_of
+from tallyveil.rewriter.branches import UNION, Records, is_resolved, public_queries, value_of
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.records import own_nodes
 
@@ -33,6 +33,31 @@ def resolve_columns(select: exp.Select, records: Records) -> None:
             _resolve(node, select, records)
     if any(isinstance(item.unalias(), exp.Star) for item in select.expressions):
         raise raw_rows(select)
+    for part in [*select.expressions, select.args.get("having"), select.args.get("order")]:
+        for query in public_queries(part) if part is not None else ():
+            _refuse_captured(query, select, records)
+
+
+def _refuse_captured(query: exp.Expr, select: exp.Select, records: Records) -> None:
+    """A name in a query over the noisy rows would mean the item, where it may mean an attribute.
+
+    Raises AmbiguousColumn.
+    """
+    for column in query.find_all(exp.Column):
+        if column.table or not records.knows(column.name):
+            continue
+        own = [
+            _at(number, column, records)
+            for number, f in enumerate(records.fields)
+            if f.name == column.name
+        ]
+        item = _item(column, select)
+        if item is not None and item not in own:
+            raise AmbiguousColumn(
+                f'"{column.name}" is the name of an attribute and of an item of the SELECT',
+                hint="Call the item otherwise, or write the name with its table's.",
+                position=position(column),
+            )
 
 
 def _resolve(node: exp.Column, select: exp.Select, records: Records) -> None:
@@ -46,7 +71,11 @@ def _resolve(node: exp.Column, select: exp.Select, records: Records) -> None:
 
 def _value(node: exp.Column, records: Records) -> exp.Expr:
     """A flat FROM has the value itself, a union of several a column of its own."""
-    number = records.find(node)
+    return _at(records.find(node), node, records)
+
+
+def _at(number: int, node: exp.Column, records: Records) -> exp.Expr:
+    """The field's value in the place of a column."""
     if len(records.branches) == 1:
         return value_of(records.branches[0].values[number], node)
     column = exp.column(f"u{number}", UNION, quoted=True)
