@@ -12,5 +12,21 @@ from tallyveil.inference.discrete_laplace import (
     variance,
 )
 from tallyveil.inference.discrete_laplace_sums import half_width_of_sum
+from tallyveil.inference.error_law import ErrorLaw
+from tallyveil.inference.noise import Law, Noises
+from tallyveil.inference.posterior import Interval, Posterior
+from tallyveil.inference.spectrum import Bounds
 
-__all__ = ["half_width", "half_width_of_sum", "scale_for_half_width", "tail", "variance"]
+__all__ = [
+    "Bounds",
+    "ErrorLaw",
+    "Interval",
+    "Law",
+    "Noises",
+    "Posterior",
+    "half_width",
+    "half_width_of_sum",
+    "scale_for_half_width",
+    "tail",
+    "variance",
+]

@@ -1,0 +1,270 @@
+"""Independent noises of known laws, many at a time, and linear combinations of them.
+
+Four laws, all symmetric about zero, by their scale: b for the (discrete) Laplace, with
+a = e^{−1/b}; σ for the (discrete) Gaussian, whose probabilities are proportional to
+e^{−k²/2σ²}. A scale of 0 is no noise at all.
+
+For a combination X = Σ A_k N_k of independent noises, with real coefficients, this file has
+
+    K(λ)     = ln E e^{λX}, finite for |λ| below `Combination.limit`  (discrete Gaussian: the
+               bound ½A²σ²λ², Canonne, Kamath, Steinke 2020, Lemma 9),
+    ln φ(t)  = ln E e^{itX}, where every factor of φ is positive:
+
+        Laplace             −ln(1 + (A b t)²)
+        discrete Laplace    −ln(1 + 2v sin²(A t/2)),  v = 2a/(1−a)²           (MATH §4)
+        Gaussian            −½ (A σ t)²
+        discrete Gaussian   ln of Σ_j e^{−σ²(A t+2πj)²/2} / Σ_j e^{−σ²(2πj)²/2}
+
+and a bound of P(|X| > x), Chernoff's 2 min_λ e^{K(λ) − λx}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.cumulants import cumulant_coefficients
+
+__all__ = ["Combination", "FloatArray", "Law", "Noises"]
+
+FloatArray = npt.NDArray[np.float64]
+
+_SMALL_SIGMA: Final = 1.0
+_DEAD: Final = -41.0  # φ < 2e-18 counts as 0; `inversion` allows for it
+_CHUNK: Final = 32_768
+_SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
+
+
+class Law(IntEnum):
+    LAPLACE = 0
+    DISCRETE_LAPLACE = 1
+    GAUSSIAN = 2
+    DISCRETE_GAUSSIAN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Noises:
+    """Independent noises: ``laws[k]`` (a `Law`) with ``scales[k]``, b or σ.
+
+    Raises InvalidParameterValue unless every scale is finite and not negative.
+    """
+
+    laws: npt.NDArray[np.int8]
+    scales: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.laws.shape != self.scales.shape or self.scales.ndim != 1:
+            raise InvalidParameterValue("each noise has one law and one scale")
+        if not np.isin(self.laws, list(Law)).all():
+            raise InvalidParameterValue("a noise has one of the laws of tallyveil.inference.Law")
+        if not ((self.scales >= 0) & (self.scales < math.inf)).all():
+            raise InvalidParameterValue("a noise scale is a finite number from 0")
+        self.laws.setflags(write=False)
+        self.scales.setflags(write=False)
+
+    @classmethod
+    def of(cls, law: Law, scales: Sequence[float] | FloatArray | float) -> Noises:
+        """Noises of one law."""
+        values = np.atleast_1d(np.array(scales, dtype=np.float64))
+        return cls(np.full(values.shape, law, dtype=np.int8), values)
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Noises]) -> Noises:
+        if not parts:
+            return cls.of(Law.LAPLACE, [])
+        return cls(
+            np.concatenate([p.laws for p in parts]), np.concatenate([p.scales for p in parts])
+        )
+
+    def __len__(self) -> int:
+        return len(self.scales)
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Var N_k: 2b², 2a/(1−a)², σ²; of the discrete Gaussian by its sum where σ < 4, else σ²,
+        from which it then differs by less than 1e-100."""
+        laws, scales = self.laws, self.scales
+        result = np.where(laws == Law.LAPLACE, 2.0, 1.0) * scales**2
+        discrete = laws == Law.DISCRETE_LAPLACE
+        result[discrete] = _discrete_laplace_variance(scales[discrete])
+        for k in np.flatnonzero((laws == Law.DISCRETE_GAUSSIAN) & (scales < 4) & (scales > 0)):
+            steps = np.arange(1, 200, dtype=np.float64)
+            weights = 2 * np.exp(-0.5 * (steps / scales[k]) ** 2)
+            result[k] = (steps**2 * weights).sum() / (1 + weights.sum())
+        return result
+
+    def take(self, which: npt.NDArray[np.intp]) -> Noises:
+        return Noises(self.laws[which], self.scales[which])
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """X = Σ A_k N_k with ``coefficients`` A; without the terms that are zero.
+
+    Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first.
+    """
+
+    coefficients: FloatArray
+    noises: Noises
+
+    @classmethod
+    def of(cls, coefficients: FloatArray, noises: Noises) -> Combination:
+        """Raises InvalidParameterValue unless there is one finite coefficient for each noise."""
+        a = np.abs(np.asarray(coefficients, dtype=np.float64))
+        if a.shape != noises.scales.shape or not np.isfinite(a).all():
+            raise InvalidParameterValue("each noise has one finite coefficient")
+        sizes = a * noises.scales
+        order = np.argsort(-sizes, kind="stable")
+        order = order[: np.count_nonzero(sizes)]
+        return cls(a[order], noises.take(order))
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """|A_k| times the scale, descending."""
+        return self.coefficients * self.noises.scales
+
+    @cached_property
+    def variance(self) -> float:
+        """Σ A_k² Var N_k."""
+        return float((self.coefficients**2 * self.noises.variances).sum())
+
+    @cached_property
+    def heavy(self) -> FloatArray:
+        """The sizes of the terms with exponential tails, descending."""
+        return self.sizes[self.noises.laws <= Law.DISCRETE_LAPLACE]
+
+    @property
+    def limit(self) -> float:
+        """K(λ) is finite for |λ| < limit = 1/max |A_k| b_k."""
+        return 1 / float(self.heavy[0]) if len(self.heavy) else math.inf
+
+    def rest(self) -> Combination:
+        """Without the first of the terms with exponential tails."""
+        first = int(np.argmax(self.noises.laws <= Law.DISCRETE_LAPLACE))
+        keep = np.delete(np.arange(len(self.coefficients)), first)
+        return Combination(self.coefficients[keep], self.noises.take(keep))
+
+    def only(self, law: Law) -> Combination:
+        keep = np.flatnonzero(self.noises.laws == law)
+        return Combination(self.coefficients[keep], self.noises.take(keep))
+
+    def cumulant_generating(self, rates: FloatArray) -> FloatArray:
+        """K(λ) (a bound of it with discrete Gaussian terms) at rates 0 ≤ λ < limit."""
+        return self._cumulants_from(0, rates)
+
+    def _cumulants_from(self, start: int, rates: FloatArray) -> FloatArray:
+        total = np.zeros(len(rates))
+        laws, scales = self.noises.laws[start:], self.noises.scales[start:]
+        a, sizes = self.coefficients[start:], self.sizes[start:]
+        rows = rates[:, None]
+        gaussian = sizes[laws >= Law.GAUSSIAN]
+        total += 0.5 * rates**2 * (gaussian**2).sum()
+        laplace = sizes[laws == Law.LAPLACE]
+        total -= np.log1p(-((rows * laplace) ** 2)).sum(axis=1)
+        discrete = laws == Law.DISCRETE_LAPLACE
+        u, steps = 1 / scales[discrete], rows * a[discrete]
+        total += 2 * np.log(-np.expm1(-u)).sum()
+        total -= (np.log(-np.expm1(steps - u)) + np.log(-np.expm1(-steps - u))).sum(axis=1)
+        return total
+
+    def reach(self, miss: float) -> float:
+        """An x with P(|X| > x) ≤ miss, by Chernoff: min_λ (ln(2/miss) + K(λ)) / λ."""
+        if not len(self.sizes):
+            return 0.0
+        level = math.log(2 / miss)
+        proxies = np.where(self.noises.laws >= Law.GAUSSIAN, self.noises.scales**2, 0.0)
+        spread = self.coefficients**2 * np.maximum(self.noises.variances, proxies)
+        normal = math.sqrt(2 * level / float(spread.sum())) * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
+        rates = normal
+        if self.limit < math.inf:
+            near = 1 - np.geomspace(1e-3, 0.9, 16)
+            rates = np.concatenate([normal[normal < 0.999 * self.limit], near * self.limit])
+        bounds = (level + self.cumulant_generating(rates)) / rates
+        return float(bounds.min()) * (1 + 1e-9)
+
+    def log_phi(self, points: FloatArray) -> FloatArray:
+        """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-13.
+
+        The terms for which t is small are summed up by their cumulants, the others one by one.
+        """
+        last = float(points[-1])
+        sizes = self.sizes
+        split = len(sizes)
+        if split >= _SERIES_FROM and last > 0:
+            split = max(int(np.searchsorted(-sizes, -1 / (5 * last))), self._last_discrete_gaussian)
+        total = np.zeros(len(points))
+        alive = np.arange(len(points))
+        start, left = 0, points
+        while start < split and len(left):
+            stop = min(start + max(4, _CHUNK // len(left)), split)
+            total[alive] += self._log_phi_of(slice(start, stop), left)
+            alive = np.flatnonzero(total > _DEAD)
+            start, left = stop, points[alive]
+        if split < len(sizes) and len(alive):
+            series = self._series(split, last)
+            total[alive] += np.polynomial.polynomial.polyval(points[alive] ** 2, series)
+        return np.where(total > _DEAD, total, -np.inf)
+
+    @cached_property
+    def _last_discrete_gaussian(self) -> int:
+        found = np.flatnonzero(self.noises.laws == Law.DISCRETE_GAUSSIAN)
+        return int(found[-1]) + 1 if len(found) else 0
+
+    def _series(self, start: int, last: float) -> FloatArray:
+        """Σ_r (−1)^r c_r t^{2r}, from the terms from ``start`` on: with τ = 4t, τ below their
+        limits, what it leaves out is at most 4^{−22} K(τ), for the cumulants are positive."""
+        laws, scales = self.noises.laws[start:], self.noises.scales[start:]
+        return cumulant_coefficients(
+            self.coefficients[start:] * last,
+            scales,
+            laws == Law.DISCRETE_LAPLACE,
+            laws == Law.GAUSSIAN,
+        ) / last ** (2 * np.arange(11))
+
+    def _log_phi_of(self, chunk: slice, points: FloatArray) -> FloatArray:
+        laws, scales = self.noises.laws[chunk], self.noises.scales[chunk]
+        a, sizes = self.coefficients[chunk], self.sizes[chunk]
+        gaussian = sizes[laws == Law.GAUSSIAN]
+        total: FloatArray = -0.5 * points**2 * (gaussian**2).sum()
+        columns = points[:, None]
+        total -= np.log1p((columns * sizes[laws == Law.LAPLACE]) ** 2).sum(axis=1)
+        discrete = laws == Law.DISCRETE_LAPLACE
+        spread = 2 * _discrete_laplace_variance(scales[discrete])
+        total -= np.log1p(spread * np.sin(columns * (a[discrete] / 2)) ** 2).sum(axis=1)
+        for k in np.flatnonzero(laws == Law.DISCRETE_GAUSSIAN):
+            total += _log_theta(a[k] * points, scales[k])
+        return total
+
+
+def _discrete_laplace_variance(scales: FloatArray) -> FloatArray:
+    """2a/(1−a)², coded so that nothing cancels; 0 for the scale 0."""
+    with np.errstate(divide="ignore"):
+        u = 1 / scales
+    result: FloatArray = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
+    return result
+
+
+def _log_theta(points: FloatArray, sigma: float) -> FloatArray:
+    """ln φ of the discrete Gaussian, by whichever of its two sums is the shorter."""
+    if sigma < _SMALL_SIGMA:
+        steps = np.arange(1, 12, dtype=np.float64)
+        weights = 2 * np.exp(-0.5 * (steps / sigma) ** 2)
+        values = (1 + np.cos(np.outer(points, steps)) @ weights) / (1 + weights.sum())
+        result: FloatArray = np.log(np.maximum(values, 1e-300))
+        return result
+    near = np.remainder(points + math.pi, 2 * math.pi) - math.pi
+    shifts = 2 * math.pi * np.arange(-2, 3)
+    exponents = -0.5 * (sigma * (near[:, None] + shifts)) ** 2
+    largest: FloatArray = exponents[:, 2]
+    sums = np.exp(exponents - largest[:, None]).sum(axis=1)
+    total = np.exp(-0.5 * (sigma * shifts) ** 2).sum()
+    ratio: FloatArray = largest + (np.log(sums) - math.log(total))
+    return ratio

@@ -1,0 +1,244 @@
+"""Laws of errors against closed forms in 60 digits, direct convolution, and the paper's example."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference import ErrorLaw, Law, Noises, Posterior, half_width
+
+TOLERANCE = 1e-9
+DISCRETE = [Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN]
+
+
+def laplace_tail(scales: list[float], h: float) -> float:
+    """P(|X| > h) of a sum of Laplace noises of distinct scales, by partial fractions:
+    Σ_i e^{−h/s_i} Π_{j≠i} s_i²/(s_i² − s_j²)."""
+    with mpmath.workdps(120):
+        s = [mpmath.mpf(x) for x in scales]
+        total = mpmath.mpf(0)
+        for i, own in enumerate(s):
+            weight = mpmath.e ** (-mpmath.mpf(h) / own)
+            for other in s[:i] + s[i + 1 :]:
+                weight *= own**2 / (own**2 - other**2)
+            total += weight
+        return float(total)
+
+
+def pmf(law: Law, scale: float) -> dict[int, float]:
+    reach = math.ceil(40 * scale) + 2
+    if law is Law.DISCRETE_LAPLACE:
+        a = math.exp(-1 / scale)
+        return {k: (1 - a) / (1 + a) * a ** abs(k) for k in range(-reach, reach + 1)}
+    weights = {k: math.exp(-0.5 * (k / scale) ** 2) for k in range(-reach, reach + 1)}
+    total = math.fsum(weights.values())
+    return {k: w / total for k, w in weights.items()}
+
+
+def points(coefficients: list[float], laws: list[Law], scales: list[float]) -> np.ndarray:
+    """The values |X| can take and their probabilities, by enumeration."""
+    values, weights = np.zeros(1), np.ones(1)
+    for a, law, scale in zip(coefficients, laws, scales, strict=True):
+        single = pmf(law, scale)
+        steps = a * np.array(list(single), dtype=float)
+        values = np.add.outer(values, steps).ravel()
+        weights = np.multiply.outer(weights, np.array(list(single.values()))).ravel()
+        keep = weights > 1e-18
+        values, weights = values[keep], weights[keep]
+    return np.array([np.abs(values), weights])
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(-600, 600), min_size=1, max_size=9, unique=True),
+    st.floats(0.02, 6),
+    st.sampled_from([1e-3, 1.0, 1e6]),
+)
+def test_sums_of_laplace_noise_have_their_closed_form(
+    exponents: list[int], at: float, unit: float
+) -> None:
+    scales = [unit * 1.01**e for e in exponents]
+    law = ErrorLaw(np.ones(len(scales)), Noises.of(Law.LAPLACE, scales))
+    h = at * math.sqrt(law.variance)
+    exact = 1 - laplace_tail(scales, h)
+    bounds = law.within(h)
+    assert bounds.lower <= exact + 1e-15
+    assert exact <= bounds.upper + 1e-15
+    if at > 0.2:
+        assert bounds.upper - bounds.lower <= TOLERANCE
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("narrow", [1e-7, 1e-4, 3e-2, 0.4, 0.99])
+def test_a_half_width_is_never_too_narrow_and_hardly_too_wide(
+    confidence: float, narrow: float
+) -> None:
+    scales = [3.0, 3 * narrow, 2 * narrow]
+    h = ErrorLaw(np.ones(3), Noises.of(Law.LAPLACE, scales)).half_width(confidence)
+    assert 1 - confidence - 2 * TOLERANCE < laplace_tail(scales, h) <= 1 - confidence
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-2.0, -0.5, 1.0, 1 / 3, 0.7, math.sqrt(2)]),
+            st.sampled_from(DISCRETE),
+            st.floats(0.1, 2),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.floats(0, 5),
+)
+def test_discrete_noise_is_what_enumeration_says(
+    terms: list[tuple[float, Law, float]], at: float
+) -> None:
+    coefficients, laws, scales = (list(column) for column in zip(*terms, strict=True))
+    noises = Noises(np.array(laws, dtype=np.int8), np.array(scales))
+    law = ErrorLaw(np.array(coefficients), noises)
+    values, weights = points(coefficients, laws, scales)
+    deviation = math.sqrt(law.variance)
+    assert deviation**2 == pytest.approx((values**2 * weights).sum(), rel=1e-9)
+    h = at * deviation
+    # Rounding errors must not decide on which side of h a point of the law lies.
+    below, above = values < h - 1e-9 * deviation, values <= h + 1e-9 * deviation
+    loose, strict = law.within(h), law.within(h, strict=True)
+    assert strict.lower <= weights[above].sum() + 1e-12
+    assert weights[below].sum() <= loose.upper + 1e-12
+    half = law.half_width(0.9)
+    assert weights[values <= half * (1 + 1e-12)].sum() >= 0.9 - 1e-12
+    assert weights[values <= half * 0.98 - 0.01 * deviation].sum() < 0.9
+
+
+@pytest.mark.parametrize("law", DISCRETE)
+def test_equal_steps_are_exact_to_the_tolerance(law: Law) -> None:
+    scales = [2.0, 3.0, 0.7]
+    error = ErrorLaw(np.full(3, 1 / 3), Noises.of(law, scales))
+    values, weights = points([1.0, 1.0, 1.0], [law] * 3, scales)
+    for steps in range(30):
+        exact = weights[np.rint(values) <= steps].sum()
+        bounds = error.within((steps + 0.5) / 3)
+        assert bounds.lower <= exact <= bounds.upper + 1e-15
+        assert bounds.upper - bounds.lower <= TOLERANCE
+    h = round(3 * error.half_width(0.95))
+    assert weights[np.rint(values) <= h].sum() >= 0.95 > weights[np.rint(values) < h].sum()
+
+
+def test_the_normal_law_and_a_mixture_with_it() -> None:
+    error = ErrorLaw(np.array([0.6, -0.8]), Noises.of(Law.GAUSSIAN, [5.0, 5.0]))
+    assert error.half_width(0.95) == pytest.approx(5 * 1.959963984540054, rel=1e-8)
+    mixed = ErrorLaw(np.ones(2), Noises(np.array([0, 2], dtype=np.int8), np.array([2.0, 3.0])))
+
+    beyond = mpmath.quad(
+        lambda y: (
+            mpmath.npdf(y, 0, 3)
+            * (mpmath.e ** (-(4 - y) / 2) / 2 if y < 4 else 1 - mpmath.e ** (-(y - 4) / 2) / 2)
+        ),
+        [-40, -10, 0, 4, 10, 40],
+    )
+    bounds = mixed.within(4.0)
+    assert bounds.lower <= 1 - 2 * float(beyond) <= bounds.upper
+    assert bounds.upper - bounds.lower <= TOLERANCE
+
+
+def test_many_terms_agree_with_few_of_the_same_law() -> None:
+    """10⁴ terms of which nearly all are tiny: the cumulants stand for them."""
+    rng = np.random.default_rng(7)
+    sizes = np.concatenate([[3.0, 2.0, 1.0], rng.uniform(0, 1e-3, 10_000)])
+    for law in (Law.LAPLACE, Law.DISCRETE_LAPLACE):
+        error = ErrorLaw(sizes, Noises.of(law, np.full(len(sizes), 10.0)))
+        rest = math.sqrt(ErrorLaw(sizes[3:], Noises.of(law, np.full(10_000, 10.0))).variance)
+        laws = np.array([law] * 3 + [Law.GAUSSIAN], dtype=np.int8)
+        few = ErrorLaw(np.array([3.0, 2.0, 1.0, 1.0]), Noises(laws, np.array([10.0] * 3 + [rest])))
+        assert error.half_width(0.95) == pytest.approx(few.half_width(0.95), rel=1e-3)
+
+
+def test_one_noise_has_the_interval_it_had_alone() -> None:
+    for scale in (0.3, 20.0, 1e7):
+        law = ErrorLaw(np.array([2.0, 0.0]), Noises.of(Law.DISCRETE_LAPLACE, [scale, 5.0]))
+        assert law.half_width(0.95) == 2 * half_width(scale, 0.95)
+    law = ErrorLaw(np.array([-2.0]), Noises.of(Law.LAPLACE, [10.0]))
+    assert law.half_width(0.95) == pytest.approx(20 * math.log(20), rel=1e-14)
+
+
+def test_confidence_near_one_is_met_by_chernoffs_bound() -> None:
+    scales = [3.0, 2.0, 1.0]
+    law = ErrorLaw(np.ones(3), Noises.of(Law.LAPLACE, scales))
+    h = law.half_width(Fraction(10**12 - 1, 10**12))
+    assert 1e-15 < laplace_tail(scales, h) <= 1e-12
+
+
+def test_what_is_known_exactly_is_certain() -> None:
+    for law in (ErrorLaw(np.zeros(1), Noises.of(Law.LAPLACE, [3.0])),
+                ErrorLaw(np.ones(1), Noises.of(Law.LAPLACE, [0.0]))):  # fmt: skip
+        assert law.half_width(0.99) == 0
+        assert law.within(0.0) == (1, 1)
+        assert law.within(0.0, strict=True) == (0, 0)
+        assert Posterior(4.0, law).probability(4, 4) == (1, 1)
+        assert Posterior(4.0, law).probability(5, 9) == (0, 0)
+        with pytest.raises(InvalidParameterValue):
+            law.density(np.zeros(1))
+
+
+def test_a_posterior_is_consistent_with_itself() -> None:
+    scales = [3.0, 2.0, 1.0]
+    posterior = Posterior(10.0, ErrorLaw(np.ones(3), Noises.of(Law.LAPLACE, scales)))
+    low, high = posterior.interval(0.9)
+    assert (low + high) / 2 == pytest.approx(10)
+    assert posterior.probability(low, high).lower >= 0.9
+    assert posterior.at_most(0.95) == pytest.approx(high, abs=1e-6)
+    assert posterior.at_least(0.95) == pytest.approx(low, abs=1e-6)
+    assert posterior.quantile(0.05) == pytest.approx(low, abs=1e-6)
+    for p in (0.1, 0.4, 0.5, 0.7, 0.99):
+        assert posterior.probability(high=posterior.quantile(p)).lower == pytest.approx(p, abs=2e-9)
+    assert posterior.probability() == (1, 1)
+    assert posterior.probability(low=10).upper == pytest.approx(0.5, abs=1e-9)
+    theta = np.linspace(-60, 80, 2801)
+    density = posterior.density(theta)
+    inside = (theta >= low) & (theta <= high)
+    assert np.trapezoid(density, theta) == pytest.approx(1, abs=1e-6)
+    assert np.trapezoid(density[inside], theta[inside]) == pytest.approx(0.9, abs=0.005)
+
+
+def test_intervals_that_are_not_strict_hold_their_ends() -> None:
+    posterior = Posterior(5.0, ErrorLaw(np.ones(1), Noises.of(Law.DISCRETE_LAPLACE, [2.0])))
+    a = math.exp(-0.5)
+    single = (1 - a) / (1 + a)
+    assert posterior.probability(5, 5).lower == pytest.approx(single, abs=1e-12)
+    assert posterior.probability(5.5, 5.9).upper == pytest.approx(0, abs=1e-12)
+    assert posterior.probability(6, 7).lower == pytest.approx(single * (a + a * a), abs=1e-12)
+    assert posterior.probability(low=6).lower == pytest.approx((1 - single) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, 0.0, 1.0, -1.0, 95.0])
+def test_a_wrong_confidence_is_refused(wrong: float) -> None:
+    law = ErrorLaw(np.ones(2), Noises.of(Law.LAPLACE, [1.0, 2.0]))
+    for use in (law.half_width, law.one_sided):
+        with pytest.raises(InvalidParameterValue):
+            use(wrong)
+
+
+def test_wrong_laws_are_refused() -> None:
+    for scale in (math.nan, -1.0, math.inf):
+        with pytest.raises(InvalidParameterValue):
+            Noises.of(Law.LAPLACE, [scale])
+    with pytest.raises(InvalidParameterValue):
+        Noises(np.array([9], dtype=np.int8), np.ones(1))
+    for coefficients in (np.array([math.nan]), np.array([math.inf]), np.ones(2)):
+        with pytest.raises(InvalidParameterValue):
+            ErrorLaw(coefficients, Noises.of(Law.LAPLACE, [1.0]))
+    law = ErrorLaw(np.ones(1), Noises.of(Law.LAPLACE, [1.0]))
+    with pytest.raises(InvalidParameterValue):
+        law.within(math.nan)
+    with pytest.raises(InvalidParameterValue):
+        Posterior(math.nan, law)
+    with pytest.raises(InvalidParameterValue):
+        Posterior(0.0, law).probability(2, 1)
