@@ -168,7 +168,10 @@ class Decision:
             numbers = tuple(n for n, rows in enumerate(missing) if len(rows))
             if not numbers:
                 continue
-            whole = all(len(r) == c.height for r, c in zip(missing, workload.columns, strict=True))
+            # A column without rows is no part of what is bought.
+            whole = len(numbers) == len(missing) and all(
+                len(r) == c.height for r, c in zip(missing, workload.columns, strict=True)
+            )
             part, scales = workload, wanted[table]
             if not whole:
                 columns = (workload.columns[n].take(missing[n]) for n in numbers)

@@ -58,15 +58,15 @@ def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:
     """What one item of GROUP BY multiplies the sets by."""
     if isinstance(part, exp.GroupingSets):
         return [keys for element in part.expressions for keys in _sets(element, items)]
+    if not isinstance(part, exp.Rollup | exp.Cube):
+        return [_element(part, items)]
     elements = [_element(element, items) for element in part.expressions]
     if isinstance(part, exp.Rollup):
         return [_joined(elements[:length]) for length in range(len(elements), -1, -1)]
-    if isinstance(part, exp.Cube):
-        if 2 ** len(elements) > MAX_SETS:
-            raise _too_many(part)
-        lengths = range(len(elements), -1, -1)
-        return [_joined(chosen) for n in lengths for chosen in combinations(elements, n)]
-    return [_element(part, items)]
+    if 2 ** len(elements) > MAX_SETS:
+        raise _too_many(part)
+    lengths = range(len(elements), -1, -1)
+    return [_joined(chosen) for n in lengths for chosen in combinations(elements, n)]
 
 
 def _element(part: exp.Expr, items: Sequence[exp.Expr]) -> _Set:
@@ -108,7 +108,7 @@ def _too_many(node: exp.Expr) -> StatementTooComplex:
 def _numbered(sets: Sequence[_Set]) -> Grouping:
     keys: list[exp.Expr] = []
     numbered = []
-    for wanted in sets:
+    for wanted in (tuple(key.unnest() for key in found) for found in sets):
         for key in wanted:
             if key not in keys:
                 keys.append(key)

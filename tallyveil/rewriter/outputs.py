@@ -122,7 +122,7 @@ class Outputs:
     def _grouping(self, node: exp.Grouping) -> exp.Expr:
         """A bit for each argument, the last the lowest: whether the row's set is without it."""
         total: exp.Expr = _zero()
-        for argument in node.expressions:
+        for argument in (given.unnest() for given in node.expressions):
             if argument not in self._keys:
                 raise GroupingError(
                     "arguments to GROUPING must be grouping expressions",

@@ -193,3 +193,15 @@ def test_replace_with_a_unit_column_does_not_publish_the_total(connect: Connect)
     connection = connect(neighbours="replace", privacy_unit=unit)
     connection.execute("SELECT count(*) FROM person")
     assert spent(connection) == 0.1
+
+
+def test_columns_without_groups_are_no_part_of_what_is_bought(connect: Connect) -> None:
+    """No declared record has such a key: that question has no rows, and the others keep theirs."""
+    connection = connect()
+    rows = connection.execute(
+        "SELECT sex, count(*) FROM person WHERE false GROUP BY sex UNION ALL "
+        "SELECT 'all', count(*) FROM person"
+    ).fetchall()
+    assert [key for key, _ in rows] == ["all"]
+    assert connection.execute("SELECT count(*) FROM person").fetchall() == [(rows[0][1],)]
+    assert spent(connection) == 0.1

@@ -37,6 +37,11 @@ STATEMENTS = [
     "GROUP BY ROLLUP (h)",
     "SELECT state, n, rank() OVER (PARTITION BY g ORDER BY n) FROM (SELECT state, sex, count(*) "
     "AS n, grouping(sex) AS g FROM person GROUP BY CUBE (state, sex)) t",
+    "SELECT h, grouping(h), grouping((h)), count(*) FROM (SELECT age // 2 AS h FROM person) t "
+    "GROUP BY CUBE (h)",
+    # numbers inside a key are no places in the SELECT
+    "SELECT greatest(age, 6) AS k, count(*) FROM person GROUP BY greatest(age, 6)",
+    "SELECT age IN (7, 8) AS k, count(*) FROM person GROUP BY age IN (7, 8)",
     "SELECT count(*) FROM person GROUP BY ()",
     "SELECT grouping(state), count(*) FROM person GROUP BY state",
     "SELECT region, sum(pop) FROM region GROUP BY ROLLUP (region)",
