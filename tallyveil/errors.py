@@ -7,6 +7,7 @@
     ├── LedgerError                        58030  the ledger cannot be read or written
     │   └── LedgerMismatch                 55000  it belongs to another policy or table
     ├── SourceError                        58030  the confidential source cannot be loaded
+    ├── OutputError                        58030  a file cannot be written
     ├── StatementError                     (a class below says which)
     │   ├── SQLSyntaxError                 42601  it does not parse
     │   ├── UndefinedTable                 42P01
@@ -59,6 +60,7 @@ __all__ = [
     "LedgerError",
     "LedgerMismatch",
     "NumericValueOutOfRange",
+    "OutputError",
     "PolicyError",
     "QueryCanceled",
     "ReadOnlyTransaction",
@@ -128,6 +130,10 @@ class LedgerMismatch(LedgerError):
 
 
 class SourceError(TallyveilError):
+    sqlstate = "58030"
+
+
+class OutputError(TallyveilError):
     sqlstate = "58030"
 
 

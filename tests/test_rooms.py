@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inference": set(),
     "mechanisms": {"boundary", "inference"},
     "accountant": {"boundary", "mechanisms"},
-    "gate": {"policy", "rewriter", "cube", "mechanisms", "inference", "accountant"},
+    "sanitise": {"policy", "cube", "mechanisms", "accountant"},
+    "gate": {"policy", "rewriter", "cube", "mechanisms", "inference", "accountant", "sanitise"},
     "proxy": {"gate", "policy"},
 }
 

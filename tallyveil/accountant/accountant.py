@@ -30,7 +30,7 @@ from tallyveil.accountant.values import (
 )
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import BudgetExceeded, LedgerError, TallyveilError, UndefinedTable
-from tallyveil.mechanisms import Loss, mechanism
+from tallyveil.mechanisms import Loss, charged
 from tallyveil.mechanisms.units import from_units
 from tallyveil.rewriter.workload import Workload
 
@@ -103,7 +103,7 @@ class Accountant:
             self._meters = {**self._meters, **meters}
             self._last, self._chain = max([self._last, *numbers]), chain
         return tuple(
-            issue_receipt(number, charge.workload.key, charge.scales)
+            issue_receipt(number, charge.key, charge.scales)
             for number, charge in zip(numbers, charges, strict=True)
         )
 
@@ -240,7 +240,7 @@ class Accountant:
             for axis, size in zip(column.axes, column.shape, strict=True):
                 if axis not in account.domain or account.domain[axis].size != size:
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
-        family = mechanism(charge.mechanism)
+        family = charged(charge.mechanism)
         return family.loss(workload, charge.scales, account.relation)
 
     def _account(self, table: str) -> Account:

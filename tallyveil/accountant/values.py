@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.relation import Neighbours, Relation
+from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.mechanisms.units import CEILING, UNIT, positive
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Workload
@@ -69,6 +70,12 @@ class Charge:
         for scale in self.scales:
             if not 0 <= scale < math.inf:
                 raise InvalidParameterValue(f"a noise scale is finite and not negative: {scale}")
+
+    @property
+    def key(self) -> bytes:
+        """What its receipt opens: the records for a sanitised copy, else the counts."""
+        copy = self.mechanism == Sanitiser.name
+        return self.workload.records_key if copy else self.workload.key
 
 
 @dataclass(frozen=True)

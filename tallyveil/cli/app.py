@@ -136,6 +136,40 @@ def budget(policy: Policy, json: Json = False) -> None:
 
 
 @app.command()
+def sanitise(
+    policy: Policy,
+    table: Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")],
+    epsilon: Annotated[str, typer.Option(help="What the copy costs, in ε.", metavar="ε")],
+    out: Annotated[Path, typer.Option(help="The Parquet file to make.", metavar="FILE")],
+    columns: Annotated[
+        str | None, typer.Option(help="Those to copy, such as sex,age; all unless given.")
+    ] = None,
+    together: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to perturb as one value, such as sex+state. Repeatable."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Shares of ε, such as sex=0.5,age=1; evenly unless given."),
+    ] = None,
+    laplace: Annotated[
+        str | None,
+        typer.Option(help="Range columns to get Laplace noise instead of randomised response."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what the errors would be. Free.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Release a copy of a table, every record perturbed once, to be queried freely."""
+    from tallyveil.cli.sanitising import options, release
+
+    with complaints(json=json):
+        asked = options(epsilon, columns, together or (), split, laplace)
+        release(policy, table, asked, out, dry=dry_run, json=json)
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("demo"),
     port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 0,

@@ -16,12 +16,14 @@ from tallyveil.cube.marginals import (
     marginal,
 )
 from tallyveil.cube.product import exact_product, kronecker_product
+from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Domain
 from tallyveil.rewriter.workload import Column, Workload
 
-__all__ = ["MAX_RECORDS", "Cube"]
+__all__ = ["MAX_CODES", "MAX_RECORDS", "Cube"]
 
 MAX_RECORDS: Final = 2**31 - 1
+MAX_CODES: Final = 20_000_000
 
 
 class _Counts:
@@ -36,7 +38,7 @@ class _Counts:
 
 
 class Cube:
-    """The counts of one protected table, behind one question: `answer`.
+    """The counts of one protected table, behind two questions: `answer` and `records`.
 
     They are kept sparsely, so the size of the domain does not matter, only the number of cells
     in use. A cube has no face that shows a count, and is neither copied nor pickled.
@@ -72,14 +74,33 @@ class Cube:
 
         Raises ValueError if the workload was made for another domain.
         """
-        if workload.table != self.domain.table:
-            raise ValueError(f"the workload asks {workload.table}, not {self.domain.table}")
-        for column in workload.columns:
-            self._check(column)
+        self._check(workload)
         return TrueAnswer(workload.key, [self._column(column) for column in workload.columns])
 
-    def _check(self, column: Column) -> None:
-        for factor in column.factors:
+    def records(self, workload: Workload) -> TrueAnswer:
+        """The records one by one, for `mechanisms.sanitiser`: sealed, under another key.
+
+        values[c][i] is the cell of record i on the axes of column c, as the column counts them.
+        Records that are alike stand together, which says nothing about where they came from.
+
+        Raises ValueError if the workload was made for another domain, and StatementTooComplex if
+        there are more than `MAX_CODES` values in all: the number of records is public where
+        records are asked for.
+        """
+        self._check(workload)
+        if int(self._counts.counts.sum()) * len(workload.columns) > MAX_CODES:
+            raise StatementTooComplex(
+                f"a sanitised copy has at most {MAX_CODES:,} values",
+                hint="Sanitise fewer columns.",
+            )
+        counts = self._counts.counts
+        codes = (flat_index(self._codes(c.axes), c.shape) for c in workload.columns)
+        return TrueAnswer(workload.records_key, [np.repeat(c, counts).tolist() for c in codes])
+
+    def _check(self, workload: Workload) -> None:
+        if workload.table != self.domain.table:
+            raise ValueError(f"the workload asks {workload.table}, not {self.domain.table}")
+        for factor in (factor for column in workload.columns for factor in column.factors):
             shape = tuple(a.size for a in self.domain.project(factor.axes))
             in_order = tuple(n for n in self.domain.names if n in factor.axes) == factor.axes
             if shape != factor.shape or not in_order:

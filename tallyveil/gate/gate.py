@@ -16,6 +16,7 @@ from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.policy import Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
+from tallyveil.sanitise import read_copies
 
 __all__ = ["Cache", "Gate", "accounts"]
 
@@ -109,6 +110,7 @@ class Gate:
             self.decision = Decision(self.accountant, self.accounts, load_cubes(policy, source))
             domains = {name: table.domain for name, table in policy.tables.items()}
             public = load_public(policy, source)
+            self.copies = read_copies(policy, public)
             self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
             columns = {name: self.database.columns(name) for name in public}
             self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)

@@ -10,8 +10,10 @@ from typing import Final
 import pyarrow as pa
 
 from tallyveil.accountant import Accountant
+from tallyveil.gate.copies import COPY_RELATIONS
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
 from tallyveil.policy import Attribute, Policy
+from tallyveil.sanitise import Copy
 
 __all__ = ["RELATIONS", "relation_tables"]
 
@@ -142,11 +144,20 @@ _MAKERS: Final[Mapping[str, Callable[[Policy, Accountant, Settings], pa.Table]]]
     }
 )
 
-RELATIONS: Final = frozenset(_MAKERS)
+RELATIONS: Final = frozenset({*_MAKERS, *COPY_RELATIONS})
 
 
 def relation_tables(
-    names: frozenset[str], policy: Policy, accountant: Accountant, settings: Settings
+    names: frozenset[str],
+    policy: Policy,
+    accountant: Accountant,
+    settings: Settings,
+    copies: Mapping[str, Copy],
 ) -> dict[str, pa.Table]:
     """The named relations as they are now, under the names plans read them by."""
-    return {f"__dp_{name}": _MAKERS[name](policy, accountant, settings) for name in names}
+    return {
+        f"__dp_{name}": COPY_RELATIONS[name](copies, settings)
+        if name in COPY_RELATIONS
+        else _MAKERS[name](policy, accountant, settings)
+        for name in names
+    }

@@ -172,7 +172,9 @@ class GateSession:
 
     def _relations(self, plan: Plan) -> dict[str, pa.Table]:
         gate = self._gate
-        return relation_tables(plan.relations, gate.policy, gate.accountant, self.settings)
+        return relation_tables(
+            plan.relations, gate.policy, gate.accountant, self.settings, gate.copies
+        )
 
     def _request(self, plan: Plan, sql: str) -> Request:
         settings = self.settings

@@ -15,6 +15,7 @@ from tallyveil.inference.discrete_laplace_sums import half_width_of_sum
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.noise import Law, Noises
 from tallyveil.inference.posterior import Interval, Posterior
+from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.spectrum import Bounds
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Law",
     "Noises",
     "Posterior",
+    "debiased",
     "half_width",
     "half_width_of_sum",
     "scale_for_half_width",

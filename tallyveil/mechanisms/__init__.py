@@ -1,6 +1,7 @@
 """Noise: how much a statement needs, what it costs, and drawing it.
 
-One file per family of noise, registered by name; what families share (exact loss per cell and per
+One file per family of noise, registered by name; the mechanisms that perturb one record, and
+`sanitiser`, which makes a copy of a table of them; what families share (exact loss per cell and per
 pair of cells, calibration) has files of its own. This is the only room that opens a `TrueAnswer`,
 and it does so against a `Receipt`. It knows no ledger, no SQL and no policy.
 
@@ -10,25 +11,34 @@ alike and cancels from the cost.
 
 from tallyveil.mechanisms.calibrate import MAX_SCALE
 from tallyveil.mechanisms.cells import CellLoss
+from tallyveil.mechanisms.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.laplace import DiscreteLaplace
 from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.pairs import PairLoss
 from tallyveil.mechanisms.protocol import Mechanism
-from tallyveil.mechanisms.registry import mechanism, mechanism_names, register
+from tallyveil.mechanisms.randomised_response import RandomisedResponse
+from tallyveil.mechanisms.registry import charged, mechanism, mechanism_names, register
 from tallyveil.mechanisms.relation import Neighbours, Relation
+from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
 
 __all__ = [
     "MAX_SCALE",
     "CellLoss",
+    "ClampedLaplace",
     "DiscreteLaplace",
     "Loss",
     "Mechanism",
     "Neighbours",
+    "OneRecord",
     "PairLoss",
+    "RandomisedResponse",
     "Relation",
+    "Sanitiser",
+    "charged",
     "mechanism",
     "mechanism_names",
     "privacy_loss",
     "register",
     "sensitivity",
+    "spent",
 ]

@@ -23,7 +23,7 @@ from tallyveil.mechanisms.loss import Loss
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.rewriter.workload import Workload
 
-__all__ = ["DiscreteLaplace"]
+__all__ = ["DiscreteLaplace", "integer_noise"]
 
 dp.enable_features("contrib")
 
@@ -66,6 +66,12 @@ class DiscreteLaplace:
             column if sampler is None else _add(column, sampler([0] * len(column)))
             for column, sampler in zip(exact, samplers, strict=True)
         )
+
+
+def integer_noise(scale: float, count: int) -> Sequence[int]:
+    """``count`` independent draws."""
+    noise: Sequence[int] = _sampler(scale)([0] * count)
+    return noise
 
 
 def _add(column: Sequence[int], noise: Sequence[int]) -> tuple[int, ...]:

@@ -11,28 +11,32 @@ from tallyveil.mechanisms.loss import Loss
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.rewriter.workload import Workload
 
-__all__ = ["Mechanism"]
+__all__ = ["Charged", "Mechanism"]
 
 
-class Mechanism(Protocol):
-    """Noise on the integer lattice of each column; a scale is in lattice units.
-
-    Scale 0.0 means no noise, for columns that no record can move.
-    """
+class Charged(Protocol):
+    """What a ledger has to know of a family: what a release by it costs."""
 
     @property
     def name(self) -> str:
         """What policies, settings and ledgers call it."""
         ...
 
+    def loss(self, workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
+        """What a release at ``scales`` costs each cell, or each pair of cells."""
+        ...
+
+
+class Mechanism(Charged, Protocol):
+    """Noise on the integer lattice of each column; a scale is in lattice units.
+
+    Scale 0.0 means no noise, for columns that no record can move.
+    """
+
     def scales_for(
         self, workload: Workload, epsilon: Fraction | float | str, relation: Relation
     ) -> tuple[float, ...]:
         """One scale per column, such that the statement costs at most ``epsilon``."""
-        ...
-
-    def loss(self, workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
-        """What a release at ``scales`` costs each cell, or each pair of cells."""
         ...
 
     def variance(self, scale: float) -> float:

@@ -1,19 +1,21 @@
-"""The families of noise by name."""
+"""The families of noise by name, and what else a ledger may name."""
 
 from __future__ import annotations
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.laplace import DiscreteLaplace
-from tallyveil.mechanisms.protocol import Mechanism
+from tallyveil.mechanisms.protocol import Charged, Mechanism
+from tallyveil.mechanisms.sanitiser import Sanitiser
 
-__all__ = ["mechanism", "mechanism_names", "register"]
+__all__ = ["charged", "mechanism", "mechanism_names", "register"]
 
 _families: dict[str, Mechanism] = {}
+_others: dict[str, Charged] = {Sanitiser.name: Sanitiser()}
 
 
 def register(family: Mechanism) -> None:
     """Make a family available under its name, once: a ledger refers to it for good."""
-    if family.name in _families:
+    if family.name in _families or family.name in _others:
         raise ValueError(f"there is a mechanism {family.name} already")
     _families[family.name] = family
 
@@ -26,6 +28,14 @@ def mechanism(name: str) -> Mechanism:
             f'there is no mechanism "{name}"', hint=f"Known: {', '.join(mechanism_names())}."
         )
     return family
+
+
+def charged(name: str) -> Charged:
+    """Whatever a ledger may have charged for: noise for queries, or a sanitised copy.
+
+    Raises InvalidParameterValue for an unknown name.
+    """
+    return _others[name] if name in _others else mechanism(name)
 
 
 def mechanism_names() -> tuple[str, ...]:

@@ -281,6 +281,11 @@ class Workload:
             digest.update(_framed(column.multiplier, column.row_keys))
         return digest.digest()
 
+    @cached_property
+    def records_key(self) -> bytes:
+        """As `key`, for the records instead of their counts: neither opens with the other's."""
+        return hashlib.blake2b(b"records\0" + self.key, digest_size=16).digest()
+
 
 def _framed(multiplier: Fraction, row_keys: Sequence[bytes]) -> bytes:
     return f"{multiplier} {len(row_keys)}\0".encode() + b"".join(row_keys)

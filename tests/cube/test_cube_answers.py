@@ -23,6 +23,7 @@ from tallyveil.cube import cube as cube_module
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.marginals import DENSE_CELLS, MarginalCache, marginal
 from tallyveil.cube.product import exact_product
+from tallyveil.errors import ReceiptError, StatementTooComplex
 from tallyveil.policy import Domain, parse_policy
 from tallyveil.rewriter.workload import Column, Factor, Workload
 
@@ -257,4 +258,25 @@ def test_a_cube_shows_public_facts_only(counts: Callable[..., list[int]]) -> Non
     for doubled in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="confidential"):
             doubled(cube)
-    assert [name for name in dir(cube) if not name.startswith("_")] == ["answer", "domain"]
+    faces = ["answer", "domain", "records"]
+    assert [name for name in dir(cube) if not name.startswith("_")] == faces
+
+
+def test_records_are_sealed_under_a_key_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {(0, 1, 0): 3, (2, 3, 1): 2, (2, 0, 1): 1}
+    cube = cube_of(held)
+    single = column(("b",), (4,), 4, {(i, i): 1 for i in range(4)})
+    joint = column(("a", "c"), (3, 2), 6, {(i, i): 1 for i in range(6)})
+    workload = Workload("t", (single, joint))
+    sealed = cube.records(workload)
+    assert type(sealed) is TrueAnswer
+    with pytest.raises(ReceiptError, match="another workload"):
+        open_answer(sealed, issue_receipt(1, workload.key, [1.0, 1.0]))
+    with pytest.raises(ReceiptError, match="another workload"):
+        open_answer(cube.answer(workload), issue_receipt(1, workload.records_key, [1.0, 1.0]))
+    b, ac = open_answer(sealed, issue_receipt(1, workload.records_key, [1.0, 1.0]))
+    expected = [(j, 2 * i + k) for (i, j, k), n in held.items() for _ in range(n)]
+    assert sorted(zip(b, ac, strict=True)) == sorted(expected)
+    monkeypatch.setattr(cube_module, "MAX_CODES", 11)
+    with pytest.raises(StatementTooComplex, match="11 values"):
+        cube.records(workload)

@@ -1,0 +1,139 @@
+"""`tallyveil sanitise`: a perturbed copy of a table, made once, for everyone to query."""
+
+from __future__ import annotations
+
+import getpass
+import json as json_format
+import os
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tallyveil.accountant import Accountant, Ledger
+from tallyveil.cli.text import aligned, up
+from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
+from tallyveil.gate.gate import accounts
+from tallyveil.mechanisms import RandomisedResponse
+from tallyveil.mechanisms.units import positive
+from tallyveil.policy import Policy, load_policy
+from tallyveil.policy.names import name_mistake
+from tallyveil.sanitise import Options, Part, Plan, least_error, plan, sanitise
+
+__all__ = ["options", "release"]
+
+_COLUMNS = ("columns", "mechanism", "epsilon", "expected_error", "least_error", "measured_in")
+
+
+def options(
+    epsilon: str,
+    columns: str | None,
+    together: Sequence[str],
+    split: str | None,
+    laplace: str | None,
+) -> Options:
+    """What the command line says. Raises InvalidParameterValue."""
+    shares = {}
+    for share in _listed(split):
+        name, equals, number = share.partition("=")
+        if not equals or name in shares:
+            raise InvalidParameterValue(
+                f'"{share}" is no share of epsilon', hint="Write --split state=0.5,sex=0.25."
+            )
+        shares[name] = positive(number, f"the share of {name}")
+    return Options(
+        positive(epsilon, "epsilon"),
+        None if columns is None else _listed(columns),
+        [group.split("+") for group in together],
+        shares,
+        _listed(laplace),
+    )
+
+
+def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, json: bool) -> None:
+    """Print what each part's error will be, make the copy unless ``dry``, and say how to serve it.
+
+    Raises PolicyError, and what `plan` and `sanitise` raise.
+    """
+    if not out.name.endswith(".parquet"):
+        raise OutputError(
+            f"{out} is no Parquet file", hint="A copy and its description are one .parquet file."
+        )
+    policy = load_policy(path)
+    if table not in policy.tables:
+        known = ", ".join(policy.tables)
+        raise UndefinedTable(f'there is no protected table "{table}"', hint=f"Known: {known}.")
+    known_accounts = accounts(policy)
+    planned = plan(policy.tables[table], known_accounts[table].relation, asked)
+    records = None if dry else _released(policy, planned, out)
+    lines = _served(policy, planned, out)
+    if json:
+        typer.echo(json_format.dumps(_document(planned, records, lines), ensure_ascii=False))
+        return
+    rows = [_row(part) for part in planned.parts]
+    typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
+    spent = f"epsilon {up(planned.epsilon):g} of {table}'s budget"
+    if records is None:
+        typer.echo(f"This would cost {spent}. Nothing was charged, and nothing written.")
+        return
+    typer.echo(f"{records:,} records in {out}, for {spent}. To serve them, add to the policy:\n")
+    typer.echo("\n".join(lines))
+
+
+def _released(policy: Policy, planned: Plan, out: Path) -> int:
+    with closing(Ledger(policy.ledger)) as ledger:
+        accountant = Accountant(ledger, accounts(policy))
+        return sanitise(policy, planned, out, accountant, _user())
+
+
+def _document(planned: Plan, records: int | None, lines: Sequence[str]) -> dict[str, Any]:
+    return {
+        "parts": [_row(part) for part in planned.parts],
+        "epsilon": up(planned.epsilon),
+        "records": records,
+        "policy": "\n".join(lines),
+    }
+
+
+def _row(part: Part) -> dict[str, Any]:
+    law = part.law
+    steps = "steps" if law.diameter > 1 else "step"
+    response = isinstance(law, RandomisedResponse)
+    return {
+        "columns": part.name,
+        "mechanism": law.name,
+        "epsilon": up(law.epsilon),
+        "expected_error": _digits(law.expected_error),
+        "least_error": _digits(least_error(law.cells, law.diameter, law.epsilon)),
+        "measured_in": "share of records changed" if response else f"{steps} of {part.name}",
+    }
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _served(policy: Policy, planned: Plan, out: Path) -> list[str]:
+    """The lines to paste; the path is relative to the policy, as others in it are."""
+    base = policy.path.parent if policy.path is not None else Path()
+    stem = re.sub(r"[^a-z0-9_]+", "_", out.name.removesuffix(".parquet").lower())
+    taken = {*policy.tables, *policy.public, *policy.views, "dp"}
+    name = stem if name_mistake(stem) is None and stem not in taken else ""
+    name = name or f"{planned.table.name}_sanitised"
+    url = os.path.relpath(out.resolve(), base.resolve()).replace(os.sep, "/")
+    return [f"[public.{name}]", f"url = {json_format.dumps(url, ensure_ascii=False)}"]
+
+
+def _listed(text: str | None) -> list[str]:
+    return [] if text is None else [item.strip() for item in text.split(",")]
+
+
+def _user() -> str:
+    """Whom the ledger names for the charge."""
+    try:
+        return getpass.getuser()
+    except OSError:
+        return ""

@@ -1,0 +1,96 @@
+"""Discrete Laplace noise on a bounded range of whole steps, cut off at its ends (METRIC Ex. 5).
+
+The values lie on a grid 0 … n of n + 1 cells, so diam(D) = n steps, and a cell of its own holds
+NULL. The grid's part is x + K with P(K = k) = (1−a)/(1+a) · a^|k|, a = e^{−1/b}, moved to the
+nearer end where it falls outside; moving is post-processing. By the triangle inequality
+P(y|x) ≤ e^{|x−x′|/b} P(y|x′).
+
+NULL is perturbed too. Whether the value is NULL goes through a randomised response of ε/2; if the
+outcome is "no", the output is the noisy value, for a NULL the noisy middle of the grid. With h
+the largest distance of the middle from an end and b = 2h/ε,
+
+- two numbers: e^{n/b} ≤ e^ε, as n ≤ 2h;
+- a number and NULL, output a number: e^{ε/2} · e^{h/b} = e^ε;
+- a number and NULL, output NULL: e^{ε/2}.
+
+So the pair is ε-DP under replacement, and NULL costs a number nothing beyond rounding n up to 2h.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.calibrate import MAX_SCALE
+from tallyveil.mechanisms.laplace import integer_noise
+from tallyveil.mechanisms.randomised_response import DRAWS, RandomisedResponse
+from tallyveil.mechanisms.units import IntArray, positive
+
+__all__ = ["ClampedLaplace", "scale_above"]
+
+
+class ClampedLaplace:
+    """Perturbs codes 0 … cells − 2 on the grid and the code cells − 1, which is NULL.
+
+    ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
+
+    Raises InvalidParameterValue for an ε that is not positive and finite, or too small for noise
+    of 64 bits.
+    """
+
+    name = "laplace"
+
+    def __init__(self, cells: int, epsilon: Fraction) -> None:
+        if not cells >= 2:
+            raise ValueError("a grid and its NULL have two cells at least")
+        self.cells = cells
+        self.epsilon = positive(epsilon, "epsilon")
+        self.diameter = max(1, cells - 2)
+        self.middle = (cells - 2) // 2
+        farthest = cells - 2 - self.middle
+        self.scale = scale_above(2 * farthest / self.epsilon)
+        self.flag = RandomisedResponse(2, self.epsilon / 2)
+
+    @property
+    def end_shift(self) -> float:
+        """a/(1−a): how far beyond its end a value at the end counts, for unbiased sums.
+
+        E[f(X)|x] = x for f(y) = y inside, f(0) = −a/(1−a) and f(n) = n + a/(1−a), whatever x is:
+        Σ_{k≥0} k a^k (1−a) = a/(1−a) is how far beyond an end the noise lies once it is there.
+        """
+        return 0.0 if self.scale == 0 else 1 / math.expm1(1 / self.scale)
+
+    @property
+    def expected_error(self) -> float:
+        """The largest E|y − x| in steps over all x, NULL lying ``diameter`` from every number.
+
+        E|y − x| = (a(1−a^x) + a(1−a^{n−x})) / (1 − a²) is largest in the middle (METRIC eq. 13).
+        """
+        flip = self.flag.change / DRAWS
+        if self.scale == 0:
+            return flip * self.diameter
+        n, x = self.cells - 2, self.middle
+        inside = -math.expm1(-x / self.scale) - math.expm1(-(n - x) / self.scale)
+        moved = math.exp(-1 / self.scale) * inside / -math.expm1(-2 / self.scale)
+        return (1 - flip) * moved + flip * self.diameter
+
+    def perturb(self, codes: IntArray) -> IntArray:
+        """Each code's own draw; every record is drawn both a flag and noise."""
+        null = self.cells - 1
+        flags = self.flag.perturb((codes == null).astype(np.int64))
+        grid = np.where(codes == null, self.middle, codes)
+        if self.scale != 0:
+            noise = np.array(integer_noise(self.scale, len(codes)), dtype=np.int64)
+            grid = np.clip(grid + np.clip(noise, -self.cells, self.cells), 0, null - 1)
+        return np.where(flags == 1, null, grid)
+
+
+def scale_above(exact: Fraction) -> float:
+    """The least float that is no less. Raises InvalidParameterValue above `MAX_SCALE`."""
+    if not exact <= Fraction(MAX_SCALE):
+        raise InvalidParameterValue("epsilon is too small: the noise would not fit 64-bit integers")
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

@@ -1,0 +1,96 @@
+"""k-ary randomised response: a value is kept, or exchanged for any other (METRIC Ex. 6).
+
+Of k = m + 1 values each other one appears with probability p and the own one with 1 − pm, where
+p ≥ 1/(m + e^ε). For any two values d, d′ and any output y then P(y|d) ≤ e^ε P(y|d′), which is
+ε-DP of the value under replacement; METRIC eq. 12 is the one inequality to check. The law is
+exact: p = P/2⁶⁴ with a whole P, rounded up, so a draw is 64 bits from the system's random source
+and two integer comparisons.
+"""
+
+from __future__ import annotations
+
+import secrets
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.units import IntArray, positive
+
+__all__ = ["DRAWS", "RandomisedResponse", "exp_below"]
+
+DRAWS: Final = 2**64
+_BITS = 256
+# e^45 > 2^64: from here on only P = 1 is left.
+_LARGEST = 45
+
+
+class RandomisedResponse:
+    """Perturbs codes 0 … cells − 1, each for itself.
+
+    ``change`` is P: how many of 2⁶⁴ draws lead to each other value. The bound is verified in
+    rational arithmetic when the law is made.
+
+    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that 64
+    bits cannot tell a value from the others.
+    """
+
+    name = "randomised response"
+
+    def __init__(self, cells: int, epsilon: Fraction) -> None:
+        if not cells >= 1:
+            raise ValueError("a value needs a domain")
+        self.cells = cells
+        self.epsilon = positive(epsilon, "epsilon")
+        others = cells - 1
+        odds = exp_below(self.epsilon)
+        self.change = -(-DRAWS * odds.denominator // (others * odds.denominator + odds.numerator))
+        self.kept = DRAWS - others * self.change
+        if not self.change < self.kept <= odds * self.change and others:
+            raise InvalidParameterValue(
+                f"epsilon {float(epsilon):g} is too small for one of {cells:,} values"
+            )
+
+    @property
+    def expected_error(self) -> float:
+        """The probability that a value changes: mp, E of METRIC eq. 13 in the discrete metric."""
+        return (self.cells - 1) * self.change / DRAWS
+
+    @property
+    def diameter(self) -> int:
+        return 1
+
+    def perturb(self, codes: IntArray) -> IntArray:
+        """Each code's own draw; the time taken depends on their number only."""
+        words = np.frombuffer(secrets.token_bytes(8 * len(codes)), dtype="<u8")
+        return self.outcome(codes, words.astype(np.uint64))
+
+    def outcome(self, codes: IntArray, draws: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> (
+        IntArray
+    ):  # fmt: skip
+        """What each draw, uniform on 0 … 2⁶⁴ − 1, makes of its code.
+
+        Draws below mP are spread evenly over the m other values, P to each.
+        """
+        others = self.cells - 1
+        if others == 0:
+            return codes.copy()
+        other = np.minimum(draws // np.uint64(self.change), np.uint64(others - 1)).astype(np.int64)
+        other += other >= codes
+        return np.where(draws < np.uint64(others * self.change), other, codes)
+
+
+def exp_below(x: Fraction) -> Fraction:
+    """A rational lower bound of e^min(x, 45), x ≥ 0, less than 2⁻¹⁸⁰ of it away.
+
+    Its Taylor series, every term rounded down and the tail left off.
+    """
+    x = min(x, Fraction(_LARGEST))
+    total = term = 1 << _BITS
+    k = 1
+    while term:
+        term = term * x.numerator // (x.denominator * k)
+        total += term
+        k += 1
+    return Fraction(total, 1 << _BITS)

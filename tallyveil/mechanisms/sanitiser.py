@@ -1,0 +1,141 @@
+"""Product sanitisation: every record perturbed by itself, once and for all (METRIC Thm 5).
+
+A record is split into parts, each an attribute or several taken together, and each part is
+perturbed independently by a one-record mechanism that is ε_c-DP under replacement. Two records
+that differ in the parts c ∈ S then give any output with probabilities within e^{Σ_{c∈S} ε_c} of
+each other, and replacing a record of the table changes one factor of the product.
+
+In a ledger it is a workload with one column per part, the identity over the part's cells, at
+scales b_c = 2/ε_c: a pair of cells that differs in part c pays two steps of 1/b_c, which is ε_c,
+one that does not pays nothing. That is what releasing the parts' counts with Laplace noise would
+cost, too. Under add/remove it is not private at any ε, since the number of records is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from tallyveil.boundary import Receipt, TrueAnswer, open_answer
+from tallyveil.errors import InvalidParameterValue, ReceiptError
+from tallyveil.mechanisms.clamped_laplace import scale_above
+from tallyveil.mechanisms.loss import Loss, privacy_loss
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.units import UNIT, IntArray
+from tallyveil.rewriter.workload import Column, Workload
+
+__all__ = ["OneRecord", "Sanitiser", "spent"]
+
+
+class OneRecord(Protocol):
+    """A mechanism for one value: ε-DP under replacement of the value by any other."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cells(self) -> int: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def diameter(self) -> int:
+        """The largest distance of two values."""
+        ...
+
+    @property
+    def expected_error(self) -> float:
+        """The largest expected distance of output and value (METRIC eq. 13)."""
+        ...
+
+    def perturb(self, codes: IntArray) -> IntArray:
+        """Independent draws, one for each code."""
+        ...
+
+
+def spent(scale: float) -> Fraction:
+    """ε = 2/b, exactly. Raises InvalidParameterValue unless b is positive and finite."""
+    if not 0 < scale < math.inf:
+        raise InvalidParameterValue(f"a scale of a sanitised copy is positive, not {scale}")
+    return 2 / Fraction(scale)
+
+
+class Sanitiser:
+    """The family of sanitised copies; scales are b_c = 2/ε_c."""
+
+    name = "sanitise"
+
+    def scales_for(
+        self, workload: Workload, epsilons: Sequence[Fraction], relation: Relation
+    ) -> tuple[float, ...]:
+        """Scales at which the parts cost at most ``epsilons``, and all together their sum.
+
+        Raises InvalidParameterValue if an ε is too small for 64-bit noise, or as `loss` does.
+        """
+        allowed = math.floor(sum(epsilons) * UNIT)
+        shrink = Fraction(1)
+        while shrink > 0:
+            scales = tuple(scale_above(2 / (epsilon * shrink)) for epsilon in epsilons)
+            # Two halves of a pair's loss are rounded up one by one: make room for these units.
+            excess = self.loss(workload, scales, relation).bound - allowed
+            if excess <= 0:
+                return scales
+            shrink -= Fraction(excess, allowed)
+        raise InvalidParameterValue("epsilon is too small for a sanitised copy")
+
+    def loss(self, workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
+        """What each pair of cells loses: Σ ε_c over the parts it differs in.
+
+        Raises InvalidParameterValue unless the number of records is public, and each column is
+        the identity over its cells with a scale of its own.
+        """
+        if not relation.closed:
+            raise InvalidParameterValue(
+                "a sanitised copy shows the number of records, which is confidential here"
+            )
+        if len(scales) != len(workload.columns) or not all(map(_identity, workload.columns)):
+            raise InvalidParameterValue("a sanitised copy is charged for whole parts of records")
+        return privacy_loss(workload.columns, [spent(b) / 2 for b in scales], relation)
+
+    def release(
+        self,
+        records: TrueAnswer,
+        receipt: Receipt,
+        workload: Workload,
+        laws: Sequence[OneRecord],
+    ) -> tuple[IntArray, ...]:
+        """Open the records and perturb them: the codes of each part, record by record.
+
+        They come sorted by the perturbed codes, so that no place says whose record it was.
+
+        Raises ReceiptError unless the receipt is unused, paid for these records, and for each law.
+        """
+        if receipt.workload_key != workload.records_key or len(laws) != len(receipt.scales):
+            raise ReceiptError("the receipt was issued for another release")
+        for law, column, scale in zip(laws, workload.columns, receipt.scales, strict=True):
+            if law.cells != column.height or not law.epsilon <= spent(scale):
+                raise ReceiptError("a part of the records was not paid for at this epsilon")
+        exact = open_answer(records, receipt)
+        noisy = [
+            law.perturb(np.array(codes, dtype=np.int64))
+            for law, codes in zip(laws, exact, strict=True)
+        ]
+        order = np.lexsort(noisy[::-1])
+        return tuple(codes[order] for codes in noisy)
+
+
+def _identity(column: Column) -> bool:
+    """Whether the rows are the cells of the column's axes, each counted once."""
+    factor = column.factors[0] if len(column.factors) == 1 else None
+    return (
+        factor is not None
+        and column.selected is None
+        and column.multiplier == 1
+        and factor.height == factor.size == len(factor.rows)
+        and bool((factor.rows == factor.cells).all() and (factor.coefficients == 1).all())
+    )

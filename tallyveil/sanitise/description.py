@@ -1,0 +1,121 @@
+"""What a sanitised copy says of itself: its mechanisms and their exact laws, as JSON.
+
+All of it is public. It stands in the Parquet file's own metadata, so that copy and description
+cannot be parted by accident.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tallyveil.errors import SourceError
+from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse
+from tallyveil.policy import Attribute
+from tallyveil.policy.domain import Value
+from tallyveil.sanitise.plan import Plan
+
+__all__ = ["KEY", "Described", "Description", "describe", "parsed"]
+
+KEY = b"tallyveil.sanitised"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Described:
+    """A part of the records: ``cells[i]`` are the values of column i, in the order of its codes."""
+
+    columns: tuple[str, ...]
+    cells: tuple[tuple[Value, ...], ...]
+    law: OneRecord
+
+
+@dataclass(frozen=True)
+class Description:
+    """``table`` is the protected table that was copied."""
+
+    table: str
+    parts: tuple[Described, ...]
+
+
+def describe(plan: Plan) -> bytes:
+    parts = [
+        {
+            "columns": [_column(attribute) for attribute in part.attributes],
+            "mechanism": part.law.name,
+            "epsilon": str(part.law.epsilon),
+            **_parameters(part.law),
+        }
+        for part in plan.parts
+    ]
+    document = {
+        "version": _VERSION,
+        "table": plan.table.name,
+        "neighbours": plan.table.neighbours,
+        "epsilon": str(plan.epsilon),
+        "parts": parts,
+    }
+    return json.dumps(document).encode()
+
+
+def _column(attribute: Attribute) -> dict[str, Any]:
+    return {
+        "name": attribute.name,
+        "type": attribute.sql_type,
+        "cells": [c.isoformat() if isinstance(c, dt.date) else c for c in attribute.cells],
+    }
+
+
+def _parameters(law: OneRecord) -> dict[str, Any]:
+    """The numbers the law consists of, for readers in other programs.
+
+    Probabilities are change · 2⁻⁶⁴ for each other value; a Laplace scale is in steps.
+    """
+    if isinstance(law, RandomisedResponse):
+        return {"change": str(law.change)}
+    if isinstance(law, ClampedLaplace):
+        return {"scale": law.scale.hex(), "change": str(law.flag.change)}
+    return {}
+
+
+def parsed(text: bytes, where: str) -> Description:
+    """The inverse of `describe`. The law follows from the mechanism, its domain and ε.
+
+    Raises SourceError for a description by another program or version.
+    """
+    try:
+        document = json.loads(text)
+        if document["version"] != _VERSION:
+            raise ValueError("another version")
+        return Description(str(document["table"]), tuple(map(_part, document["parts"])))
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise SourceError(
+            f"{where}: the description of the sanitised copy cannot be read "
+            f"({type(error).__name__})"
+        ) from None
+
+
+def _part(document: dict[str, Any]) -> Described:
+    columns: Sequence[dict[str, Any]] = document["columns"]
+    cells = tuple(tuple(_value(v, c["type"]) for v in c["cells"]) for c in columns)
+    size = 1
+    for own in cells:
+        size *= len(own)
+    laws: dict[str, type[RandomisedResponse | ClampedLaplace]] = {
+        law.name: law for law in (RandomisedResponse, ClampedLaplace)
+    }
+    law: OneRecord = laws[document["mechanism"]](size, Fraction(document["epsilon"]))
+    if any(document[name] != value for name, value in _parameters(law).items()):
+        raise ValueError("the law is another one")
+    return Described(tuple(str(c["name"]) for c in columns), cells, law)
+
+
+def _value(value: Any, sql_type: str) -> Value:
+    if value is None or sql_type != "DATE":
+        found: Value = value
+        return found
+    return dt.date.fromisoformat(value)

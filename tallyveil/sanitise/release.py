@@ -1,0 +1,133 @@
+"""Making a sanitised copy: plan, charge, noise, file, in this order."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tallyveil.accountant import Accountant, Charge
+from tallyveil.cube import load_cubes
+from tallyveil.errors import BudgetExceeded, OutputError
+from tallyveil.mechanisms import Sanitiser
+from tallyveil.policy import Attribute, Policy
+from tallyveil.sanitise.description import KEY, describe
+from tallyveil.sanitise.plan import Plan
+
+__all__ = ["sanitise"]
+
+_ARROW_TYPES = {
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+}
+
+
+def sanitise(
+    policy: Policy,
+    plan: Plan,
+    out: Path,
+    accountant: Accountant,
+    analyst: str,
+    source: duckdb.DuckDBPyConnection | None = None,
+) -> int:
+    """Charge for the copy, perturb every record, and write ``out``; the number of records.
+
+    The charge is durable before a record is unsealed, and stays whatever happens after. The file
+    appears under its name whole, or not at all.
+
+    Raises BudgetExceeded, SourceError, LedgerError with nothing charged; OutputError for a file
+    that is there already or cannot be made (nothing charged), or cannot be written (charged, as
+    the message says).
+    """
+    with _draft(out) as draft:
+        table = plan.table
+        cubes = load_cubes(replace(policy, tables={table.name: table}), source)
+        records = cubes[table.name].records(plan.workload)
+        charge = Charge(plan.workload, Sanitiser.name, plan.scales, _words(plan))
+        try:
+            (receipt,) = accountant.charge([charge], analyst)
+        except BudgetExceeded as error:
+            error.hint = "Ask for a smaller epsilon: fewer columns then keep more of it each."
+            raise
+        try:
+            laws = [part.law for part in plan.parts]
+            codes = Sanitiser().release(records, receipt, plan.workload, laws)
+            copied = _table(plan, codes)
+            pq.write_table(copied.replace_schema_metadata({KEY: describe(plan)}), draft)
+            draft.flush()
+            os.fsync(draft.fileno())
+            os.link(draft.name, out)
+            _flush(out.parent)
+        except OSError as error:
+            raise OutputError(
+                f"the sanitised copy {out} could not be written: {_reason(error)}",
+                detail=f"Charge {receipt.charge_id} was made before, and stays.",
+                hint="Make room on the disk, and ask again if the budget allows it.",
+            ) from None
+    return int(copied.num_rows)
+
+
+def _words(plan: Plan) -> str:
+    """What the history shows of the charge."""
+    parts = ", ".join(
+        f"{part.name} by {part.law.name} at epsilon {float(part.law.epsilon):g}"
+        for part in plan.parts
+    )
+    return f"sanitised copy of {plan.table.name}: {parts}"
+
+
+def _table(plan: Plan, codes: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> pa.Table:
+    columns = {}
+    for part, own in zip(plan.parts, codes, strict=True):
+        for attribute, code in zip(part.attributes, np.unravel_index(own, part.shape), strict=True):
+            columns[attribute.name] = _cells(attribute).take(pa.array(code))
+    return pa.table({n: columns[n] for n in plan.table.domain.names if n in columns})
+
+
+def _cells(attribute: Attribute) -> pa.Array:
+    return pa.array(attribute.cells, _ARROW_TYPES[attribute.sql_type])
+
+
+@contextmanager
+def _draft(out: Path) -> Iterator[BinaryIO]:
+    """A file beside ``out`` to write to, gone when the block is left; linked in by then or not."""
+    if out.exists() or out.is_symlink():
+        raise OutputError(
+            f"there is a file {out} already",
+            hint="A copy is released once and never written over: name another file.",
+        )
+    path = out.parent / f".{out.name}.{secrets.token_hex(8)}"
+    try:
+        draft = path.open("xb")
+    except OSError as error:
+        raise OutputError(f"{out} cannot be written: {_reason(error)}") from None
+    try:
+        with draft:
+            yield draft
+    finally:
+        path.unlink()
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else type(error).__name__

@@ -1,0 +1,106 @@
+"""`tallyveil sanitise`, from the command line to free queries on the copy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tallyveil.cli.app import app
+from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    write_people(tmp_path / "people.parquet", 2_000)
+    path = tmp_path / EXAMPLE_POLICY.name
+    text = EXAMPLE_POLICY.read_text()
+    path.write_text(text.replace('neighbours = "add_remove"', 'neighbours = "replace"'))
+    return path
+
+
+def shell(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def spent(policy: Path) -> float:
+    [row] = json.loads(shell("budget", policy, "--json").stdout)
+    return float(row["spent"])
+
+
+def test_from_the_table_to_free_queries(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "people copy.parquet"
+    arguments = ("sanitise", policy, "person", "--epsilon", "2.4", "--columns", "sex,age,state")
+    dry = shell(*arguments, "--out", out, "--dry-run")
+    assert dry.exit_code == 0
+    assert "Nothing was charged" in dry.stdout
+    assert spent(policy) == 0
+    found = shell(*arguments, "--out", out)
+    assert found.exit_code == 0, found.stderr
+    assert spent(policy) == 2.4
+    table, lines = found.stdout.split("To serve them, add to the policy:\n")
+    rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()[2:5]]
+    assert [row[0] for row in rows] == ["state", "age", "sex"]
+    for _, mechanism, epsilon, expected, least, _ in rows:
+        assert (mechanism, epsilon) == ("randomised response", "0.8")
+        assert float(expected) == float(least)
+    with policy.open("a") as file:
+        file.write(lines)
+    query = "SELECT count(*) AS n FROM people_copy WHERE age < 200 OR age IS NULL"
+    asked = shell("sql", policy, query, "--json")
+    assert json.loads(asked.stdout)["rows"] == [[2000]]
+    assert json.loads(asked.stdout)["notices"] == []
+    both = "SELECT d.column_name, count(*) FROM dp.debiased AS d JOIN dp.sanitised AS s "
+    both += "ON s.column_name = d.column_name GROUP BY 1 ORDER BY 1"
+    counted = json.loads(shell("sql", policy, both, "--json").stdout)
+    assert counted["rows"] == [["age", 117], ["sex", 4], ["state", 52]]
+    assert spent(policy) == 2.4
+
+
+def test_json_says_the_same(policy: Path, tmp_path: Path) -> None:
+    found = shell(
+        "sanitise", policy, "person", "--epsilon", "2", "--columns", "age,sex,state", "--laplace",
+        "age", "--together", "sex+state", "--split", "age=1.5", "--out", tmp_path / "c.parquet",
+        "--json",
+    )  # fmt: skip
+    document = json.loads(found.stdout)
+    assert document["records"] == 2000
+    assert document["epsilon"] == 2
+    joint, age = document["parts"]
+    assert (joint["columns"], joint["epsilon"]) == ("state+sex", 0.5)
+    assert (age["mechanism"], age["epsilon"]) == ("laplace", 1.5)
+    assert age["expected_error"] > age["least_error"] > 0
+    assert document["policy"] == '[public.c]\nurl = "c.parquet"'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody", "--epsilon", "1", "--out", "c.parquet"], "no protected table"),
+        (["person", "--epsilon", "0", "--out", "c.parquet"], "epsilon is a positive"),
+        (["person", "--epsilon", "nan", "--out", "c.parquet"], "epsilon is a positive"),
+        (["person", "--epsilon", "4", "--out", "c.parquet"], "ERROR 53400"),
+        (["person", "--epsilon", "1", "--out", "c.csv"], "no Parquet file"),
+        (["person", "--epsilon", "1", "--split", "sex", "--out", "c.parquet"], "no share"),
+    ],
+)
+def test_what_is_refused_writes_and_charges_nothing(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(policy.parent)
+    found = shell("sanitise", policy, *arguments)
+    assert found.exit_code == 1
+    assert words in found.stderr
+    assert not list(policy.parent.glob("*c.*"))
+    assert spent(policy) == 0
+
+
+def test_whether_somebody_is_in_the_table_is_not_given_away(policy: Path, tmp_path: Path) -> None:
+    policy.write_text(policy.read_text().replace('"replace"', '"add_remove"'))
+    found = shell("sanitise", policy, "person", "--epsilon", "1", "--out", tmp_path / "c.parquet")
+    assert found.exit_code == 1
+    assert found.stderr.startswith("ERROR 0A000: person has no sanitised copy")
+    assert not (tmp_path / "c.parquet").exists()
