@@ -30,6 +30,7 @@
     │   ├── ReadOnlyTransaction            25006
     │   ├── TransactionAborted             25P02
     │   ├── StatementTooComplex            54001
+    │   ├── EvaluationFailed               XX000  DuckDB made a mistake of its own
     │   └── QueryCanceled                  57014
     ├── BudgetExceeded                     53400  carries what remains
     └── ReceiptError                       XX000  a release was tried without a valid receipt
@@ -52,6 +53,7 @@ __all__ = [
     "DataError",
     "DatatypeMismatch",
     "DivisionByZero",
+    "EvaluationFailed",
     "FeatureNotSupported",
     "GroupingError",
     "InsufficientPrivilege",
@@ -243,6 +245,10 @@ class TransactionAborted(StatementError):
 
 class StatementTooComplex(StatementError):
     sqlstate = "54001"
+
+
+class EvaluationFailed(StatementError):
+    sqlstate = "XX000"
 
 
 class QueryCanceled(StatementError):

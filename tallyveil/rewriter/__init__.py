@@ -5,7 +5,8 @@ Linear coefficients come from evaluating the analyst's own SQL on the domain rel
 so every expression DuckDB knows has DuckDB's exact meaning. What is not understood is refused.
 """
 
-from tallyveil.rewriter.database import Cursor, PublicDatabase
+from tallyveil.rewriter.cursor import Cursor
+from tallyveil.rewriter.database import PublicDatabase
 from tallyveil.rewriter.parameters import count as parameter_count
 from tallyveil.rewriter.plan import NoisyTable, Output, Plan
 from tallyveil.rewriter.rewrite import Rewriter

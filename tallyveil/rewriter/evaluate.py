@@ -22,7 +22,7 @@ from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.branches import Source
 from tallyveil.rewriter.components import Component, attributes_of, components
-from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.domain_relation import coefficient_query
 from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator, nothing
 from tallyveil.rewriter.workload import Column, Factor

@@ -26,7 +26,7 @@ from tallyveil.rewriter.branches import (
 from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import is_star, position
 from tallyveil.rewriter.common import MAX_NODES
-from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.record_level import check_record_level
 from tallyveil.rewriter.records import KIND, holds_noise, holds_records
 

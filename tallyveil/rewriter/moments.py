@@ -28,7 +28,7 @@ from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.rewriter.block import Block
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.components import components
-from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.domain_relation import coefficient_query
 from tallyveil.rewriter.linearise import MAX_COEFFICIENT
 

@@ -28,7 +28,8 @@ from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import check, function_name, position
 from tallyveil.rewriter.columns import raw_rows
 from tallyveil.rewriter.common import inline_common_tables
-from tallyveil.rewriter.database import Cursor, public_table
+from tallyveil.rewriter.cursor import Cursor
+from tallyveil.rewriter.database import public_table
 from tallyveil.rewriter.division import null_on_zero
 from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.listings import refuse_counted_listings

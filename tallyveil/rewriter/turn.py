@@ -12,7 +12,7 @@ from sqlglot import exp
 from tallyveil.errors import GroupingError
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.check import position
-from tallyveil.rewriter.database import Cursor
+from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.evaluate import Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.grouping import Grouping
 from tallyveil.rewriter.moments import centring

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
+from rewriter_surface import World as Surface
 from rewriter_world import DOMAIN, World
 
-from tallyveil.errors import QueryCanceled, StatementTooComplex
+from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementTooComplex
 from tallyveil.rewriter import Cursor, PublicDatabase
+from tallyveil.rewriter.engine import Engine
+from tallyveil.rewriter.watchdog import Watchdog
 
 TABLE = pa.table({"x": [1, 2, 3]})
 
@@ -40,11 +44,18 @@ class Interrupted:
 
     def interrupt(self) -> None: ...
 
+    def cursor(self) -> Interrupted:
+        return self
+
+
+def cursor_of(connection: Any, watchdog: Watchdog) -> Cursor:
+    return Cursor(Engine(lambda: connection), watchdog)
+
 
 @pytest.mark.parametrize("at", [{1}, {2}, {2, 3}])
 def test_an_interrupt_while_tables_come_is_a_cancel(world: World, at: set[int]) -> None:
     connection = Interrupted(at)
-    cursor = Cursor(connection, world.cursor._watchdog)  # type: ignore[arg-type]
+    cursor = cursor_of(connection, world.cursor._watchdog)
     with pytest.raises(QueryCanceled), cursor.tables({"a": TABLE, "b": TABLE}):
         pytest.fail("the statement is not run")
     assert connection.names == set()
@@ -52,7 +63,7 @@ def test_an_interrupt_while_tables_come_is_a_cancel(world: World, at: set[int]) 
 
 def test_an_interrupt_while_tables_go_leaves_none(world: World) -> None:
     connection = Interrupted({3, 5})
-    cursor = Cursor(connection, world.cursor._watchdog)  # type: ignore[arg-type]
+    cursor = cursor_of(connection, world.cursor._watchdog)
     with cursor.tables({"a": TABLE, "b": TABLE}):
         assert connection.names == {"a", "b"}
     assert connection.names == set()
@@ -99,3 +110,62 @@ def test_an_interrupt_from_another_thread_is_a_cancel(world: World) -> None:
         done.set()
         thread.join()
     cursor.close()
+
+
+class Broken:
+    """A connection of a database that DuckDB has given up."""
+
+    def cursor(self) -> Broken:
+        return self
+
+    def close(self) -> None: ...
+
+    def _fail(self, *arguments: Any) -> None:
+        raise duckdb.FatalException("FATAL Error: database has been invalidated")
+
+    execute = sql = register = unregister = _fail
+
+
+def test_a_database_that_duckdb_gave_up_is_opened_anew(world: World) -> None:
+    opened: list[Any] = [Broken(), duckdb.connect()]
+    engine = Engine(lambda: opened.pop(0))
+    one, other = (Cursor(engine, world.cursor._watchdog) for _ in range(2))
+    with pytest.raises(EvaluationFailed, match="remembered"), one.tables({"a": TABLE}):
+        pytest.fail("the statement is not run")
+    for cursor in (one, other, Cursor(engine, world.cursor._watchdog)):
+        with cursor.tables({"a": TABLE}):
+            assert cursor.rows("SELECT count(*) FROM a")[1] == [(3,)]
+    assert opened == []  # once for all cursors
+    engine.close()
+
+
+def test_a_database_that_is_left_takes_its_tables_along(world: World) -> None:
+    opened: list[Any] = [duckdb.connect(), duckdb.connect()]
+    engine = Engine(lambda: opened.pop(0))
+    cursor = Cursor(engine, world.cursor._watchdog)
+    with cursor.tables({"a": TABLE}):
+        engine.renew(0)
+        assert cursor.rows("SELECT count(*) FROM a")[1] == [(3,)]
+    with pytest.raises(Exception, match="does not exist"):
+        cursor.rows("SELECT count(*) FROM a")
+    engine.close()
+
+
+# Ends in an assertion inside DuckDB 2.0, which then refuses every further statement.
+FATAL = (
+    "SELECT count(*) FROM (SELECT b.label, p.married, b.low FROM person p LEFT JOIN state_name n "
+    "ON p.state = n.name AND p.sex NOT IN (SELECT code FROM region WHERE pop > 5) AND true "
+    "CROSS JOIN band b) t JOIN band c ON t.low >= c.high"
+)
+
+
+def test_no_statement_takes_the_public_database_away_from_others() -> None:
+    world = Surface(30)
+    other = world.database.cursor()
+    with contextlib.suppress(EvaluationFailed):  # as long as DuckDB fails
+        assert world.exact(FATAL) == world.direct(FATAL)
+    sql = "SELECT count(*) FROM person JOIN region ON code = state"
+    assert world.exact(sql) == world.direct(sql)
+    assert other.rows("SELECT 1")[1] == [(1,)]
+    other.close()
+    world.close()

@@ -1,0 +1,76 @@
+"""DuckDB's errors as ours. Their messages speak of SQL, domains and noisy rows only."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+import duckdb
+
+from tallyveil.errors import (
+    DataError,
+    DatatypeMismatch,
+    DivisionByZero,
+    EvaluationFailed,
+    FeatureNotSupported,
+    InvalidParameterValue,
+    NumericValueOutOfRange,
+    QueryCanceled,
+    StatementError,
+    StatementTooComplex,
+    UndefinedColumn,
+    UndefinedFunction,
+)
+
+__all__ = ["BROKEN", "too_slow", "translate"]
+
+# Mistakes of DuckDB itself. After some of them its database answers nobody any more.
+BROKEN: Final = (duckdb.InternalException, duckdb.FatalException)
+
+_ERRORS: Final = MappingProxyType(
+    {
+        duckdb.ConversionException: DataError,
+        duckdb.OutOfRangeException: NumericValueOutOfRange,
+        duckdb.InvalidInputException: InvalidParameterValue,
+        duckdb.BinderException: DatatypeMismatch,
+        duckdb.NotImplementedException: FeatureNotSupported,
+        duckdb.OutOfMemoryException: StatementTooComplex,
+        duckdb.InterruptException: QueryCanceled,
+    }
+)
+
+
+def too_slow() -> StatementError:
+    return StatementTooComplex(
+        "evaluating the statement took longer than the time limit",
+        hint="Mention fewer attributes, or simplify the expressions.",
+    )
+
+
+def translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
+    text = re.split(r"\n\s*\n?LINE \d+:|\n\nCandidate", str(error))[0]
+    message = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text).strip()
+    if isinstance(error, duckdb.InterruptException):
+        if timed_out:
+            return too_slow()
+        return QueryCanceled("canceling statement due to user request")
+    if isinstance(error, BROKEN):
+        return EvaluationFailed(
+            "DuckDB cannot evaluate this statement, through a mistake of its own",
+            hint="Write it in another way. What has been paid for is remembered.",
+        )
+    if "division by zero" in message.lower():
+        return DivisionByZero(
+            "division by zero",
+            detail="The expression divides by zero somewhere in the public domain.",
+            hint="Guard the divisor with NULLIF(…, 0).",
+        )
+    if isinstance(error, duckdb.CatalogException):
+        return UndefinedFunction(message.split("\n")[0])
+    if isinstance(error, duckdb.BinderException) and "not found" in message:
+        return UndefinedColumn(message.split("\n")[0])
+    for kind, ours in _ERRORS.items():
+        if isinstance(error, kind):
+            return ours(message.split("\n")[0])
+    return DataError(message.split("\n")[0])
