@@ -89,7 +89,11 @@ class Sanitiser:
         raise InvalidParameterValue("epsilon is too small for a sanitised copy")
 
     def loss(self, workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
-        """What each pair of cells loses: Σ ε_c over the parts it differs in.
+        """What each pair of cells loses: Σ ε_c over the parts it differs in, in pure ε.
+
+        A pair that differs in part c moves two rows of it, so each row costs ε_c/2. (Where losses
+        are counted in ρ of zCDP, part c costs ε_c²/2 instead, and each of its two rows half of
+        that: 1/b_c².)
 
         Raises InvalidParameterValue unless the number of records is public, and each column is
         the identity over its cells with a scale of its own.

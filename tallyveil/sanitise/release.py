@@ -103,17 +103,32 @@ def _cells(attribute: Attribute) -> pa.Array:
 
 @contextmanager
 def _draft(out: Path) -> Iterator[BinaryIO]:
-    """A file beside ``out`` to write to, gone when the block is left; linked in by then or not."""
+    """A file beside ``out`` to write to, gone when the block is left; linked in by then or not.
+
+    A link, unlike renaming, cannot replace a file. That links can be made here is tried at once,
+    since a copy that cannot be put in place is paid for all the same.
+    """
     if out.exists() or out.is_symlink():
         raise OutputError(
             f"there is a file {out} already",
             hint="A copy is released once and never written over: name another file.",
         )
     path = out.parent / f".{out.name}.{secrets.token_hex(8)}"
+    trial = path.with_name(f"{path.name}.link")
     try:
         draft = path.open("xb")
+        try:
+            os.link(path, trial)
+            trial.unlink()
+        except OSError:
+            draft.close()
+            path.unlink()
+            raise
     except OSError as error:
-        raise OutputError(f"{out} cannot be written: {_reason(error)}") from None
+        raise OutputError(
+            f"{out} cannot be written: {_reason(error)}",
+            hint="Name a folder that is there and may be written to, on a disk with hard links.",
+        ) from None
     try:
         with draft:
             yield draft

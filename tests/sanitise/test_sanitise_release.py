@@ -100,6 +100,25 @@ def test_a_file_that_is_there_is_left_alone_and_nothing_charged(
     assert account(policy)[0].spent == 0
 
 
+def test_a_disk_without_links_is_found_before_the_charge(
+    policy: Policy,
+    planned: Planned,
+    released: Released,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    plan = planned(1)
+    _ = account(policy)
+    monkeypatch.setattr(os, "link", unsupported)
+    with pytest.raises(OutputError, match="not supported"):
+        released(plan, tmp_path / "copy.parquet")
+    assert [name for name in os.listdir(tmp_path) if "copy" in name] == []
+    assert account(policy)[0].spent == 0
+
+
 def test_a_crash_after_the_charge_leaves_the_charge_and_no_file(
     policy: Policy, planned: Planned, released: Released, tmp_path: Path
 ) -> None:
