@@ -5,6 +5,7 @@ and how surely. Every bound is rounded to the honest side: an interval is never 
 scale that must meet a target is never too large.
 """
 
+from tallyveil.inference.classes import Classes, KroneckerRow, classes_of
 from tallyveil.inference.discrete_laplace import (
     half_width,
     scale_for_half_width,
@@ -13,6 +14,7 @@ from tallyveil.inference.discrete_laplace import (
 )
 from tallyveil.inference.discrete_laplace_sums import half_width_of_sum
 from tallyveil.inference.error_law import ErrorLaw
+from tallyveil.inference.estimator import Estimate, Estimator
 from tallyveil.inference.noise import Law, Noises
 from tallyveil.inference.posterior import Interval, Posterior
 from tallyveil.inference.randomised_response import debiased
@@ -20,11 +22,16 @@ from tallyveil.inference.spectrum import Bounds
 
 __all__ = [
     "Bounds",
+    "Classes",
     "ErrorLaw",
+    "Estimate",
+    "Estimator",
     "Interval",
+    "KroneckerRow",
     "Law",
     "Noises",
     "Posterior",
+    "classes_of",
     "debiased",
     "half_width",
     "half_width_of_sum",

@@ -72,8 +72,18 @@ class ErrorLaw:
         if h == math.inf:
             return Bounds(1.0, 1.0)
         if self._single is not None:
-            miss = self._single.miss(h, strict)
-            return Bounds.clipped(1 - miss - 1e-15, 1 - miss + 1e-15)
+            low, high = (
+                self._single.miss(h + off, strict) for off in (-self._law.slack, self._law.slack)
+            )
+            return Bounds.clipped(1 - low - 1e-15, 1 - high + 1e-15)
+        slack = self._law.slack
+        if slack:
+            return Bounds(
+                self._within(h - slack, strict).lower, self._within(h + slack, strict).upper
+            )
+        return self._within(h, strict)
+
+    def _within(self, h: float, strict: bool) -> Bounds:
         bounds = self._spectrum.within(h, strict)
         if self._dominated and bounds.upper - bounds.lower > TOLERANCE:
             other = self._beside_one(h)
@@ -121,14 +131,15 @@ class ErrorLaw:
         if not len(self._law.sizes):
             return 0.0
         if self._single is not None:
-            return self._single.half_width(confidence)
+            return self._single.half_width(confidence) + self._law.slack
         miss = 1 - Fraction(str(confidence))
         if miss < _LEAST_MISS:
-            return self._law.reach(float(miss) * (1 - 1e-12))
+            return self._law.reach(float(miss) * (1 - 1e-6)) + self._law.slack
         target = float(1 - miss) + 1e-15
         if isinstance(self._spectrum, Lattice):
             return self._lattice_half_width(self._spectrum, target)
-        return _least(lambda h: self.within(h).lower, target, self._spectrum.reach)
+        end = self._spectrum.reach + self._law.slack
+        return _least(lambda h: self.within(h).lower, target, end)
 
     def _lattice_half_width(self, lattice: Lattice, target: float) -> float:
         low, high = -1, math.ceil(lattice.reach / lattice.step)
@@ -138,7 +149,7 @@ class ErrorLaw:
                 high = middle
             else:
                 low = middle
-        return high * lattice.step + lattice.slack
+        return high * lattice.step + lattice.slack + self._law.slack
 
     def cdf(self, x: float, *, strict: bool = False) -> Bounds:
         """Bounds of P(X ≤ x), or of P(X < x)."""
@@ -173,6 +184,7 @@ class _Discrete:
     scale: float
 
     def miss(self, h: float, strict: bool) -> float:
+        """P(|X| > h), of P(|X| ≥ h) if strict."""
         steps = math.ceil(h / self.step) - 1 if strict else math.floor(h / self.step)
         return tail(steps, self.scale) if steps < 2**53 else 0.0
 
@@ -187,7 +199,7 @@ class _Continuous:
     scale: float
 
     def miss(self, h: float, strict: bool) -> float:
-        return math.exp(-h / self.scale)
+        return math.exp(-max(0.0, h) / self.scale)
 
     def half_width(self, confidence: float | Fraction) -> float:
         return -self.scale * math.log(float(1 - Fraction(str(confidence)))) * (1 + 1e-15)

@@ -39,6 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _SMALL_SIGMA: Final = 1.0
 _DEAD: Final = -41.0  # φ < 2e-18 counts as 0; `inversion` allows for it
+_DUST: Final = 1e-12
 _CHUNK: Final = 32_768
 _SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
 
@@ -109,11 +110,14 @@ class Noises:
 class Combination:
     """X = Σ A_k N_k with ``coefficients`` A; without the terms that are zero.
 
-    Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first.
+    Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first. Terms of less
+    than 1e-12 of the largest, such as rounding errors leave, are left out, and ``slack`` bounds
+    Σ |A_k N_k| over them but for a probability of 1e-20.
     """
 
     coefficients: FloatArray
     noises: Noises
+    slack: float = 0.0
 
     @classmethod
     def of(cls, coefficients: FloatArray, noises: Noises) -> Combination:
@@ -123,8 +127,12 @@ class Combination:
             raise InvalidParameterValue("each noise has one finite coefficient")
         sizes = a * noises.scales
         order = np.argsort(-sizes, kind="stable")
-        order = order[: np.count_nonzero(sizes)]
-        return cls(a[order], noises.take(order))
+        largest = float(sizes[order[0]]) if len(order) else 0.0
+        number = np.count_nonzero(sizes > _DUST * largest)
+        dust = float(sizes[order[number:]].sum())
+        # P(|N| > b ln(2m/ε)) ≤ ε/m for each of m noises, of whichever law.
+        slack = dust * (math.log(2e20) + math.log(max(1, len(sizes))))
+        return cls(a[order[:number]], noises.take(order[:number]), slack)
 
     @cached_property
     def sizes(self) -> FloatArray:
