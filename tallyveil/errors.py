@@ -33,7 +33,8 @@
     │   ├── EvaluationFailed               XX000  DuckDB made a mistake of its own
     │   └── QueryCanceled                  57014
     ├── BudgetExceeded                     53400  carries what remains
-    └── ReceiptError                       XX000  a release was tried without a valid receipt
+    ├── ReceiptError                       XX000  a release was tried without a valid receipt
+    └── UnprovenPrivacy                    XX000  a mechanism's own proof of privacy failed
 
 What only PostgreSQL's protocol knows (a message malformed, a portal unknown) has its errors in
 `tallyveil.proxy.errors`, under the same root.
@@ -79,6 +80,7 @@ __all__ = [
     "UndefinedParameter",
     "UndefinedSetting",
     "UndefinedTable",
+    "UnprovenPrivacy",
 ]
 
 
@@ -140,6 +142,12 @@ class OutputError(TallyveilError):
 
 
 class ReceiptError(TallyveilError):
+    sqlstate = "XX000"
+
+
+class UnprovenPrivacy(TallyveilError):
+    """A law is not as private as it claims, or no probability law at all. Nothing is drawn."""
+
     sqlstate = "XX000"
 
 

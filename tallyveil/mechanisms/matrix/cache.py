@@ -1,0 +1,69 @@
+"""Designs kept on disk, because a large one takes seconds to solve.
+
+What is read back is a suggestion: `CountMatrix` proves its privacy again and `design` its
+properties, so a file that is damaged or tampered with costs accuracy or time, never privacy. The
+files hold public facts only: n, α, what was asked, and the matrix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from tallyveil.errors import UnprovenPrivacy
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+
+__all__ = ["DesignCache"]
+
+_log = logging.getLogger(__name__)
+
+
+class DesignCache:
+    """A directory with a file for each design, named after what it depends on.
+
+    ``directory`` defaults to the user's cache directory (XDG on Linux). Several processes can
+    share one: a file appears whole or not at all.
+    """
+
+    def __init__(self, directory: str | Path | None = None) -> None:
+        chosen = platformdirs.user_cache_path("tallyveil") / "designs"
+        self.directory = Path(directory) if directory is not None else chosen
+
+    def load(self, key: Mapping[str, Any], name: str, alpha: Fraction) -> CountMatrix | None:
+        """The design stored under ``key``, proved α-DP; None if there is none that is whole."""
+        try:
+            found = json.loads(self._path(key).read_bytes())
+            if found["key"] != dict(key) or found["sha256"] != _digest(found["weights"]):
+                return None
+            weights = [[int(weight, 16) for weight in column] for column in found["weights"]]
+            return CountMatrix(name, alpha, weights)
+        except (OSError, ValueError, KeyError, TypeError, UnprovenPrivacy):
+            return None
+
+    def store(self, key: Mapping[str, Any], matrix: CountMatrix) -> None:
+        """Keep it if the directory can be written; a design is no less good if it cannot."""
+        weights = [[format(weight, "x") for weight in column] for column in matrix.weights]
+        text = json.dumps({"key": dict(key), "sha256": _digest(weights), "weights": weights})
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=self.directory, delete=False) as file:
+                file.write(text)
+            os.replace(file.name, self._path(key))
+        except OSError as error:
+            _log.warning("a mechanism's design was not kept in %s: %s", self.directory, error)
+
+    def _path(self, key: Mapping[str, Any]) -> Path:
+        return self.directory / f"{_digest(dict(key))}.json"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

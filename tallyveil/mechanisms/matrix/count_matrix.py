@@ -1,0 +1,72 @@
+"""A mechanism for one count with a public range: a column-stochastic matrix of exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
+from tallyveil.mechanisms.matrix.proof import prove_pure
+
+__all__ = ["CountMatrix"]
+
+
+@dataclass(frozen=True)
+class CountMatrix:
+    """P[i|j], output i for truth j, both from 0 to n (COUNT Def. 1), proved α-DP.
+
+    ``weights[j][i]`` are integers, and P[i|j] = weights[j][i] / total is not an approximation: it
+    is the law that is drawn from. Every column adds up to the same ``total``.
+
+    Neighbours are truths that differ by one, and α ≤ P[i|j] / P[i|j+1] ≤ 1/α (COUNT Def. 2): a
+    step of one costs at most ``epsilon`` ≥ −ln α. By chaining, truths that differ by s cost at
+    most s times that; under add/remove that is s for a record that adds s to this count.
+
+    The constructor goes through every pair of neighbours in integers, whatever the matrix came
+    from. Raises UnprovenPrivacy if one fails, or if it is not a matrix of probabilities;
+    InvalidParameterValue for α outside (0, 1).
+    """
+
+    name: str
+    alpha: Fraction
+    weights: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self, name: str, alpha: Fraction | float | str, weights: Sequence[Sequence[int]]
+    ) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "alpha", checked_alpha(alpha))
+        object.__setattr__(self, "weights", tuple(tuple(column) for column in weights))
+        prove_pure(self.weights, self.alpha)
+        checked_range(self.n)
+
+    def __repr__(self) -> str:
+        return f"CountMatrix({self.name}, 0..{self.n}, alpha {float(self.alpha):.6g})"
+
+    @property
+    def n(self) -> int:
+        """The largest possible count."""
+        return len(self.weights) - 1
+
+    @cached_property
+    def total(self) -> int:
+        return sum(self.weights[0])
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """An upper bound of −ln α, the cost of a step of one in the truth."""
+        return epsilon_for(self.alpha)
+
+    def probability(self, output: int, truth: int) -> Fraction:
+        """P[output | truth], exactly."""
+        return Fraction(self.weights[truth][output], self.total)
+
+    def probabilities(self) -> npt.NDArray[np.float64]:
+        """The (n+1)×(n+1) array P[i, j] in floats, each entry correctly rounded."""
+        columns = [[weight / self.total for weight in column] for column in self.weights]
+        return np.array(columns, dtype=np.float64).T

@@ -1,0 +1,168 @@
+"""The best count mechanism for what is asked of it: a closed form, or a linear program's solution.
+
+The program is solved in floats; what is released is integers, on which privacy and every property
+asked for are checked exactly. What fails the check is solved again with wider margins, and
+refused if that does not help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from tallyveil.errors import StatementTooComplex, UnprovenPrivacy
+from tallyveil.mechanisms.matrix.cache import DesignCache
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
+from tallyveil.mechanisms.matrix.objective import Objective
+from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
+from tallyveil.mechanisms.matrix.program import layout, solve
+from tallyveil.mechanisms.matrix.properties import Property, closure, holds
+from tallyveil.mechanisms.matrix.rounding import integer_columns
+
+__all__ = ["MAX_DESIGNED_RANGE", "choose", "design"]
+
+# At this n a program has 20,000 variables.
+MAX_DESIGNED_RANGE = 200
+_MARGINS = (1e-7, 1e-6, 1e-5)
+_METHODS = ("highs-ipm", "highs-ds")
+_L0 = Objective("L0")
+
+
+def choose(
+    n: int,
+    alpha: Fraction | float | str,
+    properties: Iterable[str] = (),
+    *,
+    cache: DesignCache | None = None,
+    time_limit: float = 60.0,
+) -> CountMatrix:
+    """The mechanism of COUNT Fig. 5 for these properties: GM, EM, or one of two programs.
+
+    F: EM. Otherwise GM if it has what is asked for: always RM, RH and S, everything but F if
+    α ≤ 1/2, and WH if n ≥ 2α/(1−α). Otherwise the program with WH, and, if a column property is
+    asked for, CM; both with RM and S, which §V-A found to come at no additional cost.
+
+    Guarantee and errors as in `design`, whose default objective L0 it minimises.
+    """
+    asked = closure(properties)
+    matrix = _closed_form(checked_range(n), checked_alpha(alpha), asked, _L0)
+    if matrix is not None:
+        return matrix
+    wanted = {Property.WEAKLY_HONEST, Property.ROW_MONOTONE, Property.SYMMETRIC}
+    if Property.COLUMN_HONEST in asked:
+        wanted.add(Property.COLUMN_MONOTONE)
+    return design(n, alpha, wanted, cache=cache, time_limit=time_limit)
+
+
+def design(
+    n: int,
+    alpha: Fraction | float | str,
+    properties: Iterable[str] = (),
+    objective: Objective = _L0,
+    *,
+    cache: DesignCache | None = None,
+    time_limit: float = 60.0,
+) -> CountMatrix:
+    """The α-DP matrix on 0..n that has all ``properties`` and minimises ``objective``.
+
+    α-DP for truths that differ by one: α ≤ P[i|j]/P[i|j+1] ≤ 1/α, proved on the integers that
+    are drawn from, like the properties. Its objective is optimal up to about 10⁻⁶. GM is returned
+    where it is known to be optimal (L0, uniform; COUNT Thm 3) and EM where fairness is asked for
+    (L0; Thm 4 and Lemma 1).
+
+    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds, for each attempt.
+
+    Raises InvalidParameterValue for parameters out of range, and StatementTooComplex if n is
+    beyond `MAX_DESIGNED_RANGE` or the solver finds nothing that passes the proof.
+    """
+    level = checked_alpha(alpha)
+    asked = closure(properties)
+    objective.prior(checked_range(n))
+    matrix = _closed_form(n, level, asked, objective)
+    if matrix is not None:
+        return matrix
+    if n > MAX_DESIGNED_RANGE:
+        raise _unsolved(f"counts up to {n} are too many to design a mechanism for")
+    key = _key(n, level, asked, objective)
+    if cache is not None:
+        known = cache.load(key, _name(asked, objective), level)
+        if known is not None and known.n == n and _has(known, asked):
+            return known
+    matrix = _solved(n, level, asked, objective, time_limit)
+    if cache is not None:
+        cache.store(key, matrix)
+    return matrix
+
+
+def _closed_form(
+    n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective
+) -> CountMatrix | None:
+    if objective.penalty != "L0" or objective.beyond:
+        return None
+    if Property.FAIR in asked:
+        return explicit_fair(n, alpha)
+    if objective == _L0:
+        matrix = geometric(n, alpha)
+        if _has(matrix, asked):
+            return matrix
+    return None
+
+
+def _solved(
+    n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective, time_limit: float
+) -> CountMatrix:
+    plan = layout(n, asked, objective)
+    for margin, method in product(_MARGINS, _METHODS):
+        solution = solve(
+            plan,
+            float(alpha),
+            asked,
+            objective,
+            margin=margin,
+            method=method,
+            time_limit=time_limit,
+        )
+        if solution is None:
+            continue
+        try:
+            matrix = CountMatrix(_name(asked, objective), alpha, integer_columns(plan, solution))
+        except UnprovenPrivacy:
+            # The floats were too far off for this margin; nothing of them is used.
+            continue
+        if _has(matrix, asked):
+            return matrix
+    raise _unsolved(f"no mechanism was found for counts up to {n} at alpha {float(alpha):g}")
+
+
+def _has(matrix: CountMatrix, asked: frozenset[Property]) -> bool:
+    return all(holds(matrix, name) for name in asked)
+
+
+def _name(asked: frozenset[Property], objective: Objective) -> str:
+    return f"LP({'+'.join(sorted(asked)) or 'none'}; {objective})"
+
+
+def _key(
+    n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective
+) -> dict[str, Any]:
+    """What a design depends on, and nothing else; public."""
+    return {
+        "n": n,
+        "alpha": str(alpha),
+        "properties": sorted(asked),
+        "penalty": objective.penalty,
+        "beyond": objective.beyond,
+        "aggregate": objective.aggregate,
+        "weights": [str(weight) for weight in objective.prior(n)],
+        "margins": [repr(margin) for margin in _MARGINS],
+    }
+
+
+def _unsolved(message: str) -> StatementTooComplex:
+    return StatementTooComplex(
+        message,
+        hint="The explicit fair mechanism needs no program, and has all properties: ask for F.",
+    )

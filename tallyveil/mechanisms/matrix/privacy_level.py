@@ -1,0 +1,80 @@
+"""The privacy level of a count mechanism: α = e^{−ε}, as a rational on the private side."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.units import positive
+
+__all__ = ["MAX_RANGE", "alpha_for", "checked_alpha", "checked_range", "epsilon_for", "exp_below"]
+
+# Matrices have (n+1)² entries; beyond this, the ends of the range no longer matter (COUNT §I).
+MAX_RANGE = 1000
+# A larger ε protects nothing; its α would only make the integers longer.
+_MAX_EPSILON = 40
+# Decimal's exp and ln are correctly rounded; what rounding and the argument's own rounding can
+# do together is far less than the slack, and the slack is taken on the private side.
+_DECIMAL = Context(prec=70, Emin=-(10**9), Emax=10**9)
+# e^x gives less of it than ln, so that exp_below(epsilon_for(α)) is still at least 1/α.
+_LN_SLACK = Fraction(1, 10**55)
+_EXP_SLACK = Fraction(1, 10**60)
+
+
+def alpha_for(epsilon: Fraction | float | str) -> Fraction:
+    """A rational α with e^{−ε} ≤ α < 1, so that an α-DP mechanism is ε-DP.
+
+    α = ⌈2ᵏ e^{−ε}⌉ / 2ᵏ, with k such that −ln α falls short of ε by at most ε · 2⁻²⁴. An ε above
+    40 counts as 40.
+
+    Raises InvalidParameterValue unless ε is positive and finite, and at least 10⁻¹².
+    """
+    exact = min(positive(epsilon, "epsilon"), Fraction(_MAX_EPSILON))
+    if exact < Fraction(1, 10**12):
+        raise InvalidParameterValue(f"epsilon is at least 1e-12, not {epsilon}")
+    # −ln of what is added is at most 2⁻ᵏ e^ε.
+    bits = 25 + math.ceil(exact * Fraction(3, 2)) + max(0, math.ceil(-math.log2(exact)))
+    return Fraction(math.ceil(2**bits / exp_below(exact)), 2**bits)
+
+
+def epsilon_for(alpha: Fraction | float | str) -> Fraction:
+    """An ε ≥ −ln α, too large by about 10⁻⁵⁵: what a step of one in the truth costs."""
+    exact = checked_alpha(alpha)
+    return Fraction(_DECIMAL.ln(_decimal(1 / exact))) + _LN_SLACK
+
+
+def exp_below(exponent: Fraction) -> Fraction:
+    """A rational just below eˣ, for 0 ≤ x ≤ 1000; too small by about 10⁻⁶⁰ of it.
+
+    Raises InvalidParameterValue for any other x.
+    """
+    if not 0 <= exponent <= 1000:
+        raise InvalidParameterValue(f"an exponent is a number from 0 to 1000, not {exponent}")
+    return Fraction(_DECIMAL.exp(_decimal(exponent))) * (1 - _EXP_SLACK)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return _DECIMAL.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def checked_alpha(alpha: Fraction | float | str) -> Fraction:
+    """α exactly; a float means its decimal text.
+
+    Raises InvalidParameterValue unless 0 < α < 1.
+    """
+    exact = positive(alpha, "alpha")
+    if not exact < 1:
+        raise InvalidParameterValue(f"alpha is a number between 0 and 1, not {alpha}")
+    return exact
+
+
+def checked_range(n: int) -> int:
+    """Raises InvalidParameterValue unless n is an integer from 1 to `MAX_RANGE`."""
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MAX_RANGE:
+        raise InvalidParameterValue(
+            f"the largest possible count is an integer from 1 to {MAX_RANGE}, not {n}",
+            hint="For a larger range, add noise without a range: its ends hardly matter.",
+        )
+    return n

@@ -1,0 +1,191 @@
+"""The linear program of COUNT §III–IV: a matrix that minimises an objective, with properties.
+
+Entries that have to be equal share a variable (symmetry, by Theorem 1, halves their number;
+fairness makes the diagonal one), and every inequality has the form x_big ≥ c · x_small. Row
+monotonicity needs neighbours only and takes the place of one direction of privacy. Variables are
+Q = P · (n+1)/(1−α), which keeps the program well scaled however close α is to 1.
+
+Each inequality is asked for with a margin, so that a solution in floats can be rounded to
+integers that satisfy all of them exactly. The margin costs a little of the objective: at 10⁻⁷,
+about that much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, vstack
+
+from tallyveil.mechanisms.matrix.objective import Objective
+from tallyveil.mechanisms.matrix.properties import Property
+
+__all__ = ["Layout", "layout", "solve"]
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which entries share a variable: ``variable[i, j]``, of ``size`` variables."""
+
+    variable: Integers
+    size: int
+    symmetric: bool
+
+    @property
+    def n(self) -> int:
+        return len(self.variable) - 1
+
+    @property
+    def columns(self) -> range:
+        """The columns that are not mirror images of earlier ones."""
+        return range(self.n // 2 + 1 if self.symmetric else self.n + 1)
+
+
+def layout(n: int, properties: frozenset[Property], objective: Objective) -> Layout:
+    """Symmetric if that is asked for, or free by Theorem 1: if the weights are symmetric."""
+    prior = objective.prior(n)
+    symmetric = Property.SYMMETRIC in properties or prior == prior[::-1]
+    entries = np.arange((n + 1) ** 2).reshape(n + 1, n + 1)
+    if symmetric:
+        entries = np.minimum(entries, entries[::-1, ::-1])
+    if Property.FAIR in properties:
+        np.fill_diagonal(entries, 0)
+    distinct, variable = np.unique(entries, return_inverse=True)
+    return Layout(variable.reshape(n + 1, n + 1), len(distinct), symmetric)
+
+
+@dataclass(frozen=True)
+class _Inequalities:
+    """x[big] ≥ factor · x[small], row by row."""
+
+    big: Integers
+    small: Integers
+    factor: Floats
+
+    def rows(self, width: int) -> Any:
+        """factor · x[small] − x[big], as a sparse matrix of ``width`` columns."""
+        count = len(self.big)
+        entries = np.concatenate([-np.ones(count), self.factor])
+        row = np.tile(np.arange(count), 2)
+        column = np.concatenate([self.big, self.small])
+        return coo_array((entries, (row, column)), shape=(count, width)).tocsr()
+
+
+def solve(
+    plan: Layout,
+    alpha: float,
+    properties: frozenset[Property],
+    objective: Objective,
+    *,
+    margin: float,
+    method: str,
+    time_limit: float,
+) -> Floats | None:
+    """P by variable, or None if the solver found nothing (in time).
+
+    ``method`` is a name of scipy.optimize.linprog's HiGHS: interior point is the fastest here, by
+    far, and the dual simplex the most robust.
+    """
+    n, worst = plan.n, objective.aggregate == "max"
+    width = plan.size + worst
+    inequalities = _inequalities(plan, alpha, properties)
+    upper, bound = inequalities.rows(width), np.full(len(inequalities.big), -margin)
+    costs, losses = np.zeros(width), _losses(plan, objective)
+    if worst:
+        costs[-1] = 1
+        upper, bound = _below_last(upper, losses), np.append(bound, np.zeros(len(losses)))
+    else:
+        costs[:] = losses.sum(axis=0)
+    lower = np.zeros(width)
+    if Property.WEAKLY_HONEST in properties:
+        lower[np.diag(plan.variable)] = 1 / (1 - alpha) + margin
+    columns = [np.bincount(plan.variable[:, j], minlength=width) for j in plan.columns]
+    solution = linprog(
+        costs,
+        A_ub=upper,
+        b_ub=bound,
+        A_eq=coo_array(np.array(columns, dtype=float)).tocsr(),
+        b_eq=np.full(len(columns), (n + 1) / (1 - alpha)),
+        bounds=np.column_stack([lower, np.full(width, np.inf)]),
+        method=method,
+        options={
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
+            "time_limit": time_limit,
+        },
+    )
+    if solution.status != 0:
+        return None
+    scaled: Floats = solution.x[: plan.size] * ((1 - alpha) / (n + 1))
+    return scaled
+
+
+def _losses(plan: Layout, objective: Objective) -> Floats:
+    """A row per truth: what each variable adds to that truth's weighted expected loss.
+
+    Divided by the largest entry. For the maximum, without rows that are mirror images: the same
+    variables with other weights of the same sum, of which a symmetric plan's larger counts.
+    """
+    n, worst = plan.n, objective.aggregate == "max"
+    factors = [float(factor) for factor in objective.factors(n)]
+    if worst and plan.symmetric:
+        factors = [max(factors[j], factors[n - j]) for j in plan.columns]
+    losses = np.zeros((len(factors), plan.size + worst))
+    for j, factor in enumerate(factors):
+        loss = np.array([objective.loss(i, j) for i in range(n + 1)], dtype=float)
+        np.add.at(losses[j], plan.variable[:, j], factor * loss)
+    largest: float = losses.max()
+    return losses / largest if largest > 0 else losses
+
+
+def _below_last(upper: Any, losses: Floats) -> Any:
+    """``upper``, and below it a row for each truth: its loss is at most the last variable."""
+    losses[:, -1] = -1
+    return vstack([upper, coo_array(losses)], format="csr")
+
+
+def _inequalities(plan: Layout, alpha: float, properties: frozenset[Property]) -> _Inequalities:
+    parts: list[tuple[Integers, Integers, float]] = []
+    v = plan.variable
+    output, truth = np.arange(plan.n + 1)[:, None], np.arange(plan.n + 1)[None, :]
+    left, right = v[:, :-1], v[:, 1:]
+    parts += [(left, right, alpha), (right, left, alpha)]
+    if Property.ROW_MONOTONE in properties:
+        parts += _falling(left, right, rising=truth[:, :-1] < output)
+    elif Property.ROW_HONEST in properties:
+        parts.append((np.broadcast_to(v.diagonal()[:, None], v.shape), v, 1.0))
+    if Property.COLUMN_MONOTONE in properties:
+        parts += _falling(v[:-1], v[1:], rising=output[:-1] < truth)
+    elif Property.COLUMN_HONEST in properties:
+        parts.append((np.broadcast_to(v.diagonal()[None, :], v.shape), v, 1.0))
+    return _distinct(
+        np.concatenate([big.ravel() for big, _, _ in parts]),
+        np.concatenate([small.ravel() for _, small, _ in parts]),
+        np.concatenate([np.full(big.size, factor) for big, _, factor in parts]),
+    )
+
+
+def _falling(
+    first: Integers, second: Integers, *, rising: npt.NDArray[np.bool_]
+) -> list[tuple[Integers, Integers, float]]:
+    """Monotone towards the diagonal: first ≤ second where ``rising``, else first ≥ second."""
+    return [(second[rising], first[rising], 1.0), (first[~rising], second[~rising], 1.0)]
+
+
+def _distinct(big: Integers, small: Integers, factor: Floats) -> _Inequalities:
+    """Each pair once, with its largest factor, which implies the others; none with itself."""
+    apart = big != small
+    big, small, factor = big[apart], small[apart], factor[apart]
+    order = np.lexsort((-factor, small, big))
+    big, small, factor = big[order], small[order], factor[order]
+    first = np.ones(len(big), dtype=bool)
+    first[1:] = (np.diff(big) != 0) | (np.diff(small) != 0)
+    return _Inequalities(big[first], small[first], factor[first])

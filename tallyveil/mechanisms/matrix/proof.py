@@ -1,0 +1,92 @@
+"""Proofs of differential privacy in exact arithmetic, by going through all neighbours.
+
+The integers are the law itself, so what is proved here holds for what is released. Neighbours are
+adjacent columns: truths that differ by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from tallyveil.errors import UnprovenPrivacy
+from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, exp_below
+from tallyveil.mechanisms.units import positive
+
+__all__ = ["Weights", "hockey_stick", "prove_pure", "tightest_alpha"]
+
+Weights = Sequence[Sequence[int]]
+
+
+def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:
+    """α · w[j][i] ≤ w[j+1][i] and α · w[j+1][i] ≤ w[j][i] for all i, j (COUNT Def. 2).
+
+    Singletons suffice: the outputs are finitely many, and sums of terms keep the ratio.
+
+    Raises UnprovenPrivacy, saying which output of which truths fails, if the ratio does, and if
+    the weights are not integers ≥ 0 in columns of one length and one positive total.
+    """
+    level = checked_alpha(alpha)
+    p, q = level.numerator, level.denominator
+    _columns_of_one_total(weights)
+    for j, (here, there) in enumerate(pairwise(weights)):
+        for i, (a, b) in enumerate(zip(here, there, strict=True)):
+            if not (p * a <= q * b and p * b <= q * a):
+                raise UnprovenPrivacy(
+                    f"output {i} tells truth {j} from {j + 1} by more than alpha {level} allows"
+                )
+
+
+def tightest_alpha(weights: Weights) -> Fraction:
+    """The largest α for which the weights are α-DP; 0 if an output excludes a truth.
+
+    1 if no output tells anything. Raises UnprovenPrivacy unless they are probabilities.
+    """
+    _columns_of_one_total(weights)
+    return min(
+        (
+            Fraction(min(a, b), max(a, b))
+            for here, there in pairwise(weights)
+            for a, b in zip(here, there, strict=True)
+            if a or b
+        ),
+        default=Fraction(1),
+    )
+
+
+def hockey_stick(weights: Weights, epsilon: Fraction | float | str) -> Fraction:
+    """The least δ for which the weights are (ε, δ)-DP, rounded up.
+
+    δ = max over neighbours j, j' of Σ_i max(0, P[i|j] − e^ε P[i|j']) (METRIC Thm 3, on a finite
+    range), with a rational just below e^ε. Zero only if ``prove_pure`` would succeed.
+
+    Raises UnprovenPrivacy unless they are probabilities, InvalidParameterValue unless
+    0 < ε ≤ 1000.
+    """
+    factor = exp_below(positive(epsilon, "epsilon"))
+    p, q = factor.numerator, factor.denominator
+    total = _columns_of_one_total(weights)
+    worst = 0
+    for here, there in pairwise(weights):
+        for one, other in ((here, there), (there, here)):
+            excess = sum(max(0, q * a - p * b) for a, b in zip(one, other, strict=True))
+            worst = max(worst, excess)
+    return Fraction(worst, q * total)
+
+
+def _columns_of_one_total(weights: Weights) -> int:
+    """The common total."""
+    if len(weights) < 2:
+        raise UnprovenPrivacy("a mechanism has at least two truths")
+    outputs, total = len(weights[0]), sum(weights[0])
+    for j, column in enumerate(weights):
+        if len(column) != outputs:
+            raise UnprovenPrivacy(f"truth {j} has {len(column)} outputs, not {outputs}")
+        if not all(type(weight) is int and weight >= 0 for weight in column):
+            raise UnprovenPrivacy(f"a weight of truth {j} is not an integer of at least zero")
+        if sum(column) != total:
+            raise UnprovenPrivacy(f"the weights of truth {j} have another total than those of 0")
+    if not total > 0:
+        raise UnprovenPrivacy("some weight has to be above zero")
+    return total
