@@ -18,6 +18,7 @@ from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.linear import is_constant
+from tallyveil.rewriter.records import OUTER
 
 __all__ = ["check_bins"]
 
@@ -35,6 +36,8 @@ def check_bins(
     while isinstance(child.parent, exp.Paren):
         child = child.parent
     parent = child.parent
+    if column.meta.get(OUTER) and not isinstance(parent, exp.Predicate):
+        _cut(attribute, column, "it stands inside a subquery")
     match parent:
         case exp.Is() | exp.Count() | exp.Group() | exp.Select() | exp.Alias() | exp.Ordered():
             return

@@ -61,16 +61,17 @@ def take_apart(
         UndefinedColumn, GroupingError, BinCut: as PostgreSQL would name them.
     """
     records = from_clause.read(select)
+    from_clause.mark(select, records)
     resolve_columns(select, records)
     groups = grouping(select)
     if not select.args.get("group") and not groups.keys and not _aggregates(select):
         raise raw_rows(select)
     where = select.args.get("where")
     for part in [*([where.this] if where else []), *groups.keys]:
-        from_clause.check(part)
+        from_clause.check(part, records)
     for node in own_nodes(select):
         if isinstance(node, exp.AggFunc) and is_aggregate(node):
-            _check_aggregate(node, from_clause)
+            _check_aggregate(node, from_clause, records)
     source = _source(select, records)
     _check_bins(select, records, source, constant)
     conditions = [where.this.copy()] if where else []
@@ -117,7 +118,7 @@ def _aggregates(select: exp.Select) -> bool:
     return any(is_aggregate(node) for node in own_nodes(select))
 
 
-def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
+def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Records) -> None:
     name = function_name(node)
     if isinstance(node, exp.Grouping):
         return
@@ -144,10 +145,10 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause) -> None:
     if isinstance(argument, exp.Star) and not isinstance(node, exp.Count):
         raise FeatureNotSupported(f"{name}(*) is not answered", position=position(node))
     if not isinstance(argument, exp.Star):
-        from_clause.check(argument)
+        from_clause.check(argument, records)
     outer = node.parent
     if isinstance(outer, exp.Filter) and outer.this is node:
-        from_clause.check(outer.expression.this)
+        from_clause.check(outer.expression.this, records)
     if not isinstance(node, exp.Count):
         for column in argument.find_all(exp.Column):
             if type(column.parent) in known.AGGREGATES and column.meta.get("binned"):

@@ -21,6 +21,7 @@ from sqlglot import exp
 from tallyveil.errors import AmbiguousColumn, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.check import position
+from tallyveil.rewriter.records import OUTER, outer_columns
 
 __all__ = [
     "RECORD",
@@ -189,14 +190,17 @@ def is_resolved(column: exp.Column) -> bool:
 
 
 def own_columns(node: exp.Expr) -> list[exp.Column]:
-    """The columns of an expression, without those of the queries nested in it."""
+    """The columns of an expression; of the queries nested in it those they do not have."""
     found: list[exp.Column] = []
     stack = [node]
     while stack:
         inner = stack.pop()
+        if isinstance(inner, exp.Query):
+            found += outer_columns(inner)
+            continue
         if isinstance(inner, exp.Column):
             found.append(inner)
-        stack.extend(c for c in inner.iter_expressions() if not isinstance(c, exp.Query))
+        stack.extend(inner.iter_expressions())
     return found
 
 
@@ -216,6 +220,9 @@ def public_queries(node: exp.Expr) -> list[exp.Expr]:
 def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:
     """A field's value in the place of the column that names it."""
     copy = typed_constant(value)
+    if column.meta.get(OUTER):
+        for inner in own_columns(copy):
+            inner.meta[OUTER] = True
     if isinstance(copy, exp.Column):
         copy.meta.update({k: v for k, v in column.meta.items() if k != "binned"})
         copy.this.meta.update(column.this.meta)

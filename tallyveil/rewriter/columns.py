@@ -8,9 +8,15 @@ from tallyveil.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
 )
-from tallyveil.rewriter.branches import UNION, Records, is_resolved, public_queries, value_of
+from tallyveil.rewriter.branches import (
+    UNION,
+    Records,
+    is_resolved,
+    own_columns,
+    value_of,
+)
 from tallyveil.rewriter.check import function_name, position
-from tallyveil.rewriter.records import own_nodes
+from tallyveil.rewriter.records import OUTER, holds_noise, own_nodes
 
 __all__ = ["raw_rows", "resolve_columns"]
 
@@ -33,35 +39,10 @@ def resolve_columns(select: exp.Select, records: Records) -> None:
             _resolve(node, select, records)
     if any(isinstance(item.unalias(), exp.Star) for item in select.expressions):
         raise raw_rows(select)
-    for part in [*select.expressions, select.args.get("having"), select.args.get("order")]:
-        for query in public_queries(part) if part is not None else ():
-            _refuse_captured(query, select, records)
-
-
-def _refuse_captured(query: exp.Expr, select: exp.Select, records: Records) -> None:
-    """A name in a query over the noisy rows would mean the item, where it may mean an attribute.
-
-    Raises AmbiguousColumn.
-    """
-    for column in query.find_all(exp.Column):
-        if column.table or not records.knows(column.name):
-            continue
-        own = [
-            _at(number, column, records)
-            for number, f in enumerate(records.fields)
-            if f.name == column.name
-        ]
-        item = _item(column, select)
-        if item is not None and item not in own:
-            raise AmbiguousColumn(
-                f'"{column.name}" is the name of an attribute and of an item of the SELECT',
-                hint="Call the item otherwise, or write the name with its table's.",
-                position=position(column),
-            )
 
 
 def _resolve(node: exp.Column, select: exp.Select, records: Records) -> None:
-    item = None if node.table else _item(node, select)
+    item = None if node.table or node.meta.get(OUTER) else _item(node, select)
     if item is None or not _alias_wins(node, records):
         node.replace(_value(node, records))
     elif not isinstance(node.parent, exp.Ordered):
@@ -71,15 +52,13 @@ def _resolve(node: exp.Column, select: exp.Select, records: Records) -> None:
 
 def _value(node: exp.Column, records: Records) -> exp.Expr:
     """A flat FROM has the value itself, a union of several a column of its own."""
-    return _at(records.find(node), node, records)
-
-
-def _at(number: int, node: exp.Column, records: Records) -> exp.Expr:
-    """The field's value in the place of a column."""
+    number = records.find(node)
     if len(records.branches) == 1:
         return value_of(records.branches[0].values[number], node)
     column = exp.column(f"u{number}", UNION, quoted=True)
     column.this.meta.update(node.this.meta)
+    if node.meta.get(OUTER):
+        column.meta[OUTER] = True
     if any(b.values[number].meta.get("binned") for b in records.branches):
         column.meta["binned"] = True
     return column
@@ -112,14 +91,14 @@ def _alias_wins(node: exp.Column, records: Records) -> bool:
 def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
     if any(c is node for c in item.find_all(exp.Column)):
         raise AmbiguousColumn(f'"{node.name}" is defined by itself', position=position(node))
-    if item.find(exp.Query):
+    holder = exp.Paren(this=item.copy())
+    if holds_noise(holder):
         raise FeatureNotSupported(
             f'the subquery called "{node.name}" is not answered here',
             hint="Put the aggregation into a subquery of its own and use the name above it.",
             position=position(node),
         )
-    holder = exp.Paren(this=item.copy())
-    for column in list(holder.find_all(exp.Column)):
+    for column in own_columns(holder):
         if not is_resolved(column):
             column.replace(_value(column, records))
     copy = holder.this

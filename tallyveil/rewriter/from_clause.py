@@ -26,9 +26,10 @@ from tallyveil.rewriter.branches import (
 from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import is_star, position
 from tallyveil.rewriter.common import MAX_NODES
+from tallyveil.rewriter.correlation import mark_outer_columns
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.record_level import check_record_level
-from tallyveil.rewriter.records import KIND, holds_noise, holds_records
+from tallyveil.rewriter.records import KIND, holds_noise, holds_records, own_parts
 
 __all__ = ["MAX_BRANCHES", "FromClause"]
 
@@ -109,7 +110,7 @@ class FromClause:
         joined = records.joined(merged, exp.Join(this=source))
         on = step.args.get("on")
         if on is not None:
-            self.check(on)
+            self.check(on, joined)
         for branch in joined.branches:
             parts: list[exp.Expr] = [
                 exp.EQ(this=branch.values[i].copy(), expression=branch.values[j].copy())
@@ -126,11 +127,18 @@ class FromClause:
             branch.joins = [*branch.joins[:-1], own]
         return joined
 
-    def check(self, part: exp.Expr) -> None:
+    def mark(self, select: exp.Select, records: Records) -> None:
+        """Mark the records' columns in the queries nested in the SELECT's expressions."""
+        for part in own_parts(select):
+            mark_outer_columns(part, records, self._catalog)
+
+    def check(self, part: exp.Expr, records: Records) -> None:
         """Refuse what combines records, and queries that are not about public tables alone."""
         check_record_level(part)
         for query in public_queries(part):
-            self._describe(query, query)
+            _refuse_protected(query, query)
+        for column in mark_outer_columns(part, records, self._catalog):
+            records.find(column)
 
     # Items of FROM
 
@@ -170,10 +178,10 @@ class FromClause:
             if is_star(item):
                 items += _starred(item, records)
             else:
-                self.check(item)
+                self.check(item, records)
                 items.append((item.alias_or_name, item.unalias()))
         if where is not None:
-            self.check(where.this)
+            self.check(where.this, records)
         branches = []
         for branch in records.branches:
             values = [
@@ -258,14 +266,7 @@ class FromClause:
 
         Raises FeatureNotSupported where it reads anything else, the record included.
         """
-        if holds_noise(query) or any(
-            t.meta.get(KIND) == "protected" for t in query.find_all(exp.Table)
-        ):
-            raise FeatureNotSupported(
-                "a subquery over protected tables is not answered below an aggregation",
-                hint="Put the condition on the record's own attributes, or on public tables.",
-                position=position(written),
-            )
+        _refuse_protected(query, written)
         try:
             sql = _sql(query)
             described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
@@ -277,6 +278,17 @@ class FromClause:
                 position=position(written),
             ) from None
         return [name for name, _ in described]
+
+
+def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
+    if holds_noise(query) or any(
+        t.meta.get(KIND) == "protected" for t in query.find_all(exp.Table)
+    ):
+        raise FeatureNotSupported(
+            "a subquery over protected tables is not answered below an aggregation",
+            hint="Put the condition on the record's own attributes, or on public tables.",
+            position=position(written),
+        )
 
 
 def _shared(name: exp.Identifier, records: Records, fields: Sequence[Field]) -> tuple[int, int]:

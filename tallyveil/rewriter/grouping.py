@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from tallyveil.errors import GroupingError, StatementTooComplex
 from tallyveil.rewriter.check import position
-from tallyveil.rewriter.records import is_aggregate, own_nodes
+from tallyveil.rewriter.records import is_aggregate, level_nodes, own_nodes
 
 __all__ = ["MAX_SETS", "Grouping", "grouping"]
 
@@ -47,7 +47,7 @@ def grouping(select: exp.Select) -> Grouping:
         listed = select.args.get("distinct") is not None and not aggregated
         return _numbered([tuple(items) if listed else ()])
     if group.args.get("all"):
-        return _numbered([tuple(i for i in items if not any(map(is_aggregate, i.walk())))])
+        return _numbered([tuple(i for i in items if not any(map(is_aggregate, level_nodes(i))))])
     sets: list[_Set] = [()]
     for part in group.expressions:
         sets = _product(sets, _sets(part, items), group)
@@ -71,9 +71,16 @@ def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:
 
 def _element(part: exp.Expr, items: Sequence[exp.Expr]) -> _Set:
     """A key, or several in brackets."""
-    whole = part.unnest()
+    whole = _bare(part)
     keys = whole.expressions if isinstance(whole, exp.Tuple) else [whole]
     return tuple(_key(key, items) for key in keys)
+
+
+def _bare(key: exp.Expr) -> exp.Expr:
+    """Without the brackets around it; those of a query are part of it."""
+    while isinstance(key, exp.Paren):
+        key = key.this
+    return key
 
 
 def _key(key: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
@@ -108,7 +115,7 @@ def _too_many(node: exp.Expr) -> StatementTooComplex:
 def _numbered(sets: Sequence[_Set]) -> Grouping:
     keys: list[exp.Expr] = []
     numbered = []
-    for wanted in (tuple(key.unnest() for key in found) for found in sets):
+    for wanted in (tuple(map(_bare, found)) for found in sets):
         for key in wanted:
             if key not in keys:
                 keys.append(key)

@@ -15,7 +15,7 @@ from tallyveil.rewriter.branches import is_resolved
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.linear import Linear, Term, linear
 from tallyveil.rewriter.moments import MOMENTS, Centring, moment, over
-from tallyveil.rewriter.records import is_aggregate, own_nodes
+from tallyveil.rewriter.records import is_aggregate, outer_columns, own_nodes
 
 __all__ = ["Outputs"]
 
@@ -59,11 +59,11 @@ class Outputs:
 
         Raises GroupingError where an attribute is neither grouped by nor aggregated.
         """
-        if isinstance(node, exp.Query):
-            return node.copy()
         for number, key in enumerate(self._keys):
             if node == key:
                 return _noisy(f"__k{number}")
+        if isinstance(node, exp.Query):
+            return self._query(node)
         if isinstance(node, exp.Window):
             return self._window(node)
         if isinstance(node, exp.Grouping):
@@ -87,6 +87,14 @@ class Outputs:
                 position=position(node),
             )
         return self._children(node)
+
+    def _query(self, node: exp.Expr) -> exp.Expr:
+        """A query nested above the aggregation, which may ask about the group keys."""
+        copy = node.copy()
+        pairs = zip(outer_columns(copy), outer_columns(node), strict=True)
+        for column, original in list(pairs):
+            column.replace(self.rewrite(original))
+        return copy
 
     def _all_alone(self, form: Linear) -> bool:
         return all(term.aggregate in self._alone for term in form.terms)

@@ -12,11 +12,15 @@ from sqlglot import exp
 
 __all__ = [
     "KIND",
+    "OUTER",
     "aggregates",
     "holds_noise",
     "holds_records",
     "is_aggregate",
+    "level_nodes",
+    "outer_columns",
     "own_nodes",
+    "own_parts",
     "reads_records",
     "sources",
     "yields_records",
@@ -24,6 +28,10 @@ __all__ = [
 
 # The key under which a table node's meta says what it names: `names.Reference.kind`.
 KIND: Final = "relation"
+
+# The key under which a column's meta says that it stands in a query nested in an expression, and
+# is of the query around it (`correlation`).
+OUTER: Final = "outer"
 
 _CLAUSES = ("where", "group", "having", "order")
 
@@ -41,15 +49,43 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def own_nodes(select: exp.Select) -> list[exp.Expr]:
-    """The nodes of a SELECT's clauses, without the queries nested in them."""
+    """The nodes of a SELECT's clauses; of the queries nested in them its own columns alone."""
+    return level_nodes(*own_parts(select))
+
+
+def level_nodes(*parts: exp.Expr) -> list[exp.Expr]:
+    """The nodes of some expressions, the queries nested in them left out as in `own_nodes`."""
     nodes: list[exp.Expr] = []
-    clauses = [select.args.get(name) for name in _CLAUSES]
-    stack = [*select.expressions, *(clause for clause in clauses if clause is not None)]
+    stack = [*parts]
     while stack:
         node = stack.pop()
+        if isinstance(node, exp.Query):
+            nodes += outer_columns(node)
+            continue
         nodes.append(node)
-        stack.extend(c for c in node.iter_expressions() if not isinstance(c, exp.Query))
+        stack.extend(node.iter_expressions())
     return nodes
+
+
+def own_parts(select: exp.Select) -> list[exp.Expr]:
+    """The items and the clauses of a SELECT that hold expressions over its FROM."""
+    clauses = [select.args.get(name) for name in _CLAUSES]
+    return [*select.expressions, *(clause for clause in clauses if clause is not None)]
+
+
+def outer_columns(query: exp.Expr) -> list[exp.Column]:
+    """The columns in a nested query that are of the query around it; those of blocks of records
+    inside are theirs.
+    """
+    found: list[exp.Column] = []
+    stack = [query]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Column) and node.meta.get(OUTER):
+            found.append(node)
+        if not (isinstance(node, exp.Select) and reads_records(node)):
+            stack.extend(node.iter_expressions())
+    return found
 
 
 def sources(select: exp.Select) -> list[exp.Expr]:
