@@ -93,14 +93,14 @@ def plan(table: Table, relation: Relation, options: Options) -> Plan:
 
 def _shows_the_number(table: Table) -> FeatureNotSupported:
     reason = (
-        'neighbours = "add_remove" protects whether somebody is in the table at all'
+        'Under neighbours = "add_remove" it is protected whether somebody is in the table at all.'
         if table.neighbours == "add_remove"
-        else "a record may be left out, by its value, by a SELECT or by its privacy unit"
+        else "A record may be left out, by its value, by a SELECT or by its privacy unit."
     )
     return FeatureNotSupported(
         f"{table.name} has no sanitised copy: it would show the number of records, which is "
         "confidential",
-        detail=f"{reason[0].upper()}{reason[1:]}.",
+        detail=reason,
         hint='It takes neighbours = "replace", privacy_unit = "row", other or clamp for every '
         "attribute, and from = the name of a table or Parquet file. tallyveil check says whether "
         "the number of records is public. A ledger does not go over from one to the other.",

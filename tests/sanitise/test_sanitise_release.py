@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
@@ -17,7 +19,7 @@ import tallyveil
 from tallyveil.accountant import Accountant, Balance, Entry, Ledger
 from tallyveil.errors import BudgetExceeded, OutputError, SourceError
 from tallyveil.gate.gate import accounts
-from tallyveil.mechanisms import RandomisedResponse, Sanitiser
+from tallyveil.mechanisms import RandomisedResponse
 from tallyveil.policy import Policy, load_policy
 from tallyveil.sanitise import Plan, read_copies, sanitise
 
@@ -119,18 +121,23 @@ def test_a_disk_without_links_is_found_before_the_charge(
     assert account(policy)[0].spent == 0
 
 
+CRASH = """
+import os
+from tallyveil.cli import main
+from tallyveil.mechanisms import Sanitiser
+Sanitiser.release = lambda *_: os._exit(9)
+main()
+"""
+
+
 def test_a_crash_after_the_charge_leaves_the_charge_and_no_file(
-    policy: Policy, planned: Planned, released: Released, tmp_path: Path
+    policy: Policy, policy_file: Path, tmp_path: Path
 ) -> None:
-    child = os.fork()
-    if child == 0:
-        Sanitiser.release = lambda *_: os._exit(9)  # type: ignore[method-assign]
-        try:
-            released(planned(2), tmp_path / "copy.parquet")
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert not (tmp_path / "copy.parquet").exists()
+    out = tmp_path / "copy.parquet"
+    arguments = ("sanitise", policy_file, "person", "--epsilon", "2", "--out", out)
+    crashed = subprocess.run([sys.executable, "-c", CRASH, *map(str, arguments)], timeout=60)
+    assert crashed.returncode == 9
+    assert not out.exists()
     assert account(policy)[0].spent == 2
 
 
