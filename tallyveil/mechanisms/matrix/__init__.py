@@ -1,9 +1,9 @@
-"""Mechanisms for one count with a public range 0..n (COUNT; MATH §5), as exact matrices.
+"""Mechanisms for one count with a public range 0..n (COUNT), as exact matrices.
 
 A `CountMatrix` is a law in integers: what is drawn is what was proved. `choose` finds the one that
-fits the properties wanted; `design` minimises any of the paper's objectives; `geometric`,
-`explicit_fair`, `uniform` and `randomised_response` are the closed forms. `draw` releases, and
-`posterior` says what an output is worth.
+fits the properties wanted, `design` minimises any of the paper's objectives; `geometric`,
+`explicit_fair`, `uniform`, `randomised_response` and `exponential` are known by name. `draw`
+releases, and `posterior` says what an output is worth.
 
 Here live numbers and exact sampling. Whoever calls `draw` has opened an answer and paid for it.
 """
@@ -19,6 +19,7 @@ from tallyveil.mechanisms.matrix.explicit import (
     randomised_response,
     uniform,
 )
+from tallyveil.mechanisms.matrix.exponential import exponential
 from tallyveil.mechanisms.matrix.objective import Objective, score
 from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE, alpha_for, epsilon_for
 from tallyveil.mechanisms.matrix.proof import hockey_stick, prove_pure, tightest_alpha
@@ -48,6 +49,7 @@ __all__ = [
     "draw",
     "epsilon_for",
     "explicit_fair",
+    "exponential",
     "geometric",
     "hockey_stick",
     "holds",

@@ -1,0 +1,84 @@
+"""The exponential mechanism of McSherry and Talwar on a finite range (COUNT eq. 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
+
+__all__ = ["exponential"]
+
+# ε is made smaller by this part of itself, to leave room for rounding to integers.
+_ROOM = Fraction(1, 1 << 20)
+# 2⁻²⁰⁰⁰ is as good as never; more digits would only be slow.
+_MAX_SPREAD_BITS = 2000
+
+Quality = Callable[[int, int], Fraction | int | float]
+
+
+def exponential(n: int, alpha: Fraction | float | str, quality: Quality) -> CountMatrix:
+    """P[i|j] ∝ e^{ε q(i, j) / (2s)}, for ``quality`` q of output i given truth j, and ε = −ln α.
+
+    s = max |q(i, j) − q(i, j+1)|, worked out from q itself. α-DP for truths that differ by one: a
+    step changes each term and each column's sum by a factor of at most e^{ε/2}. The factor 2
+    makes it weaker than a mechanism designed for the purpose (COUNT §IV-C).
+
+    Rounded to integers at an ε smaller by a part in a million, and proved at α.
+
+    Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1, and for a quality that
+    is not finite, never depends on the truth, or spreads over more than 2000 bits.
+    """
+    checked_range(n)
+    level = checked_alpha(alpha)
+    table = [[_exact(quality(i, j), i, j) for i in range(n + 1)] for j in range(n + 1)]
+    sensitivity = max(
+        abs(a - b) for here, there in pairwise(table) for a, b in zip(here, there, strict=True)
+    )
+    if not sensitivity > 0:
+        raise InvalidParameterValue("the quality of an output has to depend on the truth")
+    # The number of times that e^{−ε} is multiplied in, above the column's best output.
+    steps = [[(max(column) - q) / (2 * sensitivity) for q in column] for column in table]
+    spread = max(map(max, steps)) * Fraction(-math.log2(level))
+    if not spread <= _MAX_SPREAD_BITS:
+        raise InvalidParameterValue(
+            f"the quality spreads over {float(spread):.0f} bits; {_MAX_SPREAD_BITS} are enough",
+            hint="Cut off the quality of outputs that should never occur.",
+        )
+    bits = 128 + math.ceil(spread)
+    powers = _powers(level, {step for column in steps for step in column}, bits)
+    columns = [_scaled([powers[step] for step in column], 1 << bits) for column in steps]
+    return CountMatrix("EXP", level, columns)
+
+
+def _powers(alpha: Fraction, steps: set[Fraction], bits: int) -> dict[Fraction, int]:
+    """⌊2^bits α^{(1−room) step}⌋ for each step."""
+    decimal = Context(prec=30 + bits * 3 // 10, Emin=-(10**9), Emax=10**9)
+
+    def power(step: Fraction) -> int:
+        exponent = step * (1 - _ROOM)
+        log = decimal.ln(decimal.divide(Decimal(alpha.numerator), Decimal(alpha.denominator)))
+        log = decimal.multiply(log, Decimal(exponent.numerator))
+        value = decimal.exp(decimal.divide(log, Decimal(exponent.denominator)))
+        return int(decimal.multiply(value, Decimal(1 << bits)))
+
+    return {step: power(step) for step in steps}
+
+
+def _scaled(column: list[int], total: int) -> list[int]:
+    """In proportion, cut off; what is left of ``total`` goes to the largest."""
+    whole = sum(column)
+    scaled = [weight * total // whole for weight in column]
+    scaled[scaled.index(max(scaled))] += total - sum(scaled)
+    return scaled
+
+
+def _exact(value: Fraction | int | float, output: int, truth: int) -> Fraction:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidParameterValue(f"the quality of {output} for {truth} is not finite: {value}")
+    return Fraction(value)

@@ -1,0 +1,172 @@
+"""Staircase noise on the integers (Geng and Viswanath 2016, "The optimal mechanism in
+differential privacy", discrete case).
+
+With b = e^{−ε}, sensitivity Δ and a step 1 ≤ r ≤ Δ,
+
+    P(K = k) = a · b^{level(|k|)},  level(m) = ⌊m/Δ⌋ + [m mod Δ ≥ r],
+    a = (1−b) / (2r + 2b(Δ−r) − (1−b)).
+
+The level does not fall as |k| rises and grows by one over any Δ steps, so a shift by at most Δ
+changes a probability by a factor of at most e^ε: ε-DP for a query that one unit moves by up to Δ,
+and ⌈s/Δ⌉ ε for a move by s. At Δ = 1 it is discrete Laplace noise; the larger Δ and ε, the less
+of it is needed than of Laplace noise of scale Δ/ε.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+
+from tallyveil.errors import InvalidParameterValue, ReceiptError
+from tallyveil.mechanisms.calibrate import inverse_scale
+from tallyveil.mechanisms.units import positive
+
+__all__ = ["MAX_SENSITIVITY", "Staircase"]
+
+dp.enable_features("contrib")
+
+MAX_SENSITIVITY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Noise for an integer query of sensitivity ``sensitivity`` at a cost of ``epsilon``.
+
+    ``step`` is r; None takes the one of least mean |K|. Any r is private.
+
+    Raises InvalidParameterValue unless sensitivity and step are integers with
+    1 ≤ step ≤ sensitivity ≤ `MAX_SENSITIVITY`, and ε is positive, finite and from 2⁻⁵² to 2³⁰.
+    """
+
+    sensitivity: int
+    scale: float
+    step: int
+
+    def __init__(
+        self, sensitivity: int, epsilon: Fraction | float | str, step: int | None = None
+    ) -> None:
+        if type(sensitivity) is not int or not 1 <= sensitivity <= MAX_SENSITIVITY:
+            raise InvalidParameterValue(
+                f"a sensitivity is an integer from 1 to {MAX_SENSITIVITY}, not {sensitivity}"
+            )
+        object.__setattr__(self, "sensitivity", sensitivity)
+        object.__setattr__(self, "scale", _rounded_up(1 / positive(epsilon, "epsilon")))
+        inverse_scale(self.scale)
+        if step is None:
+            step = _best_step(sensitivity, math.exp(-1 / self.scale))
+        if type(step) is not int or not 1 <= step <= sensitivity:
+            raise InvalidParameterValue(f"a step is an integer from 1 to {sensitivity}, not {step}")
+        object.__setattr__(self, "step", step)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What a move by up to Δ costs, exactly: b = e^{−epsilon}; at most the ε asked for."""
+        return inverse_scale(self.scale)
+
+    def level(self, noise: int) -> int:
+        """How many times e^{−ε} the probability of this noise is that of none."""
+        stage, place = divmod(abs(noise), self.sensitivity)
+        return stage + (place >= self.step)
+
+    def probability(self, noise: int) -> float:
+        """P(K = noise)."""
+        b = math.exp(-1 / self.scale)
+        weight = 2 * self.step + 2 * b * (self.sensitivity - self.step) - (1 - b)
+        return -math.expm1(-1 / self.scale) / weight * b ** self.level(noise)
+
+    def mean_absolute(self) -> float:
+        """E|K|."""
+        steps = np.array([float(self.step)])
+        return float(_mean_absolute(steps, self.sensitivity, math.exp(-1 / self.scale))[0])
+
+    def half_width(self, confidence: Fraction | float | str) -> int:
+        """The least h with P(|K| ≤ h) ≥ confidence, up to 10⁻³⁰ of confidence, rounded outwards.
+
+        Raises InvalidParameterValue unless 0 < confidence < 1.
+        """
+        level = positive(confidence, "confidence")
+        if not level < 1:
+            raise InvalidParameterValue(f"confidence is below 1, not {confidence}")
+        allowed = (1 - level) * (1 - Fraction(1, 10**30))
+        low, high = -1, 1
+        while self._beyond(high) > allowed:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._beyond(middle) > allowed else (low, middle)
+        return high
+
+    def draw(self, count: int) -> list[int]:
+        """Independent noise, exactly of this law, from the system's cryptographic source."""
+        stages = self._geometric(2 * count + 16)
+        return [self._one(stages) for _ in range(count)]
+
+    def _one(self, stages: Iterator[int]) -> int:
+        while True:
+            size = next(stages) * self.sensitivity + self._place(stages)
+            # Zero is its own negative and must not count twice.
+            if not secrets.randbelow(2):
+                return size
+            if size:
+                return -size
+
+    def _place(self, stages: Iterator[int]) -> int:
+        """0..Δ−1 with weight 1 below r and b from r on: a geometric number is above 0 with b."""
+        while True:
+            place = secrets.randbelow(self.sensitivity)
+            if place < self.step or next(stages) > 0:
+                return place
+
+    def _geometric(self, batch: int) -> Iterator[int]:
+        """P(G = k) = (1−b) bᵏ: the discrete Laplace noise that happens not to be negative."""
+        while True:
+            yield from (drawn for drawn in self._laplace([0] * batch) if drawn >= 0)
+
+    @cached_property
+    def _laplace(self) -> Any:
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+        measurement: Any = dp.m.make_laplace(*space, scale=self.scale)
+        if not Fraction(measurement.map(1)) <= self.epsilon * (1 + Fraction(1, 2**48)):
+            raise ReceiptError("the noise sampler is less private than what was charged")
+        return measurement
+
+    def _beyond(self, half: int) -> Fraction:
+        """P(|K| > half), too large by a part in about 10⁴⁰ at most."""
+        stage, place = divmod(half + 1, self.sensitivity)
+        with localcontext(prec=60):
+            b = (-1 / Decimal(self.scale)).exp()
+            ones, all_ones = max(0, self.step - place), Decimal(self.step)
+            here = ones + b * (self.sensitivity - place - ones)
+            all_here = all_ones + b * (self.sensitivity - self.step)
+            tail = b**stage * (here * (1 - b) + b * all_here)
+            beyond = 2 * tail / (2 * all_here - (1 - b))
+            return Fraction(beyond) * (1 + Fraction(1, 10**40))
+
+
+def _best_step(sensitivity: int, b: float) -> int:
+    steps = np.arange(1, sensitivity + 1, dtype=float)
+    return 1 + int(np.argmin(_mean_absolute(steps, sensitivity, b)))
+
+
+def _mean_absolute(r: Any, sensitivity: int, b: float) -> Any:
+    """2a Σ_k bᵏ Σ_u b^{[u ≥ r]} (kΔ + u), by the sums of bᵏ and k bᵏ."""
+    weight = r + b * (sensitivity - r)
+    places = (1 - b) * r * (r - 1) / 2 + b * sensitivity * (sensitivity - 1) / 2
+    return 2 * (sensitivity * b * weight / (1 - b) + places) / (2 * weight - (1 - b))
+
+
+def _rounded_up(value: Fraction) -> float:
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
