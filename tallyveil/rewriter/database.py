@@ -46,6 +46,21 @@ _MACROS: Final = (
     "CASE WHEN length < 0 THEN error('negative substring length not allowed') "
     "WHEN place IS NOT NULL AND length IS NOT NULL "
     "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
+    # A lambda names its argument, which a macro would write out as often as it is used.
+    "__pg_sqrt(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v < 0 "
+    "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",
+    "__pg_positive(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v <= 0 "
+    "THEN error('cannot take logarithm of a number that is not positive') ELSE v END)[1]",
+    "__pg_ln(x) AS ln(__pg_positive(x))",
+    "__pg_log(x) AS log10(__pg_positive(x))",
+    "__pg_finite(x) AS list_transform([x], lambda v: CASE WHEN isinf(v) "
+    "THEN error('value out of range: overflow') ELSE v END)[1]",
+    "__pg_exp(x) AS __pg_finite(exp(x))",
+    "__pg_power(x, y) AS list_transform([CAST(x AS DOUBLE)], lambda a: "
+    "list_transform([CAST(y AS DOUBLE)], lambda b: CASE WHEN a = 0 AND b < 0 "
+    "THEN error('zero raised to a negative power is undefined') WHEN a < 0 AND b <> floor(b) "
+    "THEN error('a negative number raised to a non-integer power yields a complex result') "
+    "ELSE __pg_finite(pow(a, b)) END)[1])[1]",
 )
 
 # A variance from n, s = Σ (x − c) and q = Σ (x − c)², with noise: see `moments`.

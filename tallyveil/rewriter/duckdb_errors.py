@@ -25,6 +25,11 @@ from tallyveil.errors import (
 
 __all__ = ["BROKEN", "too_slow", "translate"]
 
+# How what `postgres.functions` raises begins.
+_NO_VALUE: Final = (
+    "cannot take", "zero raised", "a negative number raised", "value out of range: overflow",
+)  # fmt: skip
+
 # Mistakes of DuckDB itself. After some of them its database answers nobody any more.
 BROKEN: Final = (duckdb.InternalException, duckdb.FatalException)
 
@@ -65,6 +70,12 @@ def translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
             "division by zero",
             detail="The expression divides by zero somewhere in the public domain.",
             hint="Guard the divisor with NULLIF(…, 0).",
+        )
+    if message.startswith(_NO_VALUE):
+        return InvalidParameterValue(
+            message,
+            detail="This happens somewhere in the public domain.",
+            hint="Guard it: CASE WHEN … THEN … END.",
         )
     if isinstance(error, duckdb.CatalogException):
         return UndefinedFunction(message.split("\n")[0])

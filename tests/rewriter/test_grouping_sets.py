@@ -43,6 +43,8 @@ STATEMENTS = [
     "SELECT greatest(age, 6) AS k, count(*) FROM person GROUP BY greatest(age, 6)",
     "SELECT age IN (7, 8) AS k, count(*) FROM person GROUP BY age IN (7, 8)",
     "SELECT count(*) FROM person GROUP BY ()",
+    "SELECT (SELECT max(pop) FROM region), count(*) FROM person GROUP BY 1",
+    "SELECT count(*) FROM person GROUP BY (SELECT max(pop) FROM region)",
     "SELECT grouping(state), count(*) FROM person GROUP BY state",
     "SELECT region, sum(pop) FROM region GROUP BY ROLLUP (region)",
 ]

@@ -10,6 +10,8 @@ from psycopg.pq import ExecStatus
 from rewriter_oracles import PostgresOracle
 from rewriter_world import World
 
+from tallyveil.errors import InvalidParameterValue
+
 _FIXTURES = Path(__file__).with_name("fixtures")
 
 # Not told apart after parsing: date_part and extract, a sign + and none, N'…' and '…'.
@@ -112,3 +114,23 @@ def test_parameters_have_the_types_postgresql_infers(
     ).fetchall()
     expected = [_DUCKDB_NAMES[name] for (name,) in names]
     assert list(world.rewriter.parameter_types(sql, "postgres")) == expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sqrt(age)", "ln(age)", "log(age)", "log(2, age)", "log(age + 4, 2 - age)",
+        "exp(age * 100)", "power(age, -1)", "power(score, 0.5)", "age ^ -1", "power(big, 30)",
+    ],
+)  # fmt: skip
+def test_a_function_has_no_value_where_postgresql_raises(
+    world: World,
+    postgres_connection: psycopg.Connection,
+    postgres_oracle: PostgresOracle,
+    expression: str,
+) -> None:
+    sql = f"select {expression}, count(*) from person group by 1"
+    with pytest.raises(psycopg.DataError), postgres_connection.transaction():
+        postgres_connection.execute(sql)
+    with pytest.raises(InvalidParameterValue, match="Guard it"):
+        world.plan(sql)
