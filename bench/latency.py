@@ -29,7 +29,6 @@ from tallyveil import load_policy
 from tallyveil.gate import Gate
 from tallyveil.gate.decision import Answered, Request
 from tallyveil.gate.rows import noisy_tables
-from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter import Plan
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
@@ -159,8 +158,7 @@ def stages(folder: Path) -> None:
     target = session.settings.target
 
     def outer(plan: Plan, answered: Answered) -> None:
-        noise = mechanism("laplace")
-        with cursor.tables(noisy_tables(plan, answered, noise, target.confidence)):
+        with cursor.tables(noisy_tables(plan, answered, target.confidence)):
             cursor.rows(plan.sql)
 
     for case, statements in (("count", counts()), ("GROUP BY", groupings())):

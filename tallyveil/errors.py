@@ -154,17 +154,24 @@ class UnprovenPrivacy(TallyveilError):
 class BudgetExceeded(TallyveilError):
     """The charge would take some cell over the table's budget. Nothing was charged.
 
-    ``requested`` and ``remaining`` are in ε, per privacy unit.
+    ``requested`` and ``remaining`` are in ``unit``, epsilon or rho, per privacy unit.
     """
 
     sqlstate = "53400"
 
     def __init__(
-        self, message: str, *, requested: float, remaining: float, hint: str | None = None
+        self,
+        message: str,
+        *,
+        requested: float,
+        remaining: float,
+        unit: str = "epsilon",
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.requested = requested
         self.remaining = remaining
+        self.unit = unit
 
 
 class StatementError(TallyveilError):

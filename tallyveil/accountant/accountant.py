@@ -29,7 +29,14 @@ from tallyveil.accountant.values import (
     TableQuote,
 )
 from tallyveil.boundary import Receipt, issue_receipt
-from tallyveil.errors import BudgetExceeded, LedgerError, TallyveilError, UndefinedTable
+from tallyveil.errors import (
+    BudgetExceeded,
+    FeatureNotSupported,
+    LedgerError,
+    LedgerMismatch,
+    TallyveilError,
+    UndefinedTable,
+)
 from tallyveil.mechanisms import Loss, charged
 from tallyveil.mechanisms.units import from_units
 from tallyveil.rewriter.workload import Workload
@@ -45,14 +52,16 @@ class Accountant:
     """
 
     def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
-        """Raises LedgerMismatch if the ledger knows a table by another fingerprint, and
-        LedgerError if a past charge cannot be accounted for.
+        """Raises LedgerMismatch if the ledger knows a table by another fingerprint or holds a
+        charge that has no cost in the measure of its budget, and LedgerError if a past charge
+        cannot be accounted for.
         """
         self._ledger = ledger
         self._accounts = dict(accounts)
         self._lock = threading.RLock()
         self._meters: dict[str, Meter] = {
-            table: meter_for(account.relation) for table, account in accounts.items()
+            table: meter_for(account.relation, account.measure)
+            for table, account in accounts.items()
         }
         self._memory = Memory()
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
@@ -139,8 +148,7 @@ class Accountant:
         with self._lock:
             self._refresh()
             meter = self._meters[table]
-        left = max(0, account.units - meter.spent)
-        return Balance(account.budget, from_units(meter.spent), from_units(left), meter.exact)
+        return account.balance(meter.spent, meter.exact)
 
     def history(self, table: str | None = None) -> list[Entry]:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
@@ -156,7 +164,8 @@ class Accountant:
         alone: dict[str, Meter] = {}
         for charge, loss in zip(charges, losses, strict=True):
             table = charge.workload.table
-            empty = meter_for(self._accounts[table].relation)
+            account = self._accounts[table]
+            empty = meter_for(account.relation, account.measure)
             alone[table] = alone.get(table, empty).after(loss)
             meters[table] = meters.get(table, self._meters[table]).after(loss)
         quotes = (self._quote(table, alone[table].spent, meters[table]) for table in meters)
@@ -177,6 +186,7 @@ class Accountant:
             remaining_after=from_units(max(0, budget - spent)),
             allowed=cost == 0 or spent <= budget,
             exact=after.exact,
+            measure=self._accounts[table].measure,
         )
 
     def _append(
@@ -189,6 +199,7 @@ class Accountant:
             mechanism=charge.mechanism,
             sql=charge.sql,
             cost=loss.bound,
+            measure=loss.measure,
             height=sum(column.height for column in columns),
             columns=encode_columns(columns, charge.scales),
             before=chain,
@@ -216,6 +227,16 @@ class Accountant:
         charge = Charge(Workload(stored.table, columns), stored.mechanism, scales, stored.sql)
         try:
             loss = self._work_out(charge)
+        except FeatureNotSupported as error:
+            raise LedgerMismatch(
+                f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
+                detail=f"Charge {stored.id}, by {stored.mechanism}, was paid from a budget of"
+                f" {stored.measure}; the policy now declares one of"
+                f" {self._accounts[stored.table].measure}.",
+                hint="Declare the budget as { rho = …, delta = … } or { epsilon = …, delta = … }"
+                " again. A budget of epsilon alone can become one of these, and charges are then"
+                " counted anew in rho; not the other way round.",
+            ) from error
         except TallyveilError as error:
             raise LedgerError(
                 f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
@@ -241,7 +262,7 @@ class Accountant:
                 if axis not in account.domain or account.domain[axis].size != size:
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
         family = charged(charge.mechanism)
-        return family.loss(workload, charge.scales, account.relation)
+        return family.loss(workload, charge.scales, account.relation, account.measure)
 
     def _account(self, table: str) -> Account:
         account = self._accounts.get(table)
@@ -264,6 +285,7 @@ def _entry(stored: StoredCharge) -> Entry:
         stored.sql,
         stored.mechanism,
         from_units(stored.cost),
+        stored.measure,
         stored.height,
     )
 
@@ -276,10 +298,11 @@ def _exceeded(quote: TableQuote) -> BudgetExceeded:
     if Fraction(remaining) > quote.remaining_before:
         remaining = math.nextafter(remaining, 0.0)
     return BudgetExceeded(
-        f'the budget of table "{quote.table}" does not allow this: it costs epsilon'
+        f'the budget of table "{quote.table}" does not allow this: it costs {quote.measure}'
         f" {requested:.6g}, and {remaining:.6g} remains where most was asked",
         requested=requested,
         remaining=remaining,
-        hint="Ask with a smaller dp.epsilon or a wider dp.half_width, about records that less"
-        " was asked about, or again what is answered from history for free.",
+        unit=quote.measure,
+        hint=f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records that"
+        " less was asked about, or again what is answered from history for free.",
     )

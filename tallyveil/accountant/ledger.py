@@ -28,18 +28,22 @@ from tallyveil.accountant.schema import (
     SCHEMA_VERSION,
     create_file,
     create_tables,
+    upgrade,
 )
 from tallyveil.errors import LedgerError, LedgerMismatch
+from tallyveil.mechanisms.measure import Measure
 
 __all__ = ["Ledger", "StoredAnswer", "StoredCharge"]
 
-_FIELDS = "id, time, analyst, table_name, mechanism, sql, cost, height, columns"
+_FIELDS = "id, time, analyst, table_name, mechanism, sql, cost, height, columns, measure"
 _BUSY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class StoredCharge:
-    """A row of the ledger; ``cost`` in units of 10⁻¹² ε, ``columns`` as `codec` writes them."""
+    """A row of the ledger; ``cost`` in units of 10⁻¹² of ``measure``, ``columns`` as `codec`
+    writes them.
+    """
 
     id: int
     time: str
@@ -50,13 +54,16 @@ class StoredCharge:
     cost: int
     height: int
     columns: bytes
+    measure: Measure = "epsilon"
 
     def chained_to(self, before: bytes) -> bytes:
         digest = hashlib.blake2b(before, digest_size=16)
         for value in (self.time, self.analyst, self.table, self.mechanism, self.sql):
             text = value.encode()
             digest.update(len(text).to_bytes(8, "big") + text)
-        digest.update(repr((self.id, self.cost, self.height)).encode() + self.columns)
+        # Ledgers before version 3 have no measure: theirs is epsilon, and is left out.
+        measure = () if self.measure == "epsilon" else (self.measure,)
+        digest.update(repr((self.id, self.cost, self.height, *measure)).encode() + self.columns)
         return digest.digest()
 
 
@@ -138,15 +145,15 @@ class Ledger:
 
     def append(
         self, *, analyst: str, table: str, mechanism: str, sql: str, cost: int, height: int,
-        columns: bytes, before: bytes,
+        columns: bytes, before: bytes, measure: Measure = "epsilon",
     ) -> tuple[StoredCharge, bytes]:  # fmt: skip
         """Add a charge to the end; inside `writing`. ``before`` is the last charge's chain."""
         number = self._numbers_used() + 1
-        row = (number, _now(), analyst, table, mechanism, sql, cost, height, columns)
+        row = (number, _now(), analyst, table, mechanism, sql, cost, height, columns, measure)
         charge = StoredCharge(*row)
         chain = charge.chained_to(before)
         self._db.execute(
-            f"INSERT INTO charge ({_FIELDS}, chain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO charge ({_FIELDS}, chain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*row, chain),
         )
         return charge, chain
@@ -237,8 +244,7 @@ class Ledger:
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
         if version < SCHEMA_VERSION:
-            # What is appended from now on an older program could not read: it shall say so.
-            self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            upgrade(self._db)
 
     def _pragma(self, name: str) -> Any:
         return self._db.execute(f"PRAGMA {name}").fetchone()[0]

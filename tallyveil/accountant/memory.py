@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallyveil.accountant.values import Recorded
+from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter.workload import Column
 
 __all__ = ["Asked", "Memory"]
@@ -26,9 +27,9 @@ class Asked:
 
 
 class Memory:
-    """Rows are known by their table and `Column.row_keys`; the least noise scale is best.
+    """Rows are known by their table and `Column.row_keys`; the answer of least variance is best.
 
-    Among equal scales the first answer stays, so that a question keeps its answer.
+    Among equal variances the first answer stays, so that a question keeps its answer.
     """
 
     def __init__(self) -> None:
@@ -46,11 +47,13 @@ class Memory:
         """Take in the answer of an awaited charge."""
         asked = self._asked[charge_id]
         best = self._best.setdefault(asked.table, {})
+        noise = mechanism(asked.mechanism)
         for column, scale, answers in zip(asked.columns, asked.scales, values, strict=True):
+            variance = noise.law(scale).variance
             for key, value in zip(column.row_keys, answers, strict=True):
                 known = best.get(key)
-                if known is None or scale < known.scale:
-                    best[key] = Recorded(charge_id, value, scale, asked.mechanism)
+                if known is None or variance < known.variance:
+                    best[key] = Recorded(charge_id, value, scale, asked.mechanism, variance)
         del self._asked[charge_id]
 
     def recall(self, table: str, row_keys: Sequence[bytes]) -> list[Recorded | None]:

@@ -1,8 +1,15 @@
 """What a table has spent: the composition of releases, one meter per neighbouring relation.
 
 Meters are immutable. ``after(loss)`` is the meter once a release has been charged: dry-running is
-looking at it, charging is keeping it. A charge depends on the query alone, never on an answer, so
-refusing what would exceed the budget is a valid filter for adaptive queries (MATH §2).
+looking at it, charging is keeping it. A meter counts in one measure, ε or ρ; both add up.
+
+A charge depends on the public query alone, so refusing what would exceed the budget is a valid
+filter for adaptively chosen queries: in ε by Rogers, Roth, Ullman & Vadhan 2016, "Privacy Odometers
+and Filters: Pay-as-you-Go Composition"; in ρ by Feldman & Zrnic 2021, "Individual Privacy
+Accounting via a Rényi Filter", at each order a with the bound ρa, and by Whitehouse, Ramdas, Rogers
+& Wu 2023, "Fully-Adaptive Composition in Differential Privacy". What was spent so far is an
+odometer in this sense: for each fixed amount B, all that was answered before ``spent`` exceeded B
+is B-private.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ import numpy as np
 from tallyveil.accountant.tally import Tally
 from tallyveil.mechanisms.cells import CellLoss
 from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.pairs import ClassLoss, PairLoss
 from tallyveil.mechanisms.partition import join
 from tallyveil.mechanisms.relation import Relation
@@ -26,14 +34,14 @@ __all__ = ["CellMeter", "Meter", "PairMeter", "meter_for"]
 class Meter(Protocol):
     @property
     def spent(self) -> int:
-        """Units of 10⁻¹² ε: at least what the unit worst off has lost, equal if ``exact``."""
+        """Units of 10⁻¹² ε or ρ: at least what the unit worst off has lost, equal if ``exact``."""
         ...
 
     @property
     def exact(self) -> bool: ...
 
     def after(self, loss: Loss) -> Meter:
-        """Raises TypeError for a loss under the other relation."""
+        """Raises TypeError for a loss under the other relation or in the other measure."""
         ...
 
 
@@ -41,6 +49,7 @@ class Meter(Protocol):
 class CellMeter:
     """Under add/remove: the loss of the cell worst off."""
 
+    measure: Measure
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -54,7 +63,8 @@ class CellMeter:
     def after(self, loss: Loss) -> CellMeter:
         if not isinstance(loss, CellLoss):
             raise TypeError("a loss per pair of cells on a meter for add/remove")
-        return CellMeter(self.tally.after(loss.tensors))
+        _check(self.measure, loss)
+        return CellMeter(self.measure, self.tally.after(loss.tensors))
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ class PairMeter:
         max classes + min(two highest from zero, two highest from the midrange).
     """
 
+    measure: Measure
     classes: ClassLoss | None = None
     from_zero: Tally = field(default_factory=Tally)
     from_midrange: Tally = field(default_factory=Tally)
@@ -85,21 +96,28 @@ class PairMeter:
     def after(self, loss: Loss) -> PairMeter:
         if not isinstance(loss, PairLoss):
             raise TypeError("a loss per cell on a meter for replace")
+        _check(self.measure, loss)
         if not loss.columns:
             return self
         classes = _compose(self.classes, loss.by_class)
         if classes is not None:
-            return PairMeter(classes, self.from_zero, self.from_midrange)
+            return PairMeter(self.measure, classes, self.from_zero, self.from_midrange)
         return PairMeter(
+            self.measure,
             self.classes,
             self.from_zero.after(loss.from_zero),
             self.from_midrange.after(loss.from_midrange),
         )
 
 
-def meter_for(relation: Relation) -> Meter:
-    """An empty meter. Losses carry the factor ``max_rows`` already."""
-    return CellMeter() if relation.neighbours == "add_remove" else PairMeter()
+def meter_for(relation: Relation, measure: Measure) -> Meter:
+    """An empty meter. Losses carry the factor for ``max_rows`` already."""
+    return CellMeter(measure) if relation.neighbours == "add_remove" else PairMeter(measure)
+
+
+def _check(measure: Measure, loss: Loss) -> None:
+    if loss.measure != measure:
+        raise TypeError(f"a loss in {loss.measure} on a meter for {measure}")
 
 
 def _compose(first: ClassLoss | None, second: ClassLoss | None) -> ClassLoss | None:

@@ -8,11 +8,19 @@ import secrets
 import sqlite3
 from pathlib import Path
 
-__all__ = ["APPLICATION_ID", "FIRST_VERSION", "SCHEMA_VERSION", "create_file", "create_tables"]
+__all__ = [
+    "APPLICATION_ID",
+    "FIRST_VERSION",
+    "SCHEMA_VERSION",
+    "create_file",
+    "create_tables",
+    "upgrade",
+]
 
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-# Version 2 has the tables of version 1; its charges may hold products of factors.
-FIRST_VERSION, SCHEMA_VERSION = 1, 2
+# Version 2 has the tables of version 1; its charges may hold products of factors. Version 3 says
+# in which measure a charge was paid; before it was always epsilon.
+FIRST_VERSION, SCHEMA_VERSION = 1, 3
 
 _TABLES = """
 CREATE TABLE protected_table (
@@ -27,10 +35,11 @@ CREATE TABLE charge (
     table_name TEXT NOT NULL REFERENCES protected_table (name),
     mechanism TEXT NOT NULL,
     sql TEXT NOT NULL,
-    cost INTEGER NOT NULL CHECK (cost >= 0),      -- in 1e-12 epsilon, on its own
+    cost INTEGER NOT NULL CHECK (cost >= 0),      -- in 1e-12 of the measure, on its own
     height INTEGER NOT NULL,                      -- rows of all columns
     columns BLOB NOT NULL,
-    chain BLOB NOT NULL                           -- digest of this row and the chain before it
+    chain BLOB NOT NULL,                          -- digest of this row and the chain before it
+    measure TEXT NOT NULL DEFAULT 'epsilon'       -- epsilon or rho
 ) STRICT;
 CREATE TABLE answer (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,6 +61,26 @@ def create_tables(connection: sqlite3.Connection) -> None:
             connection.executescript(_APPEND_ONLY.format(table=table, verb=verb))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring an older ledger to `SCHEMA_VERSION`; inside a transaction of its own.
+
+    What is appended from now on an older program could not read: the version says so.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(charge)")}
+        if "measure" not in columns:
+            connection.execute(
+                "ALTER TABLE charge ADD COLUMN measure TEXT NOT NULL DEFAULT 'epsilon'"
+            )
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def create_file(path: Path) -> None:

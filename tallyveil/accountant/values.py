@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.measure import MEASURES, Measure
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import Sanitiser
-from tallyveil.mechanisms.units import CEILING, UNIT, positive
+from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
+from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Workload
 
@@ -19,7 +21,10 @@ __all__ = ["Account", "Balance", "Charge", "Entry", "Quote", "Recorded", "TableQ
 
 @dataclass(frozen=True)
 class Account:
-    """What the policy says about one table's budget: ``budget`` in ε per privacy unit.
+    """What the policy says about one table's budget: ``budget`` in ``measure`` per privacy unit.
+
+    ``delta`` is the δ at which a budget of ρ is told in ε, and ``epsilon`` the ε at that δ it was
+    declared as, None if it was declared as ρ; both are None for a budget of pure ε.
 
     ``fingerprint`` stands for everything past charges are to be read by (the domain, the
     neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` says that
@@ -32,8 +37,15 @@ class Account:
     budget: Fraction
     fingerprint: str
     whole: bool = True
+    measure: Measure = "epsilon"
+    delta: Fraction | None = None
+    epsilon: Fraction | None = None
 
     def __post_init__(self) -> None:
+        if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):
+            raise InvalidParameterValue("a budget is of epsilon alone, or of rho with a delta")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise InvalidParameterValue(f"delta lies strictly between 0 and 1, not {self.delta}")
         exact = positive(self.budget, f"the budget of table {self.domain.table}")
         if not exact * UNIT < CEILING:
             raise InvalidParameterValue(
@@ -51,10 +63,18 @@ class Account:
         """The budget in whole units, rounded down."""
         return math.floor(self.budget * UNIT)
 
+    def balance(self, spent: int, exact: bool) -> Balance:
+        """The balance when ``spent`` units are."""
+        left = max(0, self.units - spent)
+        return Balance(
+            self.budget, from_units(spent), from_units(left), exact,
+            self.measure, self.delta, self.epsilon,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Charge:
-    """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's b.
+    """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's.
 
     Scale 0.0 means no noise; the accountant takes it only for a column no record can move.
     """
@@ -80,7 +100,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class TableQuote:
-    """What some charges would do to one table's budget, in ε.
+    """What some charges would do to one table's budget, in ``measure``.
 
     ``cost`` is their cost on their own; where other cells have spent more, ``spent`` grows by
     less. ``exact`` is False where ``spent_after`` is an upper bound.
@@ -94,6 +114,7 @@ class TableQuote:
     remaining_after: Fraction
     allowed: bool
     exact: bool
+    measure: Measure = "epsilon"
 
 
 @dataclass(frozen=True)
@@ -144,27 +165,52 @@ class Quote:
 
 @dataclass(frozen=True)
 class Balance:
-    """In ε per privacy unit; ``spent`` is an upper bound where not ``exact``."""
+    """In ``measure`` per privacy unit; ``spent`` is an upper bound where not ``exact``.
+
+    The last two fields are `Account`'s.
+    """
 
     budget: Fraction
     spent: Fraction
     remaining: Fraction
     exact: bool
+    measure: Measure = "epsilon"
+    delta: Fraction | None = None
+    epsilon: Fraction | None = None
+
+    @property
+    def epsilon_budget(self) -> Fraction:
+        """The budget in ε, at ``delta`` for one of ρ; rounded up unless it was declared so."""
+        return self._in_epsilon(self.budget) if self.epsilon is None else self.epsilon
+
+    @property
+    def epsilon_spent(self) -> Fraction:
+        """What was spent in ε, at ``delta`` for a budget of ρ; rounded up."""
+        return self._in_epsilon(self.spent)
+
+    def _in_epsilon(self, amount: Fraction) -> Fraction:
+        return amount if self.delta is None else Fraction(epsilon_of(amount, self.delta))
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A remembered noisy answer of one integer row: ``value`` and ``scale`` in lattice units."""
+    """A remembered noisy answer of one integer row: ``value`` and ``scale`` in lattice units.
+
+    ``variance`` is that of the mechanism's noise at the scale.
+    """
 
     charge_id: int
     value: int
     scale: float
     mechanism: str
+    variance: float
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge as the public history shows it; ``cost`` is its cost on its own."""
+    """One charge as the public history shows it; ``cost`` is its cost on its own, in the
+    ``measure`` of the budget it was taken from.
+    """
 
     charge_id: int
     time: dt.datetime
@@ -173,4 +219,5 @@ class Entry:
     sql: str
     mechanism: str
     cost: Fraction
+    measure: Measure
     rows: int

@@ -31,10 +31,16 @@ Dialect = Annotated[
 Epsilon = Annotated[
     str | None, typer.Option(help="What the statement may cost, in ε.", metavar="ε")
 ]
+Rho = Annotated[
+    str | None, typer.Option(help="What the statement may cost, in ρ instead.", metavar="ρ")
+]
 HalfWidth = Annotated[
     str | None, typer.Option(help="Buy just enough for intervals ± this.", metavar="NUMBER")
 ]
 Confidence = Annotated[str | None, typer.Option(help="Of the intervals, such as 0.95.")]
+Mechanism = Annotated[
+    str | None, typer.Option(help="The noise: auto, laplace, gaussian, …", metavar="NAME")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -82,13 +88,21 @@ def sql(
     json: Json = False,
     dialect: Dialect = "postgres",
     epsilon: Epsilon = None,
+    rho: Rho = None,
     half_width: HalfWidth = None,
     confidence: Confidence = None,
+    mechanism: Mechanism = None,
 ) -> None:
     """Answer SQL in this process. Several statements run in order, stopping at an error."""
     from tallyveil.cli.asking import ask
 
-    settings = {"dp.epsilon": epsilon, "dp.half_width": half_width, "dp.confidence": confidence}
+    settings = {
+        "dp.epsilon": epsilon,
+        "dp.rho": rho,
+        "dp.half_width": half_width,
+        "dp.confidence": confidence,
+        "dp.mechanism": mechanism,
+    }
     with complaints(query, json=json):
         ask(policy, query, dialect, settings, json=json)
 
@@ -100,13 +114,21 @@ def explain(
     json: Json = False,
     dialect: Dialect = "postgres",
     epsilon: Epsilon = None,
+    rho: Rho = None,
     half_width: HalfWidth = None,
     confidence: Confidence = None,
+    mechanism: Mechanism = None,
 ) -> None:
     """Say what a query would cost and how exact it would be. Free."""
     from tallyveil.cli.asking import explain as work
 
-    settings = {"dp.epsilon": epsilon, "dp.half_width": half_width, "dp.confidence": confidence}
+    settings = {
+        "dp.epsilon": epsilon,
+        "dp.rho": rho,
+        "dp.half_width": half_width,
+        "dp.confidence": confidence,
+        "dp.mechanism": mechanism,
+    }
     with complaints(query, json=json):
         work(policy, query, dialect, settings, json=json)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_format
 from collections import Counter
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,16 @@ import typer
 from tallyveil.accountant import Accountant, Balance, Ledger
 from tallyveil.cli.text import aligned, down, up
 from tallyveil.gate.gate import accounts
-from tallyveil.policy import Policy, Table, load_policy
+from tallyveil.policy import Policy, load_policy
 
 __all__ = ["budget"]
 
-_COLUMNS = ("table", "budget", "spent", "remaining", "charges")
+_COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges")
+_PLACES = {"epsilon": 6, "rho": 9}
 
 
 def budget(path: Path, *, json: bool) -> None:
-    """Print each table's ε per privacy unit, or with ``json`` a list of objects.
+    """Print each table's ε or ρ per privacy unit, or with ``json`` a list of objects.
 
     ``spent`` is rounded up and ``remaining`` down. The confidential source is not opened, and a
     ledger that is not there yet is not made.
@@ -36,6 +36,12 @@ def budget(path: Path, *, json: bool) -> None:
         typer.echo(json_format.dumps(rows, ensure_ascii=False))
         return
     typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
+    for row in rows:
+        if row["delta"] is not None:
+            typer.echo(
+                f"{row['table']}: epsilon {row['epsilon_spent']:g} of {row['epsilon_budget']:g}"
+                f" is spent at delta {row['delta']:g}."
+            )
     if not all(row["exact"] for row in rows):
         typer.echo("spent is an upper bound where so much was asked that it is not added up.")
     typer.echo(f"ledger: {policy.ledger}" + ("" if found else " (not there: nothing was asked)"))
@@ -46,27 +52,30 @@ def _rows(policy: Policy, found: bool) -> list[dict[str, Any]]:
         with ledger.reading():
             charges = Counter(charge.table for charge in ledger.history(None))
         # An accountant writes down a table it has not met; looking must leave no trace.
-        known = {name: account for name, account in accounts(policy).items() if charges[name]}
-        accountant = Accountant(ledger, known)
+        every = accounts(policy)
+        accountant = Accountant(ledger, {n: every[n] for n in every if charges[n]})
         return [
-            _row(name, _balance(accountant, name, table, charges[name]), charges[name])
-            for name, table in policy.tables.items()
+            _row(
+                name,
+                accountant.balance(name) if charges[name] else account.balance(0, True),
+                charges[name],
+            )
+            for name, account in every.items()
         ]
 
 
-def _balance(accountant: Accountant, name: str, table: Table, charges: int) -> Balance:
-    if charges:
-        return accountant.balance(name)
-    whole = table.budget.epsilon
-    return Balance(budget=whole, spent=Fraction(0), remaining=whole, exact=True)
-
-
 def _row(name: str, balance: Balance, charges: int) -> dict[str, Any]:
+    places = _PLACES[balance.measure]
+    declared = balance.delta is None or balance.epsilon is None
     return {
         "table": name,
-        "budget": float(balance.budget),
-        "spent": up(balance.spent),
-        "remaining": down(balance.remaining),
+        "unit": balance.measure,
+        "budget": float(balance.budget) if declared else down(balance.budget, places),
+        "spent": up(balance.spent, places),
+        "remaining": down(balance.remaining, places),
         "charges": charges,
         "exact": balance.exact,
+        "delta": None if balance.delta is None else float(balance.delta),
+        "epsilon_budget": up(balance.epsilon_budget),
+        "epsilon_spent": up(balance.epsilon_spent),
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from tallyveil.gate.choice import check_mechanisms
 from tallyveil.policy import load_policy, summary
 
 __all__ = ["check"]
@@ -18,6 +19,7 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     Raises PolicyError with every mistake, SourceError.
     """
     policy = load_policy(path)
+    check_mechanisms(policy)
     if source:
         from tallyveil.cube import load_cubes, load_public
 

@@ -10,7 +10,6 @@ from typing import Any
 
 __all__ = ["aligned", "down", "plain", "up"]
 
-_PLACES = 10**6
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -47,14 +46,16 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def down(value: Fraction) -> float:
-    """To six decimals, never more than ``value``: for what remains."""
-    return math.floor(value * _PLACES) / _PLACES
+def down(value: Fraction, places: int = 6) -> float:
+    """To so many decimals, never more than ``value``: for what remains."""
+    unit: int = 10**places
+    return math.floor(value * unit) / unit
 
 
-def up(value: Fraction) -> float:
-    """To six decimals, never less than ``value``: for what is spent."""
-    return math.ceil(value * _PLACES) / _PLACES
+def up(value: Fraction, places: int = 6) -> float:
+    """To so many decimals, never less than ``value``: for what is spent."""
+    unit: int = 10**places
+    return math.ceil(value * unit) / unit
 
 
 def _numeric(value: Any) -> bool:

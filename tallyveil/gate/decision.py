@@ -1,44 +1,45 @@
 """The decision: what is known already is free; the rest is bought, and remembered.
 
-For each row of a workload the accountant recalls the best recorded answer. Where it is at least
-as precise as what would be bought now, it is used. The rows that fall short are bought together:
-dry-run, durable charge, receipt, and only then Wx and noise. One thread decides at a time, so
-that the same question asked twice at once is paid for once.
+For each row of a workload the accountant recalls the best recorded answer. Where its variance is
+at most that of what would be bought now, it is used, whichever mechanism gave it. The rows that
+fall short are bought together: dry-run, durable charge, receipt, and only then Wx and noise. One
+thread decides at a time, so that the same question asked twice at once is paid for once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
-from tallyveil.accountant import Account, Accountant, Charge, Quote, Recorded
+from tallyveil.accountant import Accountant, Charge, Quote, Recorded
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, QueryCanceled
+from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.settings import Answers, Target
+from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms import Mechanism, mechanism
 from tallyveil.rewriter import Workload
 
 __all__ = ["Answered", "Decision", "Forecast", "Known", "Request"]
 
-# Scales that differ by less than this are the same precision computed twice.
-_SAME_SCALE = 1 + 1e-9
+# Variances that differ by less than this are the same precision computed twice.
+_SAME_VARIANCE = 1 + 2e-9
 
 
 @dataclass(frozen=True)
 class Known:
-    """A noisy answer of one integer row: ``value`` in lattice units, noise scale ``scale``."""
+    """A noisy answer of one integer row: ``value`` in lattice units, and its noise's law."""
 
     value: int
-    scale: float
+    law: NoiseLaw
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one statement asks, and how: ``workloads`` by table."""
+    """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto"."""
 
     workloads: Mapping[str, Workload]
     target: Target
@@ -60,11 +61,11 @@ class Answered:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a request would do: rows known, rows to buy, at which scales and cost."""
+    """What a request would do: rows known, rows to buy, with which noise and at which cost."""
 
     known_rows: int
     missing_rows: int
-    scales: Mapping[str, tuple[float, ...]]
+    noise: Mapping[str, Noise]
     quote: Quote | None
 
 
@@ -74,6 +75,7 @@ class _Purchase:
     rows ``rows[n]``, which are row 0, 1, … of the charge's n-th column."""
 
     charge: Charge
+    mechanism: Mechanism
     columns: tuple[int, ...]
     rows: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]
 
@@ -81,11 +83,9 @@ class _Purchase:
 class Decision:
     """Decides and carries out requests. Threads may share it."""
 
-    def __init__(
-        self, accountant: Accountant, accounts: Mapping[str, Account], cubes: Mapping[str, Cube]
-    ) -> None:
+    def __init__(self, accountant: Accountant, choice: Choice, cubes: Mapping[str, Cube]) -> None:
         self._accountant = accountant
-        self._accounts = accounts
+        self._choice = choice
         self._cubes = cubes
 
     def answer(self, request: Request, cancelled: Callable[[], bool]) -> Answered:
@@ -94,69 +94,55 @@ class Decision:
         Raises:
             BudgetExceeded: nothing was charged.
             QueryCanceled: cancelled before anything was charged.
+            FeatureNotSupported, InvalidParameterValue: no noise meets the target; nothing was
+                charged.
         """
-        noise = mechanism(request.mechanism)
         with self._accountant.transaction():
-            wanted = self._wanted(request, noise)
+            wanted = self._wanted(request)
             known = self._recall(request, wanted)
-            purchases = self._purchases(request, noise, wanted, known)
+            purchases = self._purchases(request, wanted, known)
             if not purchases:
                 return Answered({t: _frozen(k) for t, k in known.items()}, None)
             if cancelled():
                 raise QueryCanceled("canceling statement due to user request")
-            quote = self._buy(request, noise, purchases, known)
+            quote = self._buy(request, purchases, known)
         return Answered({t: _frozen(k) for t, k in known.items()}, quote)
 
     def forecast(self, request: Request) -> Forecast:
         """What `answer` would do now. Free; it changes nothing."""
-        noise = mechanism(request.mechanism)
         with self._accountant.transaction():
-            wanted = self._wanted(request, noise)
+            wanted = self._wanted(request)
             known = self._recall(request, wanted)
-            purchases = self._purchases(request, noise, wanted, known)
+            purchases = self._purchases(request, wanted, known)
             quote = self._accountant.quote([p.charge for p in purchases]) if purchases else None
         missing = sum(row is None for table in known.values() for col in table for row in col)
         total = sum(len(col) for table in known.values() for col in table)
         return Forecast(total - missing, missing, wanted, quote)
 
-    def _wanted(self, request: Request, noise: Mechanism) -> dict[str, tuple[float, ...]]:
-        return {t: self._scales(request, noise, w) for t, w in request.workloads.items()}
+    def _wanted(self, request: Request) -> dict[str, Noise]:
+        """The noise that each table's target asks for."""
+        return {
+            table: self._choice.noise(workload, request.target, request.mechanism)
+            for table, workload in request.workloads.items()
+        }
 
     def _recall(
-        self, request: Request, wanted: Mapping[str, tuple[float, ...]]
+        self, request: Request, wanted: Mapping[str, Noise]
     ) -> dict[str, list[list[Known | None]]]:
         known: dict[str, list[list[Known | None]]] = {}
         for table, workload in request.workloads.items():
-            known[table] = [
-                [
-                    _usable(recorded, scale, request.source)
-                    for recorded in self._accountant.recall(table, column.row_keys)
-                ]
-                for column, scale in zip(workload.columns, wanted[table], strict=True)
-            ]
+            noise = wanted[table]
+            known[table] = []
+            for column, scale in zip(workload.columns, noise.scales, strict=True):
+                variance = noise.mechanism.law(scale).variance
+                recorded = self._accountant.recall(table, column.row_keys)
+                known[table].append([_usable(row, variance, request.source) for row in recorded])
         return known
-
-    def _scales(self, request: Request, noise: Mechanism, workload: Workload) -> tuple[float, ...]:
-        """The noise scale of each column that the request's target asks for."""
-        relation = self._accounts[workload.table].relation
-        target = request.target
-        if target.half_width is None:
-            return noise.scales_for(workload, target.epsilon or Fraction(1), relation)
-        movable = noise.scales_for(workload, Fraction(1), relation)
-        return tuple(
-            noise.scale_for_half_width(
-                math.floor(target.half_width / column.multiplier), target.confidence
-            )
-            if scale > 0
-            else 0.0
-            for column, scale in zip(workload.columns, movable, strict=True)
-        )
 
     def _purchases(
         self,
         request: Request,
-        noise: Mechanism,
-        wanted: Mapping[str, tuple[float, ...]],
+        wanted: Mapping[str, Noise],
         known: Mapping[str, list[list[Known | None]]],
     ) -> list[_Purchase]:
         """The rows that history does not answer, per table, at what the request would pay."""
@@ -172,19 +158,20 @@ class Decision:
             whole = len(numbers) == len(missing) and all(
                 len(r) == c.height for r, c in zip(missing, workload.columns, strict=True)
             )
-            part, scales = workload, wanted[table]
+            noise, scales = wanted[table].mechanism, wanted[table].scales
+            part = workload
             if not whole:
                 columns = (workload.columns[n].take(missing[n]) for n in numbers)
                 part = Workload(table, tuple(columns))
-                scales = self._scales(request, noise, part)
-            charge = Charge(part, request.mechanism, scales, request.sql)
-            purchases.append(_Purchase(charge, numbers, tuple(missing[n] for n in numbers)))
+                scales = self._choice.scales(noise, part, request.target)
+            charge = Charge(part, noise.name, scales, request.sql)
+            bought = tuple(missing[n] for n in numbers)
+            purchases.append(_Purchase(charge, noise, numbers, bought))
         return purchases
 
     def _buy(
         self,
         request: Request,
-        noise: Mechanism,
         purchases: list[_Purchase],
         known: Mapping[str, list[list[Known | None]]],
     ) -> Quote:
@@ -193,37 +180,44 @@ class Decision:
         try:
             receipts = self._accountant.charge(charges, request.analyst)
         except BudgetExceeded as error:
-            error.hint = _what_remains(error.remaining)
+            error.hint = _what_remains(error)
             raise
         for purchase, receipt in zip(purchases, receipts, strict=True):
             workload = purchase.charge.workload
+            noise = purchase.mechanism
             noisy = noise.release(self._cubes[workload.table].answer(workload), receipt)
             self._accountant.record(receipt, noisy)
             for number, rows, values, scale in zip(
                 purchase.columns, purchase.rows, noisy, receipt.scales, strict=True
             ):
+                law = noise.law(scale)
                 for row, value in zip(rows.tolist(), values, strict=True):
-                    known[workload.table][number][row] = Known(value, scale)
+                    known[workload.table][number][row] = Known(value, law)
         return quote
 
 
 def _usable(recorded: Recorded | None, wanted: float, source: Answers) -> Known | None:
-    """The recorded answer, if it is as precise as what would be bought instead."""
+    """The recorded answer, if its variance is at most that of what would be bought instead."""
     if recorded is None or source == "fresh":
         return None
-    if source == "auto" and recorded.scale > wanted * _SAME_SCALE:
+    if source == "auto" and recorded.variance > wanted * _SAME_VARIANCE:
         return None
-    return Known(recorded.value, recorded.scale)
+    return Known(recorded.value, _law(recorded.mechanism, recorded.scale))
+
+
+@lru_cache(maxsize=4096)
+def _law(name: str, scale: float) -> NoiseLaw:
+    return mechanism(name).law(scale)
 
 
 def _frozen(columns: list[list[Known | None]]) -> tuple[tuple[Known | None, ...], ...]:
     return tuple(map(tuple, columns))
 
 
-def _what_remains(remaining: float) -> str:
-    if not remaining > 0:
+def _what_remains(error: BudgetExceeded) -> str:
+    if not error.remaining > 0:
         return "What history knows is still answered: SET dp.source = history."
     return (
-        f"SET dp.epsilon to at most {remaining:.12g}, ask about other attributes' cells, "
-        "or SET dp.source = history for what is known already."
+        f"SET dp.{error.unit} to at most {error.remaining:.12g}, ask about other "
+        "attributes' cells, or SET dp.source = history for what is known already."
     )

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger
 from tallyveil.cube import load_cubes, load_public
+from tallyveil.gate.choice import Choice, check_mechanisms
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
-from tallyveil.policy import Policy
+from tallyveil.mechanisms import rho_for
+from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
@@ -80,19 +83,31 @@ def accounts(policy: Policy) -> dict[str, Account]:
             table.domain,
             table.neighbours,
             table.privacy_unit.max_rows,
-            table.budget.epsilon,
+            _amount(table.budget),
             table.fingerprint,
             table.whole,
+            "epsilon" if table.budget.pure else "rho",
+            table.budget.delta,
+            None if table.budget.pure else table.budget.epsilon,
         )
         for name, table in policy.tables.items()
     }
+
+
+def _amount(budget: Budget) -> Fraction:
+    """The budget in its measure: ε, ρ, or the largest ρ that implies (ε, δ)."""
+    if budget.rho is not None:
+        return budget.rho
+    if budget.epsilon is None:
+        raise ValueError("a budget is of epsilon or of rho")
+    return budget.epsilon if budget.delta is None else rho_for(budget.epsilon, budget.delta)
 
 
 class Gate:
     """Opens the ledger, loads the source and answers sessions until it is closed.
 
     ``source`` is an open DuckDB connection to read the tables from instead of the policy's
-    source. Raises LedgerError, LedgerMismatch, SourceError.
+    source. Raises PolicyError, LedgerError, LedgerMismatch, SourceError.
     """
 
     def __init__(
@@ -102,12 +117,14 @@ class Gate:
         *,
         time_limit: float = 10.0,
     ) -> None:
+        check_mechanisms(policy)
         self.policy = policy
         self.accounts = accounts(policy)
         self._ledger = Ledger(policy.ledger)
         try:
             self.accountant = Accountant(self._ledger, self.accounts)
-            self.decision = Decision(self.accountant, self.accounts, load_cubes(policy, source))
+            choice = Choice(policy, self.accounts)
+            self.decision = Decision(self.accountant, choice, load_cubes(policy, source))
             domains = {name: table.domain for name, table in policy.tables.items()}
             public = load_public(policy, source)
             self.copies = read_copies(policy, public)

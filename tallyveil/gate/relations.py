@@ -12,6 +12,7 @@ import pyarrow as pa
 from tallyveil.accountant import Accountant
 from tallyveil.gate.copies import COPY_RELATIONS
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
+from tallyveil.mechanisms import mechanism, mechanism_names
 from tallyveil.policy import Attribute, Policy
 from tallyveil.sanitise import Copy
 
@@ -35,6 +36,10 @@ def _budget(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Ta
                 "spent": float(balance.spent),
                 "remaining": float(balance.remaining),
                 "exact": balance.exact,
+                "unit": balance.measure,
+                "delta": None if balance.delta is None else float(balance.delta),
+                "epsilon_budget": float(balance.epsilon_budget),
+                "epsilon_spent": float(balance.epsilon_spent),
             }
         )
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["budget"])
@@ -83,6 +88,7 @@ def _history(policy: Policy, accountant: Accountant, settings: Settings) -> pa.T
             "sql": entry.sql,
             "mechanism": entry.mechanism,
             "cost": float(entry.cost),
+            "unit": entry.measure,
             "rows": entry.rows,
         }
         for entry in accountant.history()
@@ -99,6 +105,15 @@ def _public(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Ta
     return pa.Table.from_pylist([*tables, *views], schema=_SCHEMAS["public"])
 
 
+def _mechanisms(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+    rows = []
+    for name in mechanism_names():
+        noise = mechanism(name)
+        budgets = "rho" if noise.needs.delta else "epsilon, rho"
+        rows.append({"name": name, "budgets": budgets, "guarantee": noise.guarantee})
+    return pa.Table.from_pylist(rows, schema=_SCHEMAS["mechanisms"])
+
+
 def _settings(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
     rows = [
         {"name": name, "value": settings.show(name), "description": description}
@@ -113,7 +128,8 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
             [
                 ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
                 ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT),
-                ("remaining", _FLOAT), ("exact", _BOOL),
+                ("remaining", _FLOAT), ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT),
+                ("epsilon_budget", _FLOAT), ("epsilon_spent", _FLOAT),
             ]
         ),
         "attributes": pa.schema(
@@ -126,9 +142,10 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
             [
                 ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
                 ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
-                ("rows", _INT),
+                ("unit", _TEXT), ("rows", _INT),
             ]
         ),
+        "mechanisms": pa.schema([("name", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT)]),
         "public": pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)]),
         "settings": pa.schema([("name", _TEXT), ("value", _TEXT), ("description", _TEXT)]),
     }
@@ -139,6 +156,7 @@ _MAKERS: Final[Mapping[str, Callable[[Policy, Accountant, Settings], pa.Table]]]
         "budget": _budget,
         "attributes": _attributes,
         "history": _history,
+        "mechanisms": _mechanisms,
         "public": _public,
         "settings": _settings,
     }

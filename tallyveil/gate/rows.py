@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tallyveil.gate.decision import Answered, Known
-from tallyveil.mechanisms import Mechanism
+from tallyveil.inference import NoiseLaw, half_width_of_sum
 from tallyveil.rewriter import NoisyTable, Output, Plan, Workload
 from tallyveil.rewriter.workload import IntArray
 
@@ -19,21 +20,15 @@ __all__ = ["empty_tables", "half_width", "noisy_tables"]
 _INT64: Final = 2**63 - 1
 
 
-def noisy_tables(
-    plan: Plan, answered: Answered, noise: Mechanism, confidence: Fraction
-) -> dict[str, pa.Table]:
+def noisy_tables(plan: Plan, answered: Answered, confidence: Fraction) -> dict[str, pa.Table]:
     """Every noisy table of the plan: keys, values, half-widths at the confidence."""
-    return {
-        table.name: _table(table, plan.workloads, answered, noise, confidence)
-        for table in plan.noisy
-    }
+    return {table.name: _table(table, plan.workloads, answered, confidence) for table in plan.noisy}
 
 
 def _table(
     table: NoisyTable,
     workloads: Mapping[str, Workload],
     answered: Answered,
-    noise: Mechanism,
     confidence: Fraction,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
@@ -43,7 +38,7 @@ def _table(
         if output.rows is not None:
             known = tuple(known[row] for row in output.rows.tolist())
         groups = [[k] for k in known] if output.sums is None else _summed(known, output.sums, table)
-        values, halves = _sums(groups, multiplier, noise, confidence)
+        values, halves = _sums(groups, multiplier, confidence)
         arrays[f"__c{number}"] = _array(values, output)
         arrays[f"__h{number}"] = _array(halves, output)
     if not arrays:
@@ -64,37 +59,31 @@ def _summed(
 def _sums(
     groups: Sequence[Sequence[Known | None]],
     multiplier: Fraction,
-    noise: Mechanism,
     confidence: Fraction,
 ) -> tuple[list[Fraction | None], list[Fraction | None]]:
     """The value and the half-width of each group; NULL where history knows only a part."""
     values: list[Fraction | None] = []
     halves: list[Fraction | None] = []
-    widths: dict[tuple[float, ...], Fraction] = {}
+    widths: dict[Hashable, Fraction] = {}
     for group in groups:
         parts = [k for k in group if k is not None]
         if len(parts) < len(group):
             values.append(None)
             halves.append(None)
             continue
-        scales = tuple(sorted(k.scale for k in parts))
-        if scales not in widths:
-            widths[scales] = half_width(scales, multiplier, noise, confidence)
+        laws = frozenset(Counter(k.law for k in parts).items()) if len(parts) > 1 else parts[0].law
+        if laws not in widths:
+            widths[laws] = half_width([k.law for k in parts], multiplier, confidence)
         values.append(multiplier * sum(k.value for k in parts))
-        halves.append(widths[scales])
+        halves.append(widths[laws])
     return values, halves
 
 
-def half_width(
-    scales: Sequence[float], multiplier: Fraction, noise: Mechanism, confidence: Fraction
-) -> Fraction:
-    """Of the interval around a sum of answers, in their own units; 0 where it is exact."""
-    noisy = [scale for scale in scales if scale > 0]
-    if not noisy:
-        return Fraction(0)
-    if len(noisy) == 1:
-        return multiplier * noise.half_width(noisy[0], confidence)
-    return multiplier * noise.half_width_of_sum(noisy, confidence)
+def half_width(laws: Sequence[NoiseLaw], multiplier: Fraction, confidence: Fraction) -> Fraction:
+    """Of the interval around a sum of answers of any mechanisms, in their own units; 0 where it is
+    exact.
+    """
+    return multiplier * half_width_of_sum(laws, confidence)
 
 
 def _array(values: list[Fraction | None], output: Output) -> pa.Array:

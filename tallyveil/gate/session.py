@@ -22,7 +22,6 @@ from tallyveil.gate.relations import relation_tables
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice
-from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter import Dialect, Piece, Plan, parameter_count, parse_query, split
 
 if TYPE_CHECKING:
@@ -198,8 +197,7 @@ class GateSession:
         if plan.noisy:
             request = self._request(plan, piece.sql)
             answered = self._gate.decision.answer(request, cancelled)
-            noise = mechanism(request.mechanism)
-            tables = noisy_tables(plan, answered, noise, request.target.confidence)
+            tables = noisy_tables(plan, answered, request.target.confidence)
             if plan.private and self.settings.notices:
                 notices = (notice(request, answered, self._gate.accountant),)
         return _Released(plan.sql, tables | self._relations(plan)), notices
@@ -239,7 +237,7 @@ class GateSession:
             plan = self._plan(piece, types, tuple(parameters))
             request = self._request(plan, piece.sql)
             forecast = gate.decision.forecast(request)
-        lines = explanation(plan, request, forecast, gate.policy, gate.accountant, gate.accounts)
+        lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
         return Result(_EXPLAIN_COLUMNS, [(line,) for line in lines], "EXPLAIN")
 
     # The session's own statements

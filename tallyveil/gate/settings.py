@@ -22,9 +22,10 @@ Answers: TypeAlias = Literal["auto", "history", "fresh"]
 DESCRIPTIONS: Final = MappingProxyType(
     {
         "dp.epsilon": "what a statement may cost, in epsilon per privacy unit",
-        "dp.half_width": "buy just enough for intervals of this half-width, instead of dp.epsilon",
+        "dp.rho": "what a statement may cost, in rho per privacy unit, instead of dp.epsilon",
+        "dp.half_width": "buy just enough for intervals of this half-width, instead of a cost",
         "dp.confidence": "the probability with which an interval holds the true value",
-        "dp.mechanism": "the noise: " + ", ".join(mechanism_names()),
+        "dp.mechanism": "the noise: auto, " + ", ".join(mechanism_names()),
         "dp.source": "auto: history where it suffices; history: never spend; fresh: always buy",
         "dp.notices": "say after each answer what it cost, how wide it is and what remains",
     }
@@ -98,6 +99,9 @@ _ONLY: Final = MappingProxyType(
     }
 )
 
+# Of these one is set at a time.
+_TARGETS: Final = ("dp.epsilon", "dp.rho", "dp.half_width")
+
 _NUMBER: Final = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?")
 
 _LEAST: Final = Fraction(1, 10**9)
@@ -107,9 +111,10 @@ _TRUE, _FALSE = ("on", "true", "1", "yes"), ("off", "false", "0", "no")
 
 @dataclass(frozen=True)
 class Target:
-    """What an answer should cost or how wide its interval should be: one of the two is None."""
+    """What an answer should cost or how wide its interval should be: one of the three is given."""
 
     epsilon: Fraction | None
+    rho: Fraction | None
     half_width: Fraction | None
     confidence: Fraction
 
@@ -128,21 +133,20 @@ class Settings:
         default = self._defaults
         self._dp = {
             "dp.epsilon": "" if default.epsilon is None else _decimal(default.epsilon),
+            "dp.rho": "" if default.rho is None else _decimal(default.rho),
             "dp.half_width": "" if default.half_width is None else repr(default.half_width),
             "dp.confidence": repr(default.confidence),
-            "dp.mechanism": mechanism_names()[0],
+            "dp.mechanism": default.mechanism,
             "dp.source": "auto",
             "dp.notices": "on",
         }
 
     @property
     def target(self) -> Target:
-        epsilon, half = self._dp["dp.epsilon"], self._dp["dp.half_width"]
-        return Target(
-            Fraction(epsilon) if epsilon else None,
-            Fraction(half) if half else None,
-            Fraction(self._dp["dp.confidence"]),
+        epsilon, rho, half = (
+            Fraction(self._dp[name]) if self._dp[name] else None for name in _TARGETS
         )
+        return Target(epsilon, rho, half, Fraction(self._dp["dp.confidence"]))
 
     @property
     def mechanism(self) -> str:
@@ -188,16 +192,14 @@ class Settings:
     def _set_dp(self, name: str, value: str | None) -> None:
         if value is None:
             fresh = Settings(self._defaults)._dp
-            if name in ("dp.epsilon", "dp.half_width"):
-                self._dp |= {key: fresh[key] for key in ("dp.epsilon", "dp.half_width")}
+            if name in _TARGETS:
+                self._dp |= {key: fresh[key] for key in _TARGETS}
             else:
                 self._dp[name] = fresh[name]
             return
         self._dp[name] = _CHECKS[name](name, value.strip())
-        if name == "dp.epsilon":
-            self._dp["dp.half_width"] = ""
-        elif name == "dp.half_width":
-            self._dp["dp.epsilon"] = ""
+        if name in _TARGETS:
+            self._dp |= {key: "" for key in _TARGETS if key != name}
 
     def reset_all(self) -> None:
         self._reset_dp()
@@ -269,9 +271,9 @@ def _switch(name: str, value: str) -> str:
 
 
 def _mechanism(name: str, value: str) -> str:
-    if value.lower() not in mechanism_names():
+    if value.lower() not in ("auto", *mechanism_names()):
         raise FeatureNotSupported(
-            f'there is no mechanism "{value}"', hint=f"Known: {', '.join(mechanism_names())}."
+            f'there is no mechanism "{value}"', hint=f"Known: auto, {', '.join(mechanism_names())}."
         )
     return value.lower()
 
@@ -279,6 +281,7 @@ def _mechanism(name: str, value: str) -> str:
 _CHECKS: Final[MappingProxyType[str, Callable[[str, str], str]]] = MappingProxyType(
     {
         "dp.epsilon": _positive,
+        "dp.rho": _positive,
         "dp.half_width": _positive,
         "dp.confidence": _confidence,
         "dp.mechanism": _mechanism,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant, Quote
+from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast, Request
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.rows import half_width
-from tallyveil.mechanisms import mechanism, sensitivity
-from tallyveil.policy import Policy
+from tallyveil.mechanisms import sensitivity
 from tallyveil.rewriter import Plan
+from tallyveil.rewriter.workload import Column
 
 __all__ = ["explanation", "notice", "number"]
 
@@ -23,9 +25,8 @@ def number(value: Fraction | float) -> str:
 
 def notice(request: Request, answered: Answered, accountant: Accountant) -> Notice:
     """What the answer cost, how wide it is, and what remains."""
-    noise = mechanism(request.mechanism)
     halves = {
-        half_width([known.scale], column.multiplier, noise, request.target.confidence)
+        half_width([known.law], column.multiplier, request.target.confidence)
         for table, workload in request.workloads.items()
         for column, rows in zip(workload.columns, answered.columns[table], strict=True)
         for known in rows
@@ -47,9 +48,10 @@ def notice(request: Request, answered: Answered, accountant: Accountant) -> Noti
 
 def _cost(quote: Quote | None) -> str:
     if quote is None:
-        return "cost epsilon 0"
-    return "cost epsilon " + " + ".join(
-        number(t.cost) + (f" ({t.table})" if len(quote.tables) > 1 else "") for t in quote.tables
+        return "cost 0"
+    several = len(quote.tables) > 1
+    return "cost " + " + ".join(
+        f"{t.measure} {number(t.cost)}" + (f" ({t.table})" if several else "") for t in quote.tables
     )
 
 
@@ -61,14 +63,19 @@ def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
 
 def _remaining(accountant: Accountant, table: str) -> str:
     balance = accountant.balance(table)
-    return f"{number(balance.remaining)} of {number(balance.budget)} remains for {table}"
+    if balance.delta is None:
+        return f"{number(balance.remaining)} of {number(balance.budget)} remains for {table}"
+    return (
+        f"{number(balance.remaining)} of rho {number(balance.budget)} remains for {table}, where"
+        f" epsilon {float(balance.epsilon_spent):.6g} of {float(balance.epsilon_budget):.6g} is"
+        f" spent at delta {float(balance.delta):g}"
+    )
 
 
 def explanation(
     plan: Plan,
     request: Request,
     forecast: Forecast,
-    policy: Policy,
     accountant: Accountant,
     account: dict[str, Account],
 ) -> list[str]:
@@ -79,21 +86,22 @@ def explanation(
     for query in plan.domain_queries:
         lines.append(f"Coefficients, on the public domain: {query}")
     lines += plan.remarks
-    noise = mechanism(request.mechanism)
     for table, workload in plan.workloads.items():
-        declared = policy.tables[table]
         lines.append(
             f"Linear query on {table}: {sum(c.height for c in workload.columns)} rows over "
             f"{', '.join(sorted(workload.axes)) or 'no attribute'}"
         )
-        relation = account[table].relation
+        if not workload.columns:
+            continue
+        noise = forecast.noise[table]
+        lines[-1] += f", by {noise.mechanism.name}"
         for index, column in enumerate(workload.columns):
-            scale = forecast.scales[table][index]
-            half = half_width([scale], column.multiplier, noise, request.target.confidence)
-            reach = column.multiplier * Fraction(sensitivity(column, relation))
+            scale = noise.scales[index]
+            law = noise.mechanism.law(scale)
+            half = half_width([law], column.multiplier, request.target.confidence)
             lines.append(
                 f"  aggregate {index + 1}: {column.height} rows, {column.entries} non-zero "
-                f"coefficients, sensitivity {number(reach)} ({declared.neighbours}), "
+                f"coefficients, {_sensitivity(column, noise, account[table])}, "
                 f"scale {number(float(column.multiplier) * scale)}, "
                 f"interval ±{number(half)} at {number(request.target.confidence * 100)} %"
             )
@@ -102,11 +110,21 @@ def explanation(
     return lines
 
 
+def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
+    """In the norm the noise is fitted to."""
+    relation = account.relation
+    if noise.mechanism.needs.delta:
+        reach = float(column.multiplier) * math.sqrt(sensitivity(column, relation, "rho"))
+        return f"L2 sensitivity {number(reach)} ({relation.neighbours})"
+    exact = column.multiplier * sensitivity(column, relation, "epsilon")
+    return f"sensitivity {number(exact)} ({relation.neighbours})"
+
+
 def _costs(forecast: Forecast, plan: Plan, accountant: Accountant) -> list[str]:
     if forecast.quote is None:
         return ["Cost: nothing", *(_remaining(accountant, table) for table in plan.workloads)]
     return [
-        f"Cost: epsilon {number(quote.cost)} of {quote.table}'s budget; "
+        f"Cost: {quote.measure} {number(quote.cost)} of {quote.table}'s budget; "
         f"{number(quote.remaining_before)} remains"
         + (f", {number(quote.remaining_after)} after" if quote.allowed else ": it would be refused")
         for quote in forecast.quote.tables

@@ -12,22 +12,31 @@ alike and cancels from the cost.
 from tallyveil.mechanisms.calibrate import MAX_SCALE
 from tallyveil.mechanisms.cells import CellLoss
 from tallyveil.mechanisms.clamped_laplace import ClampedLaplace
+from tallyveil.mechanisms.gaussian import DiscreteGaussian
+from tallyveil.mechanisms.geometric import Geometric
 from tallyveil.mechanisms.laplace import DiscreteLaplace
 from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
+from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.pairs import PairLoss
-from tallyveil.mechanisms.protocol import Mechanism
+from tallyveil.mechanisms.protocol import Charged, Mechanism, Needs
 from tallyveil.mechanisms.randomised_response import RandomisedResponse
 from tallyveil.mechanisms.registry import charged, mechanism, mechanism_names, register
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
+from tallyveil.mechanisms.zcdp import delta_of, epsilon_of, rho_for
 
 __all__ = [
     "MAX_SCALE",
     "CellLoss",
+    "Charged",
     "ClampedLaplace",
+    "DiscreteGaussian",
     "DiscreteLaplace",
+    "Geometric",
     "Loss",
+    "Measure",
     "Mechanism",
+    "Needs",
     "Neighbours",
     "OneRecord",
     "PairLoss",
@@ -35,10 +44,13 @@ __all__ = [
     "Relation",
     "Sanitiser",
     "charged",
+    "delta_of",
+    "epsilon_of",
     "mechanism",
     "mechanism_names",
     "privacy_loss",
     "register",
+    "rho_for",
     "sensitivity",
     "spent",
 ]

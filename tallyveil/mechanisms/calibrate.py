@@ -1,4 +1,6 @@
-"""Noise scales for a statement that may cost ε, when a lattice step costs 1/b."""
+"""Noise scales for a statement of given cost, where noise of scale s makes a step cost 1/s in ε
+or a squared step 1/(2s²) in ρ (`measure`).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,12 @@ from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
+from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, from_units, positive
 from tallyveil.rewriter.workload import Column, Workload
 
-__all__ = ["MAX_SCALE", "MIN_SCALE", "inverse_scale", "scale_loss", "scales_for"]
+__all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scales_for"]
 
 # Noise of a larger scale would not fit the 64-bit integers it is drawn as.
 MAX_SCALE = 2.0**52
@@ -20,19 +23,24 @@ MAX_SCALE = 2.0**52
 MIN_SCALE = 2.0**-30
 
 
-def inverse_scale(scale: float) -> Fraction:
-    """1/b exactly: what one lattice step costs in ε under (discrete) Laplace noise.
-
-    Raises InvalidParameterValue unless `MIN_SCALE` ≤ scale ≤ `MAX_SCALE`.
-    """
+def check_scale(scale: float) -> Fraction:
+    """The scale exactly. Raises InvalidParameterValue unless `MIN_SCALE` ≤ it ≤ `MAX_SCALE`."""
     if not MIN_SCALE <= scale <= MAX_SCALE:
         raise InvalidParameterValue(
             f"a noise scale is a number from {MIN_SCALE:.0e} to {MAX_SCALE:.0e}, not {scale}"
         )
-    return 1 / Fraction(scale)
+    return Fraction(scale)
 
 
-def scale_loss(workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
+def rate(scale: float, measure: Measure) -> Fraction:
+    """What one lattice step costs, exactly: 1/s in ε, 1/(2s²) in ρ."""
+    exact = check_scale(scale)
+    return 1 / exact if measure == "epsilon" else 1 / (2 * exact**2)
+
+
+def scale_loss(
+    workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+) -> Loss:
     """The loss of adding noise of ``scales[c]`` to column c of the integer lattice.
 
     Scale 0 stands for no noise and is right only for a column no record can move.
@@ -48,47 +56,62 @@ def scale_loss(workload: Workload, scales: Sequence[float], relation: Relation) 
     for column, scale in zip(workload.columns, scales, strict=True):
         if scale != 0:
             noisy.append(column)
-        elif sensitivity(column, relation) != 0:
+        elif sensitivity(column, relation, measure) != 0:
             raise InvalidParameterValue("noise scale 0 for a column that depends on records")
-    return privacy_loss(noisy, [inverse_scale(b) for b in scales if b != 0], relation)
+    rates = [rate(scale, measure) for scale in scales if scale != 0]
+    return privacy_loss(noisy, rates, relation, measure)
 
 
 def scales_for(
-    workload: Workload, epsilon: Fraction | float | str, relation: Relation
+    workload: Workload,
+    cost: Fraction | float | str,
+    relation: Relation,
+    measure: Measure,
 ) -> tuple[float, ...]:
-    """b_c = T Δ_c / ε, rounded up until the statement's cost in whole units is at most ε.
+    """Scales of a statement that costs at most ``cost`` in whole units of ``measure``, rounded up.
 
-    Δ_c is column c's own sensitivity and T the cost at b_c = Δ_c, so a column gets noise in
-    proportion to its sensitivity, and columns about different records share: T = 1 for disjoint
-    groups, T = the number of columns if one record is in all. Columns with Δ_c = 0 get 0.0.
+        in ε:  s_c = T Δ_c / ε          in ρ:  s_c = √(T Δ_c² / 2ρ)
 
-    Raises InvalidParameterValue if ε is not positive and finite, or too small for 64-bit noise.
+    Δ_c is column c's own sensitivity (L1 in ε, L2 in ρ) and T the cost at 1 for each column
+    alone, so a column gets noise in proportion to its sensitivity, and columns about different
+    records share: T = 1 for disjoint groups, T = the number of columns if one record is in all.
+    Columns with Δ_c = 0 get 0.0.
+
+    Raises InvalidParameterValue if the cost is not positive and finite, or too small for 64-bit
+    noise.
     """
-    budget = math.floor(positive(epsilon, "epsilon") * UNIT)
-    steps = [sensitivity(column, relation) for column in workload.columns]
+    budget = math.floor(positive(cost, measure) * UNIT)
+    steps = [sensitivity(column, relation, measure) for column in workload.columns]
     noisy = [(c, s) for c, s in zip(workload.columns, steps, strict=True) if s]
     if not noisy:
         return (0.0,) * len(steps)
     unit_rates = [Fraction(1, s) for _, s in noisy]
-    shared = from_units(privacy_loss([c for c, _ in noisy], unit_rates, relation).bound)
+    shared = from_units(privacy_loss([c for c, _ in noisy], unit_rates, relation, measure).bound)
     allowed = budget
     while allowed > 0:
-        scales = tuple(_round_up(shared * step * UNIT / allowed) for step in steps)
-        cost = scale_loss(workload, scales, relation).bound
-        if cost <= budget:
+        scales = tuple(_scale(shared * step * UNIT / allowed, measure) for step in steps)
+        used = scale_loss(workload, scales, relation, measure).bound
+        if used <= budget:
             return scales
         # Several tensors are rounded one by one: make room for these units.
-        allowed -= cost - budget
+        allowed -= used - budget
     raise InvalidParameterValue(
-        f"epsilon {float(positive(epsilon, 'epsilon')):g} is too small to calibrate noise to"
+        f"{measure} {float(positive(cost, measure)):g} is too small to calibrate noise to"
     )
 
 
-def _round_up(scale: Fraction) -> float:
-    if scale > Fraction(MAX_SCALE):
+def _scale(ratio: Fraction, measure: Measure) -> float:
+    """The least float s with s ≥ ratio, or in ρ with 2s² ≥ ratio."""
+    limit = Fraction(MAX_SCALE)
+    if ratio > (limit if measure == "epsilon" else 2 * limit**2):
         raise InvalidParameterValue(
-            "epsilon is too small: the noise would not fit 64-bit integers",
-            hint="Ask for a larger dp.epsilon.",
+            f"{measure} is too small: the noise would not fit 64-bit integers",
+            hint=f"Ask for a larger dp.{measure}.",
         )
-    nearest = float(scale)
-    return nearest if Fraction(nearest) >= scale else math.nextafter(nearest, math.inf)
+    if measure == "epsilon":
+        nearest = float(ratio)
+        return nearest if Fraction(nearest) >= ratio else math.nextafter(nearest, math.inf)
+    root = math.nextafter(math.sqrt(ratio / 2), 0.0)
+    while 2 * Fraction(root) ** 2 < ratio:
+        root = math.nextafter(root, math.inf)
+    return root

@@ -1,7 +1,7 @@
 """What a release costs each cell: the loss of one record more or less (BAYES Theorem 5.5).
 
-A column whose lattice steps cost rate_c each makes a record in cell j pay Σ_i |C_ij| · rate_c;
-a workload's columns add up. The statement's cost is the largest cell's (MATH §2).
+A column of rate_c makes a record in cell j pay Σ_i |C_ij|^p · rate_c, p = 1 in ε and 2 in ρ
+(`measure`); a workload's columns add up. The statement's cost is the largest cell's (MATH §2).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor, align, independent, join_axes, place
 from tallyveil.mechanisms.units import loss_units
 from tallyveil.mechanisms.weights import Weights, check_magnitude, from_midrange, from_zero
@@ -30,6 +31,7 @@ class CellLoss:
     """
 
     tensors: tuple[Tensor, ...]
+    measure: Measure
 
     @property
     def bound(self) -> int:
@@ -41,24 +43,28 @@ class CellLoss:
 
 
 def cell_losses(
-    columns: Sequence[Column], rates: Sequence[Fraction], *, merge: bool
+    columns: Sequence[Column], rates: Sequence[Fraction], measure: Measure, *, merge: bool
 ) -> tuple[Tensor, ...]:
     """The cells' losses; columns are summed exactly and rounded up once per tensor.
 
     One tensor over all axes that matter if that is small enough, else one per group of columns.
     ``merge`` as in `from_zero`.
     """
+    p = power(measure)
     for column in columns:
-        check_magnitude(column)
-    return _tensors([from_zero(column, merge=merge) for column in columns], rates)
+        check_magnitude(column, p)
+    return _tensors([from_zero(column, p, merge=merge) for column in columns], rates)
 
 
 def midrange_losses(
-    columns: Sequence[Column], rates: Sequence[Fraction], closed: bool
+    columns: Sequence[Column], rates: Sequence[Fraction], measure: Measure, closed: bool
 ) -> tuple[Tensor, ...]:
-    """Σ_i |C_ij − m_i| · rate, m_i half way between row i's least and greatest coefficient."""
+    """Σ_i |C_ij − m_i| · rate in ε and Σ_i 2 (C_ij − m_i)² · rate in ρ, m_i half way between row
+    i's least and greatest coefficient: half of |2 C_ij − 2 m_i| or of its square, in either case.
+    """
+    p = power(measure)
     halves = [rate / 2 for rate in rates]
-    return _tensors([from_midrange(column, closed) for column in columns], halves)
+    return _tensors([from_midrange(column, p, closed) for column in columns], halves)
 
 
 def _tensors(weights: Sequence[Weights], rates: Sequence[Fraction]) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""The privacy loss of a release, for either neighbouring relation."""
+"""The privacy loss of a release, for either neighbouring relation and in either measure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from tallyveil.mechanisms.cells import CellLoss, cell_losses
+from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.pairs import PairLoss
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT
@@ -17,20 +18,26 @@ __all__ = ["Loss", "privacy_loss", "sensitivity"]
 Loss: TypeAlias = CellLoss | PairLoss
 
 
-def privacy_loss(columns: Sequence[Column], rates: Sequence[Fraction], relation: Relation) -> Loss:
-    """The loss to one privacy unit if every lattice step of column c costs ``rates[c]`` ε."""
-    scaled = tuple(rate * relation.max_rows for rate in rates)
+def privacy_loss(
+    columns: Sequence[Column], rates: Sequence[Fraction], relation: Relation, measure: Measure
+) -> Loss:
+    """The loss to one privacy unit if output i of column c, moved by d, costs |d|^p · ``rates[c]``.
+
+    p and the loss's unit are ``measure``'s; a unit of r rows loses up to r^p times as much
+    (`Relation`).
+    """
+    scaled = tuple(rate * relation.max_rows ** power(measure) for rate in rates)
     if relation.neighbours == "add_remove":
-        return CellLoss(cell_losses(columns, scaled, merge=True))
-    return PairLoss(tuple(columns), scaled, relation.closed)
+        return CellLoss(cell_losses(columns, scaled, measure, merge=True), measure)
+    return PairLoss(tuple(columns), scaled, relation.closed, measure)
 
 
-def sensitivity(column: Column, relation: Relation) -> int:
-    """Δ₁ of C in lattice steps for one record (BAYES Lemma 2.1 for several rows; MATH §1).
+def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
+    """Δ₁ in ε, Δ₂² in ρ: how far one record moves C, in lattice steps (BAYES Lemma 2.1; MATH §1).
 
-    add/remove: max_j Σ_i |C_ij|, of a product of factors the product of theirs. Replace:
-    max_{j,k} Σ_i |C_ij − C_ik|, or an upper bound where there are too many classes of cells.
+    add/remove: max_j Σ_i |C_ij|^p, of a product of factors the product of theirs. Replace:
+    max_{j,k} Σ_i |C_ij − C_ik|^p, or an upper bound where there are too many classes of cells.
     """
     one_record = Relation(relation.neighbours, complete=relation.closed)
-    # A step at 10⁻¹² ε is one unit, so the bound counts steps.
-    return privacy_loss([column], [Fraction(1, UNIT)], one_record).bound
+    # A step at 10⁻¹² is one unit, so the bound counts steps.
+    return privacy_loss([column], [Fraction(1, UNIT)], one_record, measure).bound

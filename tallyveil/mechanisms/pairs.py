@@ -1,13 +1,20 @@
 """What a release costs each pair of cells: the loss of one record replaced by another.
 
-The pair (j, k) pays Σ_c rate_c Σ_i |C_ij − C_ik|; the cost is the largest pair's (MATH §2). It
-is exact while the cells fall into few classes. Otherwise two upper bounds serve, both from the
-triangle inequality |C_ij − C_ik| ≤ |C_ij − m_i| + |C_ik − m_i|, which holds for any centre m_i:
-the pair's loss is at most B_j + B_k with B_j = Σ_c rate_c Σ_i |C_ij − m_i|, and so at most the
-sum of the two largest B of different cells.
+The pair (j, k) pays Σ_c rate_c Σ_i |C_ij − C_ik|^p, p = 1 in ε and 2 in ρ; the cost is the
+largest pair's (MATH §2). It is exact while the cells fall into few classes. Otherwise two upper
+bounds serve: the pair's loss is at most B_j + B_k, and so at most the sum of the two largest B of
+different cells, with B_j = Σ_c rate_c Σ_i of
 
-- m_i = 0: the two largest add/remove losses. Tight for disjoint groups.
-- m_i = midrange of row i: tight for one row, since then B_j ≤ (max − min)/2 for every cell.
+- p = 1, any centre m_i: |C_ij − m_i|, by the triangle inequality;
+- p = 2, any centre m_i: 2 (C_ij − m_i)², since (u − v)² ≤ 2u² + 2v²;
+- p = 2, if no coefficient of the column is of the other sign: C_ij², since then u v ≥ 0 and
+  (u − v)² ≤ u² + v².
+
+The centres are
+
+- m_i = 0: the two largest add/remove losses, or twice that. Tight for disjoint groups.
+- m_i = midrange of row i: tight for one row, since then every cell is at most half its range
+  (max − min) away, and B_j + B_k at most (max − min)^p · rate.
 
 Tensors do not spell out all axes. Cells of the cube that project to one entry of a tensor are
 alike to every query in it and pay nothing for their pair, so the two largest entries of the
@@ -26,6 +33,7 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil.mechanisms.cells import cell_losses, midrange_losses
+from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.partition import Partition, distances, join, partition
 from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.units import IntArray, loss_units
@@ -54,10 +62,11 @@ class PairLoss:
     columns: tuple[Column, ...]
     rates: tuple[Fraction, ...]
     closed: bool
+    measure: Measure
 
     def __post_init__(self) -> None:
         for column in self.columns:
-            check_magnitude(column)
+            check_magnitude(column, power(self.measure))
 
     @property
     def bound(self) -> int:
@@ -91,7 +100,7 @@ class PairLoss:
         classes, members = joined
         moves: list[IntArray] = []
         for factor, part, member in zip(factors, parts, members, strict=True):
-            apart = distances(factor, part)
+            apart = distances(factor, part, power(self.measure))
             if apart is None:
                 return None
             moves.append(apart[np.ix_(member, member)])
@@ -99,8 +108,17 @@ class PairLoss:
 
     @cached_property
     def from_zero(self) -> Sequence[Tensor]:
-        return cell_losses(self.columns, self.rates, merge=False)
+        rates = [
+            rate if self.measure == "epsilon" or _of_one_sign(column) else 2 * rate
+            for column, rate in zip(self.columns, self.rates, strict=True)
+        ]
+        return cell_losses(self.columns, rates, self.measure, merge=False)
 
     @cached_property
     def from_midrange(self) -> Sequence[Tensor]:
-        return midrange_losses(self.columns, self.rates, self.closed)
+        return midrange_losses(self.columns, self.rates, self.measure, self.closed)
+
+
+def _of_one_sign(column: Column) -> bool:
+    """Whether no row holds coefficients of both signs: so if no factor does."""
+    return all((f.coefficients > 0).all() or (f.coefficients < 0).all() for f in column.factors)

@@ -64,10 +64,10 @@ def partition(factor: Factor, closed: bool) -> Partition | None:
     return Partition(factor.axes, labels.reshape(factor.shape), count, outside)
 
 
-def distances(factor: Factor, classes: Partition) -> IntArray | None:
-    """D[a, b] = Σ_i |F_ij − F_ik| for cells j of class a and k of class b.
+def distances(factor: Factor, classes: Partition, power: int) -> IntArray | None:
+    """D[a, b] = Σ_i |F_ij − F_ik|^p for cells j of class a and k of class b.
 
-    |u − v| = |u| + |v| except in rows where both have entries, so the sum of the norms is
+    |u − v|^p = |u|^p + |v|^p except in rows where both have entries, so the sum of the norms is
     corrected row by row; a row costs the square of the number of classes it touches. None if that
     is more than `WORK_LIMIT` in all.
     """
@@ -80,12 +80,13 @@ def distances(factor: Factor, classes: Partition) -> IntArray | None:
     if int((np.bincount(rows, minlength=1) ** 2).sum()) > WORK_LIMIT:
         return None
     norms = np.zeros(classes.count, dtype=np.int64)
-    np.add.at(norms, members, np.abs(values))
+    np.add.at(norms, members, np.abs(values) ** power)
     matrix = norms[:, None] + norms[None, :]
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     for row in np.split(np.arange(len(rows)), starts[1:]):
         touched, v = members[row], values[row]
-        apart = np.abs(v)[:, None] + np.abs(v)[None, :] - np.abs(v[:, None] - v[None, :])
+        own = np.abs(v) ** power
+        apart = own[:, None] + own[None, :] - np.abs(v[:, None] - v[None, :]) ** power
         matrix[np.ix_(touched, touched)] -= apart
     return matrix
 

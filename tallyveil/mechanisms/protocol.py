@@ -1,54 +1,90 @@
-"""What a family of noise has to say for itself."""
+"""What a mechanism has to say for itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 from tallyveil.boundary import Receipt, TrueAnswer
+from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.rewriter.workload import Workload
 
-__all__ = ["Charged", "Mechanism"]
+__all__ = ["Charged", "Mechanism", "Needs"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a mechanism asks for before it can serve. All of them release integers.
+
+    ``delta``: it is differentially private with a δ > 0 only, so a ledger of pure ε cannot pay
+    for it. ``public_range``: each answer has a public range 0..n.
+    """
+
+    delta: bool = False
+    public_range: bool = False
 
 
 class Charged(Protocol):
-    """What a ledger has to know of a family: what a release by it costs."""
+    """What a ledger has to know of what it charged for: its name and its cost."""
 
     @property
     def name(self) -> str:
-        """What policies, settings and ledgers call it."""
+        """What policies, settings and ledgers call it, parameters included: by it the ledger finds
+        it again, for good.
+        """
         ...
 
-    def loss(self, workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
-        """What a release at ``scales`` costs each cell, or each pair of cells."""
+    def loss(
+        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    ) -> Loss:
+        """What a release at ``scales`` costs each cell, or each pair of cells, in ``measure``.
+
+        Raises FeatureNotSupported if it has no cost in ``measure``.
+        """
         ...
 
 
 class Mechanism(Charged, Protocol):
-    """Noise on the integer lattice of each column; a scale is in lattice units.
+    """A way to release the integer lattice of each column; a scale is in lattice units.
 
-    Scale 0.0 means no noise, for columns that no record can move.
+    A scale is all that a mechanism is told for a column besides its own name; what else it
+    depends on is part of the name. Scale 0.0 means an exact answer, for columns that no record
+    can move.
     """
 
+    @property
+    def needs(self) -> Needs: ...
+
+    @property
+    def guarantee(self) -> str:
+        """What it guarantees, in a plain sentence."""
+        ...
+
     def scales_for(
-        self, workload: Workload, epsilon: Fraction | float | str, relation: Relation
+        self,
+        workload: Workload,
+        cost: Fraction | float | str,
+        relation: Relation,
+        measure: Measure,
     ) -> tuple[float, ...]:
-        """One scale per column, such that the statement costs at most ``epsilon``."""
+        """One scale per column, such that the statement costs at most ``cost`` in ``measure``.
+
+        Raises InvalidParameterValue for a cost that is not positive and finite, and
+        FeatureNotSupported if the mechanism has no cost in ``measure``.
+        """
         ...
 
-    def variance(self, scale: float) -> float:
-        """Of the noise, in squared lattice units."""
-        ...
+    def law(self, scale: float) -> NoiseLaw:
+        """Of the noise added to one answer, in lattice units.
 
-    def half_width(self, scale: float, confidence: float | Fraction) -> int:
-        """The least h with P(|noise| ≤ h) ≥ confidence."""
-        ...
-
-    def half_width_of_sum(self, scales: Sequence[float], confidence: float | Fraction) -> int:
-        """An h with P(|Σ noise_i| ≤ h) ≥ confidence, for independent noise of these scales."""
+        A mechanism whose error depends on the truth has no such law; it will need a method of its
+        own for the likelihood of each truth, and callers that ask for it.
+        """
         ...
 
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
@@ -56,5 +92,9 @@ class Mechanism(Charged, Protocol):
         ...
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-        """The answer with noise of ``receipt.scales``: one tuple of integers per column."""
+        """Open ``answer`` and release it at ``receipt.scales``: a tuple of integers per column.
+
+        Raises ReceiptError unless the receipt is unused and paid for this answer, and
+        InvalidParameterValue for a scale that cannot be drawn; then the answer stays sealed.
+        """
         ...

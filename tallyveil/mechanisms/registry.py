@@ -1,8 +1,10 @@
-"""The families of noise by name, and what else a ledger may name."""
+"""The mechanisms by name, and what else a ledger may name."""
 
 from __future__ import annotations
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.gaussian import DiscreteGaussian
+from tallyveil.mechanisms.geometric import Geometric
 from tallyveil.mechanisms.laplace import DiscreteLaplace
 from tallyveil.mechanisms.protocol import Charged, Mechanism
 from tallyveil.mechanisms.sanitiser import Sanitiser
@@ -20,12 +22,15 @@ def register(family: Mechanism) -> None:
     _families[family.name] = family
 
 
-def mechanism(name: str) -> Mechanism:
-    """Raises InvalidParameterValue for an unknown name."""
-    family = _families.get(name)
+def mechanism(spec: str) -> Mechanism:
+    """The mechanism a policy, a setting or a ledger means. Its ``name`` is the canonical text.
+
+    Raises InvalidParameterValue for an unknown one.
+    """
+    family = _families.get(spec)
     if family is None:
         raise InvalidParameterValue(
-            f'there is no mechanism "{name}"', hint=f"Known: {', '.join(mechanism_names())}."
+            f'there is no mechanism "{spec}"', hint=f"Known: {', '.join(mechanism_names())}."
         )
     return family
 
@@ -43,3 +48,5 @@ def mechanism_names() -> tuple[str, ...]:
 
 
 register(DiscreteLaplace())
+register(DiscreteGaussian())
+register(Geometric())

@@ -15,9 +15,12 @@ class Relation:
     """The neighbouring relation of one protected table (MATH §1).
 
     ``add_remove``: x − x' = ±e_j, a record more or less. ``replace``: x − x' = e_j − e_k, a
-    record changes. A privacy unit owns up to ``max_rows`` records, wherever they lie; by r steps
-    of the one-record relation a unit's loss is at most ``max_rows`` times the largest loss of
-    one record.
+    record changes. A privacy unit owns up to r = ``max_rows`` records, wherever they lie. If
+    record l of the unit moves output i by d_il, the unit moves it by Σ_l d_il, and its loss is
+
+    - in ε: Σ_i rate_i |Σ_l d_il| ≤ Σ_l Σ_i rate_i |d_il|, at most r times one record's largest;
+    - in ρ: Σ_i rate_i (Σ_l d_il)² ≤ r Σ_l Σ_i rate_i d_il² by Cauchy and Schwarz, at most r²
+      times one record's largest. It is reached by r alike records.
 
     ``complete`` says that no conceivable record falls outside the cube.
     """

@@ -24,6 +24,7 @@ from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms.clamped_laplace import scale_above
 from tallyveil.mechanisms.loss import Loss, privacy_loss
+from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, IntArray
 from tallyveil.rewriter.workload import Column, Workload
@@ -73,7 +74,7 @@ class Sanitiser:
     def scales_for(
         self, workload: Workload, epsilons: Sequence[Fraction], relation: Relation
     ) -> tuple[float, ...]:
-        """Scales at which the parts cost at most ``epsilons``, and all together their sum.
+        """Scales at which the parts are ``epsilons``-DP at most, and all together their sum.
 
         Raises InvalidParameterValue if an ε is too small for 64-bit noise, or as `loss` does.
         """
@@ -82,18 +83,20 @@ class Sanitiser:
         while shrink > 0:
             scales = tuple(scale_above(2 / (epsilon * shrink)) for epsilon in epsilons)
             # Two halves of a pair's loss are rounded up one by one: make room for these units.
-            excess = self.loss(workload, scales, relation).bound - allowed
+            excess = self.loss(workload, scales, relation, "epsilon").bound - allowed
             if excess <= 0:
                 return scales
             shrink -= Fraction(excess, allowed)
         raise InvalidParameterValue("epsilon is too small for a sanitised copy")
 
-    def loss(self, workload: Workload, scales: Sequence[float], relation: Relation) -> Loss:
-        """What each pair of cells loses: Σ ε_c over the parts it differs in, in pure ε.
+    def loss(
+        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    ) -> Loss:
+        """What each pair of cells loses: Σ ε_c in ε, Σ ε_c²/2 in ρ, over the parts it differs in.
 
-        A pair that differs in part c moves two rows of it, so each row costs ε_c/2. (Where losses
-        are counted in ρ of zCDP, part c costs ε_c²/2 instead, and each of its two rows half of
-        that: 1/b_c².)
+        A pair that differs in part c moves two rows of it by one each, so each row costs
+        ε_c/2 = 1/b_c or ε_c²/4 = 1/b_c². The parts are perturbed independently, so their Rényi
+        divergences add up (`measure`).
 
         Raises InvalidParameterValue unless the number of records is public, and each column is
         the identity over its cells with a scale of its own.
@@ -104,7 +107,8 @@ class Sanitiser:
             )
         if len(scales) != len(workload.columns) or not all(map(_identity, workload.columns)):
             raise InvalidParameterValue("a sanitised copy is charged for whole parts of records")
-        return privacy_loss(workload.columns, [spent(b) / 2 for b in scales], relation)
+        rates = [(spent(b) / 2) ** power(measure) for b in scales]
+        return privacy_loss(workload.columns, rates, relation, measure)
 
     def release(
         self,

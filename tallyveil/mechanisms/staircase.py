@@ -27,7 +27,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms.calibrate import inverse_scale
+from tallyveil.mechanisms.calibrate import rate
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["MAX_SENSITIVITY", "Staircase"]
@@ -60,7 +60,7 @@ class Staircase:
             )
         object.__setattr__(self, "sensitivity", sensitivity)
         object.__setattr__(self, "scale", _rounded_up(1 / positive(epsilon, "epsilon")))
-        inverse_scale(self.scale)
+        rate(self.scale, "epsilon")
         if step is None:
             step = _best_step(sensitivity, math.exp(-1 / self.scale))
         if type(step) is not int or not 1 <= step <= sensitivity:
@@ -70,7 +70,7 @@ class Staircase:
     @property
     def epsilon(self) -> Fraction:
         """What a move by up to Δ costs, exactly: b = e^{−epsilon}; at most the ε asked for."""
-        return inverse_scale(self.scale)
+        return rate(self.scale, "epsilon")
 
     def level(self, noise: int) -> int:
         """How many times e^{−ε} the probability of this noise is that of none."""

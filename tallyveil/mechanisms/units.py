@@ -1,4 +1,4 @@
-"""Privacy loss in whole units of 10⁻¹² ε, always rounded up.
+"""Privacy loss in whole units of 10⁻¹² ε or ρ, always rounded up.
 
 Losses are added thousands of times and compared with a budget. In integers that is exact: sixty
 charges of 0.05 use up a budget of 3, and no order of summation matters.

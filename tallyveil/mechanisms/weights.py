@@ -1,9 +1,10 @@
 """How far a record moves a column's rows, cell by cell, over as few axes as say it.
 
-The weight of cell j is Σ_i |C_ij|. For a product of factors that is the product of the factors'
-weights, w_j = ∏_f w_f(j_f): its maximum is the product of the maxima. Where the axes have too
-many cells to spell out, the weights are projected: an axis is left out, and each entry is the
-maximum over it, so that no cell pays more than its entry.
+The weight of cell j is Σ_i |C_ij|^p, with the power p = 1 for losses in ε and 2 for losses in ρ.
+For a product of factors |C_ij|^p = ∏_f |F_f[i_f, j_f]|^p, so the weight is the product of the
+factors' weights, w_j = ∏_f w_f(j_f), and its maximum the product of the maxima. Where the axes
+have too many cells to spell out, the weights are projected: an axis is left out, and each entry is
+the maximum over it, so that no cell pays more than its entry.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class Weights:
         return dict(zip(self.axes, self.values.shape, strict=True))
 
 
-def check_magnitude(column: Column) -> None:
-    """Refuse coefficients whose sums could leave 64 bits and so understate a cost.
+def check_magnitude(column: Column, power: int) -> None:
+    """Refuse coefficients whose powers' sums could leave 64 bits and so understate a cost.
 
-    Whatever is summed here is at most four times Σ_i max_j |C_ij|, which for a product of factors
-    is ∏_f Σ_i max_j |F_f[i, j]|: a sum over rows, however many cells a row has.
+    Whatever is summed here is at most four times Σ_i max_j |C_ij|^p, which for a product of factors
+    is ∏_f Σ_i max_j |F_f[i, j]|^p: a sum over rows, however many cells a row has.
     """
-    sums = [np.sum(_largest_by_row(f, np.float64)) for f in column.factors]
+    sums = [np.sum(_largest_by_row(f, np.float64) ** power) for f in column.factors]
     if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
         raise StatementTooComplex(
             "the coefficients of this aggregate are too large to account for",
@@ -56,8 +57,8 @@ def check_magnitude(column: Column) -> None:
         )
 
 
-def from_zero(column: Column, *, merge: bool) -> Weights:
-    """Σ_i |C_ij| of every cell j.
+def from_zero(column: Column, power: int, *, merge: bool) -> Weights:
+    """Σ_i |C_ij|^p of every cell j.
 
     With ``merge``, axes that make no difference to the weight are left out: right where a cell
     pays for itself (add/remove). Rows may still tell the merged cells apart.
@@ -67,7 +68,7 @@ def from_zero(column: Column, *, merge: bool) -> Weights:
     """
     joint = None if column.selected is None else column.multiplied_out(CELL_LIMIT)
     exact = column.selected is None or joint is not None
-    parts = [_plain(f) for f in (column.factors if joint is None else (joint,))]
+    parts = [_plain(f, power) for f in (column.factors if joint is None else (joint,))]
     if merge:
         parts = [_merged(part) for part in parts]
     kept = _fitting(parts)
@@ -84,27 +85,30 @@ def from_zero(column: Column, *, merge: bool) -> Weights:
     return Weights(axes, values, 0, exact and whole, whole and not merge)
 
 
-def from_midrange(column: Column, closed: bool) -> Weights:
-    """Σ_i |2 C_ij − s_i| of every cell j, s_i = least + greatest coefficient of row i.
+def from_midrange(column: Column, power: int, closed: bool) -> Weights:
+    """Σ_i |2 C_ij − s_i|^p of every cell j, s_i = least + greatest coefficient of row i.
 
     Every cell counts for the range, so also 0 where a row leaves a cell untouched or, unless
     ``closed``, for a record outside the cube.
 
     Where the product cannot be multiplied out, one bound serves all cells: |2 C_ij − s_i| is at
     most row i's range, and that at most ∏_f max_j |F_f[i_f, j]|, or twice that if coefficients
-    may be negative. Summed over all rows i of the product this is ∏_f Σ_i max_j |F_f[i, j]|.
+    may be negative. Summed over all rows i of the product, the p-th powers of this are
+    ∏_f Σ_i max_j |F_f[i, j]|^p.
     """
     joint = column.multiplied_out(CELL_LIMIT)
     if joint is not None:
-        return _twice_from_midrange(joint, closed)
-    ranges = 1 if all((f.coefficients > 0).all() for f in column.factors) else 2
+        return _twice_from_midrange(joint, power, closed)
+    ranges = 1 if all((f.coefficients > 0).all() for f in column.factors) else 2**power
     for factor in column.factors:
-        ranges *= int(_largest_by_row(factor, np.int64).sum())
+        ranges *= int((_largest_by_row(factor, np.int64) ** power).sum())
     return Weights((), np.array(ranges, dtype=np.int64), ranges, exact=False, alike=False)
 
 
-def _plain(factor: Factor) -> Weights:
-    return Weights(factor.axes, factor.cell_weights.reshape(factor.shape))
+def _plain(factor: Factor, power: int) -> Weights:
+    weights = np.zeros(factor.size, dtype=np.int64)
+    np.add.at(weights, factor.cells, np.abs(factor.coefficients) ** power)
+    return Weights(factor.axes, weights.reshape(factor.shape))
 
 
 def _largest_by_row(factor: Factor, kind: type[np.int64] | type[np.float64]) -> Any:
@@ -136,15 +140,16 @@ def _fitting(parts: Sequence[Weights]) -> list[bool]:
     return kept
 
 
-def _twice_from_midrange(factor: Factor, closed: bool) -> Weights:
+def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> Weights:
     full = (factor.entries == factor.size) & closed
     least = np.where(full, np.iinfo(np.int64).max, 0)
     greatest = np.where(full, np.iinfo(np.int64).min, 0)
     np.minimum.at(least, factor.rows, factor.coefficients)
     np.maximum.at(greatest, factor.rows, factor.coefficients)
     s = least + greatest
-    untouched = int(np.abs(s).sum())
+    untouched = int((np.abs(s) ** power).sum())
     weights = np.full(factor.size, untouched, dtype=np.int64)
-    moved = np.abs(2 * factor.coefficients - s[factor.rows]) - np.abs(s[factor.rows])
+    away = np.abs(s[factor.rows]) ** power
+    moved = np.abs(2 * factor.coefficients - s[factor.rows]) ** power - away
     np.add.at(weights, factor.cells, moved)
     return Weights(factor.axes, weights.reshape(factor.shape), 0 if closed else untouched)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+import re
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -21,12 +22,16 @@ __all__ = [
     "MAX_CELLS",
     "bins",
     "confidence",
+    "delta",
     "epsilon",
     "half_width",
     "ledger",
     "max_rows",
+    "mechanism",
+    "mechanisms",
     "path",
     "range_ends",
+    "rho",
     "source_kind",
     "source_url",
     "values",
@@ -80,6 +85,39 @@ def epsilon(value: Any) -> Fraction:
     if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
         raise wrong("expected a number ε with 1e-12 <= ε <= 1e6, such as 0.1")
     return exact
+
+
+def rho(value: Any) -> Fraction:
+    """A bound ρ of zero-concentrated differential privacy, exactly as written."""
+    exact = _exact(value)
+    if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
+        raise wrong("expected a number ρ with 1e-12 <= ρ <= 1e6, such as 0.1")
+    return exact
+
+
+def delta(value: Any) -> Fraction:
+    """The δ at which a budget holds in ε, exactly as written."""
+    exact = _exact(value)
+    if exact is None or not Fraction(1, 10**100) <= exact <= Fraction(1, 1000):
+        raise wrong(
+            "expected a number δ with 1e-100 <= δ <= 0.001, far less than one in the number of "
+            "privacy units, such as 1e-9"
+        )
+    return exact
+
+
+def mechanism(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]*(\([^()]*\))?", value):
+        raise wrong('expected the name of a mechanism, such as "laplace"')
+    return value
+
+
+def mechanisms(value: Any) -> tuple[str, ...]:
+    expected = 'a list of names of mechanisms, such as ["laplace", "gaussian"]'
+    listed = _listed(value, expected)
+    if not listed or any(name == "auto" for name in listed):
+        raise wrong(f"expected {expected}")
+    return tuple(mechanism(name) for name in listed)
 
 
 def half_width(value: Any) -> float:

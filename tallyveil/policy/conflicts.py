@@ -15,15 +15,20 @@ __all__ = ["conflicts"]
 
 _KINDS = ("values", "range", "bins")
 _LABEL = "other"
+_TARGETS = ("epsilon", "rho", "half_width")
+_BUDGETS = "{ epsilon = 3.0 }, { rho = 0.1, delta = 1e-9 } or { epsilon = 3.0, delta = 1e-9 }"
 
 
 def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
     """One message per contradiction."""
     defaults = policy.get("defaults")
-    if isinstance(defaults, Mapping) and {"epsilon", "half_width"} <= defaults.keys():
-        yield "defaults: expected either epsilon or half_width; both are given"
+    if isinstance(defaults, Mapping):
+        yield from _defaults(policy, defaults)
     yield from _names(policy)
     for name, table in _tables(policy):
+        budget = table.get("budget")
+        if isinstance(budget, Mapping):
+            yield from _budget(f"tables.{name}.budget", budget)
         unit = table.get("privacy_unit")
         if isinstance(unit, Mapping):
             yield from _unit(f"tables.{name}.privacy_unit", unit)
@@ -32,6 +37,30 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
             for attribute, declared in attributes.items():
                 if isinstance(declared, Mapping):
                     yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
+
+
+def _defaults(policy: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+    given = [key for key in _TARGETS if key in defaults]
+    if len(given) > 1:
+        found = "both are" if len(given) == 2 else "three are"
+        yield f"defaults: expected either {' or '.join(given)}; {found} given"
+    elif given == ["rho"]:
+        for name, table in _tables(policy):
+            budget = table.get("budget")
+            if isinstance(budget, Mapping) and "delta" not in budget:
+                yield (
+                    f"defaults.rho: expected epsilon or half_width: the budget of tables.{name} "
+                    "is in ε alone"
+                )
+
+
+def _budget(key: str, budget: Mapping[str, Any]) -> Iterator[str]:
+    amounts = [k for k in ("epsilon", "rho") if k in budget]
+    if len(amounts) != 1:
+        found = "both are given" if amounts else "neither is given"
+        yield f"{key}: {found}, epsilon and rho; expected {_BUDGETS}"
+    elif amounts == ["rho"] and "delta" not in budget:
+        yield f"{key}: delta missing; expected {_BUDGETS}"
 
 
 def _names(policy: Mapping[str, Any]) -> Iterator[str]:

@@ -93,8 +93,16 @@ class UnitDeclaration(_Declaration):
 
 
 class BudgetDeclaration(_Declaration):
+    """ε, or ρ and δ, or ε and δ; `conflicts` sees to it that it is one of these."""
+
     epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(
-        description="the total privacy loss ε, a positive number"
+        None, description="the total privacy loss ε, a positive number"
+    )
+    rho: Annotated[Any, _checked(checks.rho)] = Field(
+        None, description="the total privacy loss ρ, a positive number"
+    )
+    delta: Annotated[Any, _checked(checks.delta)] = Field(
+        None, description="a number δ such as 1e-9"
     )
 
 
@@ -122,6 +130,9 @@ class TableDeclaration(_Declaration):
         "add_remove", description='"add_remove" or "replace"'
     )
     budget: BudgetDeclaration = Field(description="a budget such as { epsilon = 3.0 }")
+    mechanisms: Annotated[Any, _checked(checks.mechanisms)] = Field(
+        None, description='a list of names such as ["laplace", "gaussian"]'
+    )
     attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
     )
@@ -146,11 +157,15 @@ class ViewDeclaration(_Declaration):
 
 class DefaultsDeclaration(_Declaration):
     epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(None, description="ε of a query")
+    rho: Annotated[Any, _checked(checks.rho)] = Field(None, description="ρ of a query")
     half_width: Annotated[Any, _checked(checks.half_width)] = Field(
         None, description="a positive number"
     )
     confidence: Annotated[float, _checked(checks.confidence)] = Field(
         0.95, description="a number strictly between 0 and 1"
+    )
+    mechanism: Annotated[str, _checked(checks.mechanism)] = Field(
+        "auto", description='the name of a mechanism, or "auto"'
     )
 
 

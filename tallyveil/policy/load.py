@@ -93,7 +93,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         tables=MappingProxyType(tables),
         ledger=ledger,
         source=source,
-        defaults=_defaults(declared.defaults),
+        defaults=_defaults(declared.defaults, tables),
         path=path,
         public=MappingProxyType({n: _public(n, p, base) for n, p in declared.public.items()}),
         views=MappingProxyType({n: v.sql for n, v in declared.views.items()}),
@@ -123,14 +123,19 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         source_url=url,
         privacy_unit=PrivacyUnit(declared.privacy_unit.column, declared.privacy_unit.max_rows),
         neighbours=declared.neighbours,
-        budget=Budget(declared.budget.epsilon),
+        budget=Budget(declared.budget.epsilon, declared.budget.rho, declared.budget.delta),
         domain=Domain(name, tuple(axes.values())),
         columns=tuple(a.column or n for n, a in declared.attributes.items()),
+        mechanisms=declared.mechanisms,
     )
 
 
-def _defaults(declared: DefaultsDeclaration) -> Defaults:
-    epsilon = declared.epsilon
-    if epsilon is None and declared.half_width is None:
-        epsilon = Fraction(1, 10)
-    return Defaults(epsilon, declared.half_width, declared.confidence)
+def _defaults(declared: DefaultsDeclaration, tables: Mapping[str, Table]) -> Defaults:
+    """Unless it is said, a query costs ε = 0.1; where all budgets are of ρ, what that costs."""
+    epsilon, rho = declared.epsilon, declared.rho
+    if epsilon is None and rho is None and declared.half_width is None:
+        if any(table.budget.pure for table in tables.values()):
+            epsilon = Fraction(1, 10)
+        else:
+            rho = Fraction(1, 200)
+    return Defaults(epsilon, declared.half_width, declared.confidence, rho, declared.mechanism)

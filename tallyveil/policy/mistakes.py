@@ -18,8 +18,6 @@ __all__ = ["dotted", "mistakes", "written"]
 _UNSUPPORTED = {
     "analysts": "this version has no budgets for single analysts; all share the table's",
     "invariants": "this version does not enforce invariants; every count is released with noise",
-    "rho": "this version supports pure ε budgets only; write { epsilon = 3.0 }",
-    "delta": "this version supports pure ε budgets only; write { epsilon = 3.0 }",
 }
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _LONGEST = 60

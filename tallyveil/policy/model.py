@@ -52,25 +52,46 @@ class PrivacyUnit:
 
 @dataclass(frozen=True)
 class Budget:
-    """The table's total privacy loss ε per privacy unit, pure ε-DP, exactly as written."""
+    """The table's total privacy loss per privacy unit, exactly as written, in one of three forms.
 
-    epsilon: Fraction
+    ``epsilon`` alone: pure ε-DP. ``rho`` and ``delta``: ρ-zCDP, told in ε at δ too. ``epsilon``
+    and ``delta``: the largest ρ of zCDP that implies (ε, δ)-DP.
+    """
+
+    epsilon: Fraction | None = None
+    rho: Fraction | None = None
+    delta: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if not self.epsilon > 0:
-            raise ValueError("a budget is positive")
+        given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
+        if len(given) != 1 or not given[0] > 0:
+            raise ValueError("a budget is a positive epsilon or a positive rho")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise ValueError("a delta lies strictly between 0 and 1")
+        if self.rho is not None and self.delta is None:
+            raise ValueError("a budget of rho has a delta")
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is counted in ε, and not in ρ."""
+        return self.delta is None
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a session starts with: a cost ``epsilon`` or a target ``half_width``, never both."""
+    """What a session starts with: a cost ``epsilon`` or ``rho``, or a target ``half_width``.
+
+    ``mechanism`` is the name of one, or "auto".
+    """
 
     epsilon: Fraction | None = Fraction(1, 10)
     half_width: float | None = None
     confidence: float = 0.95
+    rho: Fraction | None = None
+    mechanism: str = "auto"
 
     def __post_init__(self) -> None:
-        if (self.epsilon is None) == (self.half_width is None):
+        if [self.epsilon, self.rho, self.half_width].count(None) != 2:
             raise ValueError("either a cost or a target")
         if not 0 < self.confidence < 1:
             raise ValueError("a confidence lies strictly between 0 and 1")
@@ -82,7 +103,8 @@ class Table:
 
     ``origin`` is the source's table, view or SELECT; ``columns[i]`` is its column that holds
     ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
-    (``add_remove``) or exchanged for another (``replace``).
+    (``add_remove``) or exchanged for another (``replace``). ``mechanisms`` are the names of those
+    that may answer, None if all may.
     """
 
     name: str
@@ -93,6 +115,7 @@ class Table:
     budget: Budget
     domain: Domain
     columns: tuple[str, ...]
+    mechanisms: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):

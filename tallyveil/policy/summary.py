@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
-from tallyveil.policy.model import Policy, PrivacyUnit, PublicTable, Table
+from tallyveil.policy.model import Budget, Policy, PrivacyUnit, PublicTable, Table
 
 __all__ = ["summary"]
 
@@ -16,11 +16,14 @@ def summary(policy: Policy) -> list[str]:
     lines = [line for table in policy.tables.values() for line in _table(table)]
     source = policy.source.path if policy.source else "an open DuckDB connection, passed to connect"
     defaults = policy.defaults
-    target = (
-        f"ε = {_number(defaults.epsilon)} a query"
-        if defaults.epsilon is not None
-        else f"a half-width of {defaults.half_width:g}"
-    )
+    if defaults.epsilon is not None:
+        target = f"ε = {_number(defaults.epsilon)} a query"
+    elif defaults.rho is not None:
+        target = f"ρ = {_number(defaults.rho)} a query"
+    else:
+        target = f"a half-width of {defaults.half_width:g}"
+    if defaults.mechanism != "auto":
+        target += f" by {defaults.mechanism}"
     return [
         *lines,
         *(_public(table) for table in policy.public.values()),
@@ -32,10 +35,9 @@ def summary(policy: Policy) -> list[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield (
-        f"table {table.name}: {table.domain.size:,} cells, "
-        f"budget ε = {_number(table.budget.epsilon)}"
-    )
+    yield (f"table {table.name}: {table.domain.size:,} cells, budget {_budget(table.budget)}")
+    if table.mechanisms is not None:
+        yield f"  mechanisms: {', '.join(table.mechanisms)}"
     yield f"  protects: {_unit(table.privacy_unit, table.neighbours)}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
@@ -47,6 +49,13 @@ def _table(table: Table) -> Iterator[str]:
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
         yield f"  records without a cell are not counted at all; that can happen by: {left}"
+
+
+def _budget(budget: Budget) -> str:
+    if budget.rho is not None:
+        return f"ρ = {_number(budget.rho)}, told in ε at δ = {float(budget.delta or 0):g}"
+    amount = f"ε = {_number(budget.epsilon or Fraction(0))}"
+    return amount if budget.pure else f"{amount} at δ = {float(budget.delta or 0):g}, counted in ρ"
 
 
 def _public(table: PublicTable) -> str:

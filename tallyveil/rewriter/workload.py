@@ -90,13 +90,6 @@ class Factor:
         c = self.coefficients
         return max(-int(c.min()), int(c.max())) if len(c) else 0
 
-    @cached_property
-    def cell_weights(self) -> IntArray:
-        """‖F e_j‖₁ of every cell j."""
-        weights = np.zeros(self.size, dtype=np.int64)
-        np.add.at(weights, self.cells, np.abs(self.coefficients))
-        return weights
-
     def take(self, rows: IntArray) -> Factor:
         """The factor with only the given (distinct, ascending) rows, renumbered from 0."""
         number = np.full(self.height, -1, dtype=np.int64)

@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Account
-from tallyveil.mechanisms import Relation
+from tallyveil.mechanisms import Measure, Relation
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.workload import Column, Factor, Workload
 
@@ -65,8 +66,12 @@ class Release:
     def workload(self) -> Workload:
         return Workload("person", self.columns)
 
-    def units(self, relation: Relation) -> dict[tuple[int, ...], int]:
-        """⌈10¹² × loss⌉ of every cell, or of every pair of cells."""
+    def units(self, relation: Relation, measure: Measure = "epsilon") -> dict[tuple[int, ...], int]:
+        """⌈10¹² × loss⌉ of every cell, or of every pair of cells.
+
+        In ε Σ r|move|/b, in ρ Σ (r move)²/(2b²).
+        """
+        r = relation.max_rows
         n = math.prod(SIZES.values())
         matrices = [dense(column) for column in self.columns]
         if relation.neighbours == "add_remove":
@@ -77,10 +82,11 @@ class Release:
             moves = {(j, k): [w[:, j] - w[:, k] for w in matrices] for j, k in pairs}
         return {
             key: math.ceil(
-                relation.max_rows
-                * 10**12
+                10**12
                 * sum(
-                    Fraction(int(abs(m).sum())) / Fraction(b)
+                    r * Fraction(int(abs(m).sum())) / Fraction(b)
+                    if measure == "epsilon"
+                    else Fraction(int(((r * m) ** 2).sum())) / (2 * Fraction(b) ** 2)
                     for m, b in zip(move, self.scales, strict=True)
                 )
             )
@@ -88,9 +94,9 @@ class Release:
         }
 
 
-def truth(history: Sequence[Release], relation: Relation) -> int:
+def truth(history: Sequence[Release], relation: Relation, measure: Measure = "epsilon") -> int:
     """What the cell or pair worst off has lost, by going through all of them."""
-    losses = [release.units(relation) for release in history]
+    losses = [release.units(relation, measure) for release in history]
     return max((sum(loss[key] for loss in losses) for key in losses[0]), default=0)
 
 
@@ -126,7 +132,7 @@ class Cubes:
 
     column: Callable[..., Column] = column
     release: type[Release] = Release
-    truth: Callable[[Sequence[Release], Relation], int] = truth
+    truth: Callable[..., int] = truth
     histories: st.SearchStrategy[list[Release]] = st.lists(_releases(), min_size=1, max_size=5)  # noqa: RUF009
 
     @staticmethod
@@ -136,12 +142,13 @@ class Cubes:
         max_rows: int = 1,
         table: str = "person",
         fingerprint: str = "f",
+        **measure: Any,
     ) -> Account:
         domain = Domain(
             table,
             tuple(Attribute(n, "range", "BIGINT", tuple(range(k))) for n, k in SIZES.items()),
         )
-        return Account(domain, neighbours, max_rows, Fraction(budget), fingerprint)  # type: ignore[arg-type]
+        return Account(domain, neighbours, max_rows, Fraction(budget), fingerprint, **measure)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ def test_the_example_of_the_paper() -> None:
         cells = np.flatnonzero(row)
         column = Column.joint(("group",), (4,), 1, np.zeros_like(cells), cells, row[cells])
         workload = Workload("person", (column,))
-        (scale,) = LAPLACE.scales_for(workload, a, account.relation)
+        (scale,) = LAPLACE.scales_for(workload, a, account.relation, "epsilon")
         scales.append(scale)
         accountant.charge([Charge(workload, "laplace", (scale,), "…")], "alice")
     assert scales == [20, 10, 20, 10, 10, 40, 40, 10]

@@ -258,16 +258,31 @@ def test_the_first_formats_columns_are_still_read(cubes: Any) -> None:
     assert Workload("t", columns).key == Workload("t", (expected,)).key
 
 
-def test_a_ledger_of_the_first_format_goes_on_in_the_second(
-    cubes: Any, accountant: Accountant, path: Path
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_ledger_goes_on_in_the_present_format(
+    cubes: Any, accountant: Accountant, charge: Charge, path: Path, version: int
 ) -> None:
-    balance = accountant.balance("person")
+    balance, history = accountant.balance("person"), accountant.history()
     accountant._ledger.close()
     with raw(path) as database:
-        database.execute("PRAGMA user_version = 1")
-    assert reopened(cubes, path).balance("person") == balance
+        database.execute("ALTER TABLE charge DROP COLUMN measure")
+        database.execute(f"PRAGMA user_version = {version}")
+    again = reopened(cubes, path)
+    assert again.balance("person") == balance
+    assert again.history() == history
+    again.charge([charge], "alice")
+    assert reopened(cubes, path).balance("person") == again.balance("person")
     with raw(path) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+
+
+def test_the_measure_of_a_charge_is_chained(accountant: Accountant, cubes: Any, path: Path) -> None:
+    accountant._ledger.close()
+    with raw(path) as database:
+        database.execute("DROP TRIGGER charge_UPDATE")
+        database.execute("UPDATE charge SET measure = 'rho' WHERE id = 2")
+    with pytest.raises(LedgerError, match="lost or altered"):
+        reopened(cubes, path)
 
 
 def test_wide_and_rational_columns_survive_the_ledger(cubes: Any) -> None:

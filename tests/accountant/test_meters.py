@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.mechanisms import (
+    Measure,
     Neighbours,
     Relation,
     cells,
@@ -27,14 +28,15 @@ from tallyveil.rewriter.workload import Column, Workload
 LAPLACE = mechanism("laplace")
 
 
-def metered(history: list[Any], relation: Relation) -> Meter:
-    meter = meter_for(relation)
+def metered(history: list[Any], relation: Relation, measure: Measure = "epsilon") -> Meter:
+    meter = meter_for(relation, measure)
     for release in history:
-        meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation))
+        meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation, measure))
     return meter
 
 
 EVERY_METER = pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+EVERY_MEASURE = pytest.mark.parametrize("measure", ["epsilon", "rho"])
 
 
 def relations(neighbours: Neighbours) -> st.SearchStrategy[Relation]:
@@ -42,22 +44,24 @@ def relations(neighbours: Neighbours) -> st.SearchStrategy[Relation]:
 
 
 @EVERY_METER
+@EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_worst_off_is_found_exactly(
-    cubes: Any, neighbours: Neighbours, data: st.DataObject
+    cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
     relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
-    meter = metered(history, relation)
-    assert meter.spent == cubes.truth(history, relation)
+    meter = metered(history, relation, measure)
+    assert meter.spent == cubes.truth(history, relation, measure)
     assert meter.exact
 
 
 @EVERY_METER
+@EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_bound_is_never_too_low_and_never_falls(
-    cubes: Any, neighbours: Neighbours, data: st.DataObject
+    cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
     relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
     limit = data.draw(st.sampled_from([2, 4, 6]))
@@ -65,10 +69,10 @@ def test_a_bound_is_never_too_low_and_never_falls(
         for module in (tensors, cells, partition, pairs, weights):
             patch.setattr(module, "CELL_LIMIT", limit)
         patch.setattr(partition, "CLASS_LIMIT", limit)
-        meter, before = meter_for(relation), 0
+        meter, before = meter_for(relation, measure), 0
         for n, release in enumerate(history, start=1):
-            meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation))
-            exact = cubes.truth(history[:n], relation)
+            meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation, measure))
+            exact = cubes.truth(history[:n], relation, measure)
             assert meter.spent >= max(exact, before)
             # Rounding group by group adds less than a unit for each column.
             slack = sum(len(r.columns) for r in history[:n])
@@ -77,19 +81,20 @@ def test_a_bound_is_never_too_low_and_never_falls(
 
 
 @EVERY_METER
+@EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_release_never_costs_more_after_others_than_alone(
-    cubes: Any, neighbours: Neighbours, data: st.DataObject
+    cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
     relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
-    alone = [metered([release], relation).spent for release in history]
-    assert metered(history, relation).spent <= sum(alone)
+    alone = [metered([release], relation, measure).spent for release in history]
+    assert metered(history, relation, measure).spent <= sum(alone)
 
 
 @EVERY_METER
 def test_nothing_spent_is_nothing(neighbours: Neighbours) -> None:
-    meter = meter_for(Relation(neighbours))
+    meter = meter_for(Relation(neighbours), "epsilon")
     assert meter.spent == 0
     assert meter.exact
 
@@ -98,8 +103,8 @@ def test_nothing_spent_is_nothing(neighbours: Neighbours) -> None:
 def test_a_dry_run_changes_nothing(cubes: Any, neighbours: Neighbours) -> None:
     relation = Relation(neighbours)
     release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
-    loss = LAPLACE.loss(release.workload, release.scales, relation)
-    meter = meter_for(relation).after(loss)
+    loss = LAPLACE.loss(release.workload, release.scales, relation, "epsilon")
+    meter = meter_for(relation, "epsilon").after(loss)
     meter.after(loss)
     assert meter.spent == 5 * 10**10
 
@@ -107,9 +112,9 @@ def test_a_dry_run_changes_nothing(cubes: Any, neighbours: Neighbours) -> None:
 def test_a_loss_under_another_relation_is_an_error(cubes: Any) -> None:
     release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
     for mine, other in (("add_remove", "replace"), ("replace", "add_remove")):
-        loss = LAPLACE.loss(release.workload, release.scales, Relation(other))
+        loss = LAPLACE.loss(release.workload, release.scales, Relation(other), "epsilon")
         with pytest.raises(TypeError):
-            meter_for(Relation(mine)).after(loss)
+            meter_for(Relation(mine), "epsilon").after(loss)
 
 
 @EVERY_METER
@@ -148,22 +153,47 @@ def test_a_record_can_leave_one_group_for_another(cubes: Any) -> None:
     assert metered([groups], Relation("replace", complete=True)).spent == 10**11
 
 
+@EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
-def test_both_bounds_hold_for_every_pair(cubes: Any, data: st.DataObject) -> None:
+@settings(max_examples=40, deadline=None)
+def test_both_bounds_hold_for_every_pair(cubes: Any, measure: Measure, data: st.DataObject) -> None:
     relation, history = data.draw(relations("replace")), data.draw(cubes.histories)
-    rates = [Fraction(1) / Fraction(b) * relation.max_rows for b in history[0].scales]
-    loss = pairs.PairLoss(history[0].columns, tuple(rates), relation.closed)
-    exact = cubes.truth(history[:1], relation)
+    loss: Any = LAPLACE.loss(history[0].workload, history[0].scales, relation, measure)
+    exact = cubes.truth(history[:1], relation, measure)
     for bound in (loss.from_zero, loss.from_midrange):
         assert sum(t.two_highest for t in bound) >= exact
 
 
 def test_each_bound_is_tight_where_it_should_be(cubes: Any) -> None:
-    one = pairs.PairLoss((cubes.column(["age"], [[3, -1, 1]]),), (Fraction(1),), True)
+    one = pairs.PairLoss((cubes.column(["age"], [[3, -1, 1]]),), (Fraction(1),), True, "epsilon")
     assert sum(t.two_highest for t in one.from_midrange) == one.bound == 4 * 10**12
-    eye = pairs.PairLoss((cubes.column(["age"], np.eye(3, dtype=int)),), (Fraction(1),), True)
+    eye = pairs.PairLoss(
+        (cubes.column(["age"], np.eye(3, dtype=int)),), (Fraction(1),), True, "epsilon"
+    )
     assert sum(t.two_highest for t in eye.from_zero) == eye.bound == 2 * 10**12
+
+
+def test_each_bound_is_tight_in_rho_where_it_should_be(cubes: Any) -> None:
+    one = pairs.PairLoss((cubes.column(["age"], [[3, -1, 1]]),), (Fraction(1),), True, "rho")
+    assert sum(t.two_highest for t in one.from_midrange) == one.bound == 16 * 10**12
+    eye = pairs.PairLoss(
+        (cubes.column(["age"], np.eye(3, dtype=int)),), (Fraction(1),), True, "rho"
+    )
+    assert sum(t.two_highest for t in eye.from_zero) == eye.bound == 2 * 10**12
+    # Coefficients of both signs: (2 − (−1))² is more than 2² + 1².
+    mixed = pairs.PairLoss((cubes.column(["age"], [[2, -1, 0]]),), (Fraction(1),), True, "rho")
+    assert mixed.bound == 9 * 10**12
+    assert sum(t.two_highest for t in mixed.from_zero) >= 9 * 10**12
+
+
+def test_a_loss_in_another_measure_is_an_error(cubes: Any) -> None:
+    release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
+    for neighbours in ("add_remove", "replace"):
+        relation = Relation(neighbours)
+        for mine, other in (("epsilon", "rho"), ("rho", "epsilon")):
+            loss = LAPLACE.loss(release.workload, release.scales, relation, other)
+            with pytest.raises(TypeError, match="on a meter for"):
+                meter_for(relation, mine).after(loss)
 
 
 def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
@@ -173,9 +203,9 @@ def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
     zero = np.zeros(1, dtype=np.int64)
     one = Column.joint(("hue",), (2,), 1, zero, zero, zero + 1)
     relation = Relation("replace")
-    meter = meter_for(relation)
+    meter = meter_for(relation, "epsilon")
     for column in (one, groups, one):
-        meter = meter.after(LAPLACE.loss(Workload("t", (column,)), (20.0,), relation))
+        meter = meter.after(LAPLACE.loss(Workload("t", (column,)), (20.0,), relation, "epsilon"))
     assert (meter.spent, meter.exact) == (4 * 5 * 10**10, False)
 
 
@@ -183,7 +213,7 @@ def test_dense_rows_over_many_cells_are_bounded_rather_than_compared() -> None:
     n = 800
     rows, where = np.nonzero(np.tri(n, dtype=np.int64))
     below = Column.joint(("age",), (n,), n, rows, where, np.ones(len(rows), dtype=np.int64))
-    loss: Any = LAPLACE.loss(Workload("t", (below,)), (1.0,), Relation("replace"))
+    loss: Any = LAPLACE.loss(Workload("t", (below,)), (1.0,), Relation("replace"), "epsilon")
     assert not loss.exact
     # All rows tell cell 0 from no record at all, and the midrange bound finds just that.
     assert loss.bound == n * 10**12

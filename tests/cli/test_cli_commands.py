@@ -141,6 +141,10 @@ def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
         "remaining": 2.7,
         "charges": 1,
         "exact": True,
+        "unit": "epsilon",
+        "delta": None,
+        "epsilon_budget": 3.0,
+        "epsilon_spent": 0.3,
     }
     assert "2.7" in shell("budget", policy).stdout
 

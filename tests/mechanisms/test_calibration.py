@@ -66,10 +66,10 @@ def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fr
 def test_the_cost_is_what_was_asked_and_never_more(
     w: Workload, relation: Relation, epsilon: Fraction
 ) -> None:
-    scales = LAPLACE.scales_for(w, epsilon, relation)
+    scales = LAPLACE.scales_for(w, epsilon, relation, "epsilon")
     cost = exact_cost(w, scales, relation)
     assert cost <= epsilon
-    assert LAPLACE.loss(w, scales, relation).bound == math.ceil(cost * 10**12)
+    assert LAPLACE.loss(w, scales, relation, "epsilon").bound == math.ceil(cost * 10**12)
     if any(scales):
         assert cost >= epsilon * (1 - Fraction(1, 10**11)) - Fraction(1, 10**12)
 
@@ -77,9 +77,9 @@ def test_the_cost_is_what_was_asked_and_never_more(
 @given(workloads, relations)
 @settings(deadline=None)
 def test_only_what_no_record_moves_is_exact(w: Workload, relation: Relation) -> None:
-    scales = LAPLACE.scales_for(w, "0.5", relation)
+    scales = LAPLACE.scales_for(w, "0.5", relation, "epsilon")
     for c, scale in zip(w.columns, scales, strict=True):
-        assert (scale == 0) == (sensitivity(c, relation) == 0)
+        assert (scale == 0) == (sensitivity(c, relation, "epsilon") == 0)
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,23 @@ def test_only_what_no_record_moves_is_exact(w: Workload, relation: Relation) -> 
 def test_sensitivity(
     dense: list[list[int]], neighbours: Neighbours, complete: bool, expected: int
 ) -> None:
-    assert sensitivity(column(dense), Relation(neighbours, 1, complete)) == expected
-    assert sensitivity(column(dense), Relation(neighbours, 7, False)) == sensitivity(
-        column(dense), Relation(neighbours, 1, False)
+    assert sensitivity(column(dense), Relation(neighbours, 1, complete), "epsilon") == expected
+    assert sensitivity(column(dense), Relation(neighbours, 7, False), "epsilon") == sensitivity(
+        column(dense), Relation(neighbours, 1, False), "epsilon"
     )
 
 
 def test_disjoint_columns_share_and_overlapping_ones_divide() -> None:
-    assert LAPLACE.scales_for(workload([[1, 0]], [[0, 1]]), 0.05, ADD_REMOVE) == (20, 20)
-    assert LAPLACE.scales_for(workload([[1, 1]], [[0, 1]]), 0.05, ADD_REMOVE) == (40, 40)
+    assert LAPLACE.scales_for(workload([[1, 0]], [[0, 1]]), 0.05, ADD_REMOVE, "epsilon") == (20, 20)
+    assert LAPLACE.scales_for(workload([[1, 1]], [[0, 1]]), 0.05, ADD_REMOVE, "epsilon") == (40, 40)
     # The sum of values up to 50 gets fifty times the noise of the count beside it.
-    assert LAPLACE.scales_for(workload([[1, 1]], [[50, 7]]), 0.05, ADD_REMOVE) == (40, 2000)
-    assert LAPLACE.scales_for(workload([[1, 1]]), 0.05, Relation("add_remove", 3)) == (60,)
+    assert LAPLACE.scales_for(workload([[1, 1]], [[50, 7]]), 0.05, ADD_REMOVE, "epsilon") == (
+        40,
+        2000,
+    )
+    assert LAPLACE.scales_for(workload([[1, 1]]), 0.05, Relation("add_remove", 3), "epsilon") == (
+        60,
+    )
 
 
 def test_columns_too_wide_to_multiply_out_stay_within_epsilon(
@@ -120,8 +125,8 @@ def test_columns_too_wide_to_multiply_out_stay_within_epsilon(
     for module in (tensors, cells):
         monkeypatch.setattr(module, "CELL_LIMIT", 8)
     w = Workload("t", (column([[1, 0, 1]], "a"), column([[3, 0, 1]], "b"), column([[7, 0]], "c")))
-    scales = LAPLACE.scales_for(w, "0.01", ADD_REMOVE)
-    loss = LAPLACE.loss(w, scales, ADD_REMOVE)
+    scales = LAPLACE.scales_for(w, "0.01", ADD_REMOVE, "epsilon")
+    loss = LAPLACE.loss(w, scales, ADD_REMOVE, "epsilon")
     assert len(loss.tensors) > 1  # type: ignore[union-attr]
     assert loss.exact  # over unrelated axes the sum of the maxima is the maximum
     assert 10**10 - 3 <= loss.bound <= 10**10
@@ -130,12 +135,12 @@ def test_columns_too_wide_to_multiply_out_stay_within_epsilon(
 @pytest.mark.parametrize("epsilon", [math.nan, math.inf, 0.0, -0.1, "nan", Fraction(0), 1e-13])
 def test_a_wrong_epsilon_is_refused(epsilon: float) -> None:
     with pytest.raises(InvalidParameterValue, match="epsilon"):
-        LAPLACE.scales_for(workload([[1, 0]]), epsilon, ADD_REMOVE)
+        LAPLACE.scales_for(workload([[1, 0]]), epsilon, ADD_REMOVE, "epsilon")
 
 
 def test_noise_beyond_the_integers_is_refused() -> None:
     with pytest.raises(InvalidParameterValue, match="too small"):
-        LAPLACE.scales_for(workload([[2**50, 1]]), 0.05, ADD_REMOVE)
+        LAPLACE.scales_for(workload([[2**50, 1]]), 0.05, ADD_REMOVE, "epsilon")
 
 
 @pytest.mark.parametrize(
@@ -144,24 +149,24 @@ def test_noise_beyond_the_integers_is_refused() -> None:
 def test_wrong_scales_have_no_cost(scales: tuple[float, ...]) -> None:
     for relation in (ADD_REMOVE, Relation("replace")):
         with pytest.raises(InvalidParameterValue):
-            LAPLACE.loss(workload([[1, 0]]), scales, relation)
+            LAPLACE.loss(workload([[1, 0]]), scales, relation, "epsilon")
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_coefficients_that_could_overflow_are_refused(neighbours: Neighbours) -> None:
     for big in (2**62, -(2**63)):
         with pytest.raises(StatementTooComplex):
-            LAPLACE.loss(workload([[big, 1], [big, 1]]), (1.0,), Relation(neighbours))
+            LAPLACE.loss(workload([[big, 1], [big, 1]]), (1.0,), Relation(neighbours), "epsilon")
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_large_coefficients_count_by_row_and_not_by_cell(neighbours: Neighbours) -> None:
     wide, relation = workload([[-(2**57), *[2**57] * 63]]), Relation(neighbours)
-    assert LAPLACE.loss(wide, (2.0**52,), relation).bound == units(
+    assert LAPLACE.loss(wide, (2.0**52,), relation, "epsilon").bound == units(
         exact_cost(wide, (2.0**52,), relation)
     )
     with pytest.raises(StatementTooComplex):
-        LAPLACE.loss(workload([[2**57]] * 8), (2.0**52,), relation)
+        LAPLACE.loss(workload([[2**57]] * 8), (2.0**52,), relation, "epsilon")
 
 
 def test_a_relation_is_checked() -> None:

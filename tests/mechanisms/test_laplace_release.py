@@ -53,7 +53,9 @@ def test_the_sampler_states_no_more_loss_than_is_charged(scale: float, height: i
     # One record moves each of the rows by one: an L1 distance of `height`.
     ones = np.ones(height, dtype=np.int64)
     column = Column.joint((), (), height, np.arange(height), np.zeros(height, dtype=np.int64), ones)
-    charged = LAPLACE.loss(Workload("t", (column,)), (scale,), Relation("add_remove")).bound
+    charged = LAPLACE.loss(
+        Workload("t", (column,)), (scale,), Relation("add_remove"), "epsilon"
+    ).bound
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     stated = Fraction(dp.m.make_laplace(*space, scale=scale).map(height))
     # It states a float, rounded up.
@@ -107,8 +109,8 @@ def test_a_sampler_less_private_than_the_charge_is_not_used(
 
 
 def test_its_law_is_the_one_inference_uses() -> None:
-    assert LAPLACE.variance(20.0) == pytest.approx(800 - 1 / 6, rel=1e-6)
-    assert LAPLACE.half_width(20.0, 0.95) == 60
+    assert LAPLACE.law(20.0).variance == pytest.approx(800 - 1 / 6, rel=1e-6)
+    assert LAPLACE.law(20.0).half_width(0.95) == 60
     assert 20.0 <= LAPLACE.scale_for_half_width(60, 0.95) < 20.4
     assert LAPLACE.scale_for_half_width(2**53 - 1, 0.5) == 2.0**52
 

@@ -35,7 +35,7 @@ def test_a_copy_costs_its_epsilon_to_the_unit() -> None:
     for epsilons in ([Fraction(1, 3), Fraction(2, 3)], [Fraction(1, 7), Fraction(1, 10)]):
         scales = Sanitiser().scales_for(WORKLOAD, epsilons, REPLACE)
         assert all(spent(b) <= e for b, e in zip(scales, epsilons, strict=True))
-        cost = Sanitiser().loss(WORKLOAD, scales, REPLACE).bound
+        cost = Sanitiser().loss(WORKLOAD, scales, REPLACE, "epsilon").bound
         assert sum(epsilons) * UNIT - 2 < cost <= sum(epsilons) * UNIT
 
 
@@ -43,7 +43,9 @@ def test_a_pair_pays_for_the_parts_it_differs_in() -> None:
     scales = Sanitiser().scales_for(WORKLOAD, EPSILONS, REPLACE)
     for part, paid in zip(WORKLOAD.columns, scales, strict=True):
         alone = Workload("t", (part,))
-        assert Sanitiser().loss(alone, (paid,), REPLACE).bound == -(-spent(paid) * UNIT // 1)
+        assert Sanitiser().loss(alone, (paid,), REPLACE, "epsilon").bound == -(
+            -spent(paid) * UNIT // 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -62,10 +64,10 @@ def test_it_is_not_private_where_the_number_of_records_is_not_public(relation: R
 def test_only_whole_parts_are_charged_for() -> None:
     one_row = identity("a").take(np.array([0], dtype=np.int64))
     with pytest.raises(InvalidParameterValue, match="whole parts"):
-        Sanitiser().loss(Workload("t", (one_row,)), (1.0,), REPLACE)
+        Sanitiser().loss(Workload("t", (one_row,)), (1.0,), REPLACE, "epsilon")
     for scales in ((0.0, 1.0), (float("nan"), 1.0), (float("inf"), 1.0), (1.0,)):
         with pytest.raises(InvalidParameterValue):
-            Sanitiser().loss(WORKLOAD, scales, REPLACE)
+            Sanitiser().loss(WORKLOAD, scales, REPLACE, "epsilon")
 
 
 def test_queries_cannot_choose_it() -> None:
@@ -142,3 +144,10 @@ def test_neighbouring_tables_give_every_copy_alike() -> None:
         )
         for copy, chance in laws[table].items():
             assert chance <= bound * laws[other][copy]
+
+
+def test_in_rho_each_part_costs_half_its_square() -> None:
+    scales = Sanitiser().scales_for(WORKLOAD, EPSILONS, REPLACE)
+    cost = Sanitiser().loss(WORKLOAD, scales, REPLACE, "rho").bound
+    exact = sum(spent(b) ** 2 for b in scales) * UNIT / 2
+    assert exact <= cost <= exact + 2

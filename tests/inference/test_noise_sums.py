@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import half_width, half_width_of_sum, variance
+from tallyveil.inference import DiscreteLaplaceLaw, half_width, variance
+from tallyveil.inference import half_width_of_sum as half_width_of_laws
+
+
+def half_width_of_sum(scales: list[float], confidence: float | Fraction) -> int:
+    return half_width_of_laws([DiscreteLaplaceLaw(scale) for scale in scales], confidence)
 
 
 def law(scales: list[float]) -> npt.NDArray[np.float64]:

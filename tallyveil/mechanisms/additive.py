@@ -1,0 +1,85 @@
+"""What mechanisms have in common that add independent noise to every answer.
+
+Noise is drawn around 0 by OpenDP's exact samplers over the system's cryptographic source and added
+in Python's integers, so nothing rounds or saturates depending on the data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from tallyveil.boundary import Receipt, TrueAnswer, open_answer
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.inference import NoiseLaw
+from tallyveil.mechanisms import calibrate
+from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.protocol import Needs
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.rewriter.workload import Workload
+
+__all__ = ["AdditiveNoise", "Sampler"]
+
+Sampler = Callable[[list[int]], list[int]]
+
+
+class AdditiveNoise(ABC):
+    """Implements `Mechanism`. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`)."""
+
+    name: str
+    guarantee: str
+    needs = Needs()
+
+    def scales_for(
+        self,
+        workload: Workload,
+        cost: Fraction | float | str,
+        relation: Relation,
+        measure: Measure,
+    ) -> tuple[float, ...]:
+        self._check(measure)
+        return calibrate.scales_for(workload, cost, relation, measure)
+
+    def loss(
+        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    ) -> Loss:
+        self._check(measure)
+        return calibrate.scale_loss(workload, scales, relation, measure)
+
+    @abstractmethod
+    def law(self, scale: float) -> NoiseLaw: ...
+
+    @abstractmethod
+    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float: ...
+
+    @abstractmethod
+    def sampler(self, scale: float) -> Sampler:
+        """Adds noise of ``scale`` to each of some integers.
+
+        Raises InvalidParameterValue for a scale that cannot be drawn, and ReceiptError if the
+        sampler states a greater loss than is charged.
+        """
+        ...
+
+    def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
+        samplers = [self.sampler(scale) if scale != 0 else None for scale in receipt.scales]
+        exact = open_answer(answer, receipt)
+        return tuple(
+            column if sampler is None else _add(column, sampler([0] * len(column)))
+            for column, sampler in zip(exact, samplers, strict=True)
+        )
+
+    def _check(self, measure: Measure) -> None:
+        if measure == "epsilon" and self.needs.delta:
+            raise FeatureNotSupported(
+                f"{self.name} noise has no cost in a budget of epsilon alone: it is not"
+                " epsilon-differentially private for any epsilon",
+                hint="SET dp.mechanism = laplace. With a budget { rho = …, delta = … } or"
+                f" {{ epsilon = …, delta = … }} the custodian can allow {self.name}.",
+            )
+
+
+def _add(column: Sequence[int], noise: Sequence[int]) -> tuple[int, ...]:
+    return tuple(value + k for value, k in zip(column, noise, strict=True))

@@ -1,0 +1,140 @@
+"""From ρ to (ε, δ) and back, as tightly as is known (MATH §2).
+
+ρ-zCDP implies (ε, δ)-DP for every order a > 1 (Canonne, Kamath & Steinke 2020, Proposition 12) with
+
+    δ = exp((a−1)(aρ − ε)) / (a−1) · (1 − 1/a)^a,
+
+so also for the best a. Solved for ε and for ρ:
+
+    ε = aρ + t(a),   ρ = (ε − t(a)) / a,   t(a) = (ln(1/δ) − ln(a−1) + a ln(1 − 1/a)) / (a−1).
+
+The best a is looked for in floating point; what is then returned is worked out for that a in
+50-digit decimals and rounded to the private side. So it holds whatever the search found, and the
+search decides only how tight it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.units import positive
+
+__all__ = ["delta_of", "epsilon_of", "rho_for"]
+
+_Floats: TypeAlias = npt.NDArray[np.float64]
+
+_CONTEXT: Final = Context(prec=50, Emin=-(10**15), Emax=10**15)
+_MARGIN: Final = Decimal("1e-40")
+_NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 129, 5
+
+
+def epsilon_of(rho: Fraction | float | str, delta: Fraction | float | str) -> float:
+    """The least ε with (ε, δ)-DP for everything that is ρ-zCDP, rounded up; 0 for ρ = 0.
+
+    Raises InvalidParameterValue unless 0 ≤ ρ < ∞ and 0 < δ < 1.
+    """
+    exact_delta = _probability(delta)
+    exact_rho = Fraction(0) if rho == 0 else positive(rho, "rho")
+    if exact_rho == 0:
+        return 0.0
+    return _epsilon_of(exact_rho, exact_delta)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_of(rho: Fraction, delta: Fraction) -> float:
+    r = float(rho)
+    order = _search(lambda a1: -((1 + a1) * r + _t(a1, delta)))
+    with localcontext(_CONTEXT):
+        a = 1 + Decimal(order)
+        exact = a * _decimal(rho) + _exact_t(Decimal(order), delta)
+        return _up(max(Decimal(0), exact) * (1 + _MARGIN))
+
+
+@lru_cache(maxsize=256)
+def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> Fraction:
+    """The largest ρ whose ε at δ is at most ``epsilon``, rounded down.
+
+    Raises InvalidParameterValue unless 0 < ε < ∞ and 0 < δ < 1.
+    """
+    exact_epsilon, exact_delta = positive(epsilon, "epsilon"), _probability(delta)
+    e = float(exact_epsilon)
+    order = _search(lambda a1: (e - _t(a1, exact_delta)) / (1 + a1))
+    with localcontext(_CONTEXT):
+        a = 1 + Decimal(order)
+        exact = (_decimal(exact_epsilon) - _exact_t(Decimal(order), exact_delta)) / a
+        return Fraction(max(Decimal(0), exact) * (1 - _MARGIN))
+
+
+def delta_of(rho: Fraction | float | str, epsilon: Fraction | float | str) -> float:
+    """The least δ with (ε, δ)-DP for everything that is ρ-zCDP, rounded up, at most 1.
+
+    Raises InvalidParameterValue unless ρ and ε are positive and finite.
+    """
+    exact_rho, exact_epsilon = positive(rho, "rho"), positive(epsilon, "epsilon")
+    r, e = float(exact_rho), float(exact_epsilon)
+
+    def log_delta(a1: _Floats) -> _Floats:
+        result: _Floats = a1 * ((1 + a1) * r - e) - np.log(a1) + (1 + a1) * _log_ratio(a1)
+        return result
+
+    order = _search(lambda a1: -log_delta(a1))
+    with localcontext(_CONTEXT):
+        a1 = Decimal(order)
+        a = 1 + a1
+        log = a1 * (a * _decimal(exact_rho) - _decimal(exact_epsilon))
+        log += -a1.ln() + a * (a1.ln() - a.ln())
+        return min(1.0, _up(log.exp() * (1 + _MARGIN)))
+
+
+def _t(a1: _Floats, delta: Fraction) -> _Floats:
+    log = math.log(delta.denominator) - math.log(delta.numerator)
+    result: _Floats = (log - np.log(a1) + (1 + a1) * _log_ratio(a1)) / a1
+    return result
+
+
+def _log_ratio(a1: _Floats) -> _Floats:
+    """ln(1 − 1/a) for a = 1 + a1."""
+    result: _Floats = -np.log1p(1 / a1)
+    return result
+
+
+def _exact_t(a1: Decimal, delta: Fraction) -> Decimal:
+    a = 1 + a1
+    return (-_decimal(delta).ln() - a1.ln() + a * (a1.ln() - a.ln())) / a1
+
+
+def _search(objective: Callable[[_Floats], _Floats]) -> float:
+    """The a − 1 of the largest value, by looking ever closer around the best of some points."""
+    low, high = math.log(_NEAREST), math.log(_FARTHEST)
+    best = low
+    for _ in range(_ROUNDS):
+        points = np.linspace(low, high, _POINTS)
+        best = float(points[int(np.argmax(objective(np.exp(points))))])
+        step = (high - low) / (_POINTS - 1)
+        low, high = best - step, best + step
+    return math.exp(best)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def _up(value: Decimal) -> float:
+    nearest = float(value)
+    return nearest if Decimal(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _probability(delta: Fraction | float | str) -> Fraction:
+    exact = positive(delta, "delta")
+    if not exact < 1:
+        raise InvalidParameterValue(f"delta lies strictly between 0 and 1, not {delta}")
+    return exact
