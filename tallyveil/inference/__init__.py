@@ -16,11 +16,15 @@ from tallyveil.inference.discrete_laplace import (
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.estimator import Estimate, Estimator
 from tallyveil.inference.laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.inference.likelihoods import count_posterior
+from tallyveil.inference.monte_carlo import expected_error, monte_carlo
 from tallyveil.inference.noise import Law, Noises
 from tallyveil.inference.noise_sums import half_width_of_sum
 from tallyveil.inference.posterior import Interval, Posterior
+from tallyveil.inference.probability_calculation import mass_within, probability_calculation
 from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.spectrum import Bounds
+from tallyveil.inference.top_up import TopUp, combined, top_up
 
 __all__ = [
     "Bounds",
@@ -36,12 +40,20 @@ __all__ = [
     "NoiseLaw",
     "Noises",
     "Posterior",
+    "TopUp",
     "classes_of",
+    "combined",
+    "count_posterior",
     "debiased",
     "discrete_gaussian",
+    "expected_error",
     "half_width",
     "half_width_of_sum",
+    "mass_within",
+    "monte_carlo",
+    "probability_calculation",
     "scale_for_half_width",
     "tail",
+    "top_up",
     "variance",
 ]

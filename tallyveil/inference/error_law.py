@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -47,6 +47,17 @@ class ErrorLaw:
     @property
     def variance(self) -> float:
         return self._law.variance
+
+    def mixed_with(self, noises: Noises, weight: float) -> ErrorLaw:
+        """The law of (1 − weight) X + weight · (the sum of other, independent noises)."""
+        own = self._law.coefficients * (1 - weight)
+        mixed = ErrorLaw(
+            np.concatenate([own, np.full(len(noises), weight)]),
+            Noises.concatenated([self._law.noises, noises]),
+        )
+        slack = mixed._law.slack + self._law.slack * abs(1 - weight)
+        mixed._law = replace(mixed._law, slack=slack)
+        return mixed
 
     @cached_property
     def _spectrum(self) -> Spectrum:

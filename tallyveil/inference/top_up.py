@@ -1,0 +1,111 @@
+"""The least purchase that, combined with what is known, meets a target (MATH §4).
+
+The history gives θ + X with the law of X, a symmetric `ErrorLaw` of variance V. A fresh answer to
+the same integer query gives θ + K with K discrete Laplace of scale b (or discrete Gaussian) and
+variance v. Their best combination has the error
+
+    w X + (1−w) K,   w = v / (V + v),
+
+and the half-width of that grows with b, from 0 to that of X. The largest b is sought for which the
+half-width at the confidence is at most the target: what it costs, sensitivity / b, is the least.
+Beside it stands the scale at which the fresh answer alone would do (BAYES Theorem 5.3, for the
+discrete law); the larger of the two is taken. That is the latter where the history says next to
+nothing, for an answer on the integers keeps within a whole half-width up to its very end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from scipy.optimize import brentq
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.discrete_laplace import scale_for_half_width
+from tallyveil.inference.error_law import ErrorLaw
+from tallyveil.inference.noise import Law, Noises
+
+__all__ = ["TopUp", "combined", "top_up"]
+
+_PRECISION: Final = 1e-4  # relative, of the scale; the scale is rounded down
+_WIDEST: Final = 1e15
+_LAWS: Final = (Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN)
+
+
+@dataclass(frozen=True, eq=False)
+class TopUp:
+    """Buy an answer with noise of this ``scale``, and give it the weight ``weight`` beside the
+    history's estimate, which has 1 − weight; ``error`` is what the combination then has."""
+
+    scale: float
+    weight: float
+    error: ErrorLaw
+
+
+def combined(known: ErrorLaw | None, law: Law, scale: float) -> TopUp:
+    """The best combination of what is known with a fresh answer of this noise.
+
+    Raises InvalidParameterValue unless 0 ≤ scale < ∞.
+    """
+    fresh = Noises.of(law, scale)
+    v = float(fresh.variances[0])
+    if known is None or v == 0:
+        return TopUp(scale, 1.0, ErrorLaw(np.ones(1), fresh))
+    weight = known.variance / (known.variance + v)
+    return TopUp(scale, weight, known.mixed_with(fresh, weight))
+
+
+def top_up(
+    known: ErrorLaw | None,
+    half_width: float,
+    confidence: float | Fraction,
+    law: Law = Law.DISCRETE_LAPLACE,
+) -> TopUp | None:
+    """The widest fresh noise with which the target is met, or None if it is met without any.
+
+    ``half_width`` is in units of the query's integer lattice.
+
+    Raises InvalidParameterValue unless 0 ≤ half_width < 2⁵³ and 0 < confidence < 1, or if the law
+    is not one that is released.
+    """
+    if law not in _LAWS:
+        raise InvalidParameterValue("a fresh answer has discrete Laplace or Gaussian noise")
+    if not 0 <= half_width < 2**53:
+        raise InvalidParameterValue(f"a half-width is a number from 0 to 2^53, not {half_width}")
+    if known is not None and known.half_width(confidence) <= half_width:
+        return None
+    alone = combined(None, law, _alone(half_width, confidence, law))
+    if known is None:
+        return alone
+
+    def excess(scale: float) -> float:
+        return combined(known, law, scale).error.half_width(confidence) - half_width
+
+    return combined(known, law, _largest(excess, alone.scale)) if excess(alone.scale) < 0 else alone
+
+
+def _alone(half_width: float, confidence: float | Fraction, law: Law) -> float:
+    steps = math.floor(half_width)
+    if law is Law.DISCRETE_LAPLACE:
+        return scale_for_half_width(steps, confidence)
+    return _largest(
+        lambda scale: combined(None, law, scale).error.half_width(confidence) - steps - 0.5,
+        0.05,
+    )
+
+
+def _largest(excess: Callable[[float], float], low: float) -> float:
+    """The largest scale without excess, within `_PRECISION`: there is none at ``low``."""
+    high = 2 * low
+    while excess(high) <= 0:
+        low, high = high, 2 * high
+        if not high < _WIDEST:
+            return low
+    scale = float(brentq(excess, low, high, rtol=_PRECISION / 2, xtol=_PRECISION * low / 2))
+    while scale > low and excess(scale) > 0:
+        scale *= 1 - _PRECISION / 2
+    return max(scale, low)
