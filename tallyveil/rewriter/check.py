@@ -163,6 +163,12 @@ def _check_arguments(node: exp.Expr) -> None:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
         raise FeatureNotSupported("FILTER belongs to an aggregate", position=position(node))
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        raise FeatureNotSupported(
+            "a table in brackets is not answered",
+            hint=f"Write FROM {node.this.name}.",
+            position=position(node),
+        )
     if isinstance(node, exp.Join):
         words = {(node.side or "").upper(), (node.kind or "").upper()}
         if not words <= _JOINS:

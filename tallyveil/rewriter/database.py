@@ -72,7 +72,7 @@ _VARIANCE: Final = (
 
 def domain_table(domain: Domain, attribute: Attribute) -> str:
     """The name of the public table with the cells of one attribute: (code, value)."""
-    return f"__domain_{domain.table}_{attribute.name}"
+    return f"__domain_{domain.table}.{attribute.name}"  # no declared name has a dot
 
 
 def public_table(name: str) -> str:

@@ -14,6 +14,7 @@ from tallyveil.errors import (
     StatementError,
     StatementTooComplex,
     UndefinedColumn,
+    UndefinedTable,
 )
 from tallyveil.rewriter.branches import (
     RECORD,
@@ -331,6 +332,10 @@ def _named(records: Records, source: exp.Expr) -> Records:
 
 def _starred(item: exp.Expr, records: Records) -> list[tuple[str, exp.Expr | int]]:
     table = item.table if isinstance(item, exp.Column) else ""
+    if table and not any(f.table == table for f in records.fields):
+        raise UndefinedTable(
+            f'missing FROM-clause entry for table "{table}"', position=position(item)
+        )
     return [
         (f.name, number)
         for number, f in enumerate(records.fields)

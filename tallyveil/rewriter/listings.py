@@ -1,4 +1,5 @@
-"""SELECT DISTINCT over records lists declared values, whether or not a record has them.
+"""SELECT DISTINCT over records, and GROUP BY without an aggregate, list declared values, whether
+or not a record has them.
 
 As a list for a filter box that is what one wants, and it is free. A count of the list would say
 how many values are declared where the statement asks how many occur.
@@ -11,15 +12,22 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.names import common_table
-from tallyveil.rewriter.records import KIND, aggregates, is_listing, reads_records, sources
+from tallyveil.rewriter.records import (
+    KIND,
+    aggregates,
+    is_aggregate,
+    is_listing,
+    own_nodes,
+    reads_records,
+    sources,
+)
 
 __all__ = ["refuse_counted_listings"]
 
 
 def refuse_counted_listings(tree: exp.Expr) -> None:
     """Raise FeatureNotSupported where a SELECT aggregates a list of values."""
-    listings = [s for s in tree.find_all(exp.Select) if is_listing(s) and reads_records(s)]
-    if not any(not aggregates(select) for select in listings):
+    if not any(reads_records(s) and _is_list(s) for s in tree.find_all(exp.Select)):
         return
     for select in tree.find_all(exp.Select):
         if not aggregates(select):
@@ -44,8 +52,17 @@ def _lists(node: exp.Expr) -> bool:
         return _lists(node.this)
     if isinstance(node, exp.SetOperation):
         return _lists(node.this) or _lists(node.expression)
-    if not isinstance(node, exp.Select) or aggregates(node):
+    if not isinstance(node, exp.Select):
         return False
     if reads_records(node):
-        return is_listing(node)
+        return _is_list(node)
+    if aggregates(node):
+        return False
     return any(_lists(source) for source in sources(node))
+
+
+def _is_list(select: exp.Select) -> bool:
+    """Whether the rows of a SELECT over records say nothing but which groups there are."""
+    if any(is_aggregate(node) for node in own_nodes(select)):
+        return False
+    return is_listing(select) or select.args.get("group") is not None

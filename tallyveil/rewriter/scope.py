@@ -71,11 +71,19 @@ class Scope:
         names: list[str] = []
         for item in query.expressions if isinstance(query, exp.Select) else ():
             if is_star(item):
-                names += [name for _, inner in _sources(query) for name in self._names(inner)]
+                names += self._star(query, item)
             else:
                 names.append(item.alias_or_name)
         renamed = [c.name for c in alias.columns] if alias is not None else []
         return [*renamed, *names[len(renamed) :]]
+
+    def _star(self, query: exp.Select, item: exp.Expr) -> list[str]:
+        """The names that * or table.* stands for: * has a column of USING once."""
+        names = [name for inner in _starred(query, item) for name in self._names(inner)]
+        if isinstance(item, exp.Column):
+            return names
+        once = _merged(query)
+        return [name for n, name in enumerate(names) if name not in once or name not in names[:n]]
 
     def at_record_level(self, node: exp.Expr) -> bool:
         """Whether the expression is about single records: of a protected table, not aggregated.
@@ -135,7 +143,7 @@ class Scope:
         renamed = [c.name for c in alias.columns] if alias is not None else []
         for number, item in enumerate(query.expressions):
             if is_star(item):
-                starred = self._starred(query, name)
+                starred = self._starred(query, item, name)
                 if starred is not None:
                     return starred
                 continue
@@ -144,11 +152,18 @@ class Scope:
                 return self.type_of(item.unalias())
         return None
 
-    def _starred(self, select: exp.Select, name: str | None) -> str | None:
+    def _starred(self, select: exp.Select, item: exp.Expr, name: str | None) -> str | None:
+        """The type of a column of * or table.*"""
         if name is None:
             return None
-        found = [self._in_source(source, name) for _, source in _sources(select)]
+        found = [self._in_source(source, name) for source in _starred(select, item)]
         return next((kind for kind in found if kind is not None), None)
+
+
+def _starred(select: exp.Select, item: exp.Expr) -> list[exp.Expr]:
+    """What * or table.* stands for."""
+    table = item.table if isinstance(item, exp.Column) else ""
+    return [source for name, source in _sources(select) if not table or name == table]
 
 
 def _merged(select: exp.Select) -> set[str]:

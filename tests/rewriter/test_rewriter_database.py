@@ -13,7 +13,8 @@ from rewriter_surface import World as Surface
 from rewriter_world import DOMAIN, World
 
 from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementTooComplex
-from tallyveil.rewriter import Cursor, PublicDatabase
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter import Cursor, PublicDatabase, Rewriter
 from tallyveil.rewriter.engine import Engine
 from tallyveil.rewriter.watchdog import Watchdog
 
@@ -78,6 +79,23 @@ def test_tables_are_seen_by_their_cursor_only_and_for_a_while(world: World) -> N
     with pytest.raises(Exception, match="__noisy_0"):
         world.cursor.rows('SELECT count(*) FROM "__noisy_0"')
     other.close()
+
+
+def test_tables_and_attributes_may_share_their_underscores() -> None:
+    domains = [
+        Domain("a", (Attribute("b_c", "range", "INTEGER", (0, 1, 2)),)),
+        Domain("a_b", (Attribute("c", "range", "INTEGER", (0, 1)),)),
+    ]
+    public = PublicDatabase(domains)
+    rewriter = Rewriter({domain.table: domain for domain in domains})
+    cursor = public.cursor()
+    heights = [
+        rewriter.plan(sql, "duckdb", cursor).noisy[0].height
+        for sql in ("SELECT DISTINCT b_c FROM a", "SELECT DISTINCT c FROM a_b")
+    ]
+    assert heights == [3, 2]
+    cursor.close()
+    public.close()
 
 
 SLOW = "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c WHERE a.range = 7"

@@ -53,7 +53,7 @@ ROUTES = [
     "SELECT * FROM information_schema.tables",
     "SELECT * FROM pg_catalog.pg_class",
     "SELECT * FROM pg_tables",
-    "SELECT * FROM __domain_person_age",
+    'SELECT * FROM "__domain_person.age"',
     'SELECT * FROM "__noisy_0"',
     "SELECT * FROM __dp_history",
     "SELECT * FROM people",
@@ -136,6 +136,6 @@ def test_the_public_database_holds_the_domain_and_nothing_else(house: Any, sourc
     _, tables = cursor.rows("SELECT table_name, estimated_size FROM duckdb_tables()")
     cursor.close()
     declared = {
-        f"__domain_person_{a.name}": a.size for a in house.gate.accounts["person"].domain.attributes
+        f"__domain_person.{a.name}": a.size for a in house.gate.accounts["person"].domain.attributes
     }
     assert dict(tables) == declared
