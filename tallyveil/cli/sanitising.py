@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tallyveil.cli.text import aligned, up
 from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
 from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import RandomisedResponse
+from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.policy.names import name_mistake
@@ -66,16 +68,21 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
     if table not in policy.tables:
         known = ", ".join(policy.tables)
         raise UndefinedTable(f'there is no protected table "{table}"', hint=f"Known: {known}.")
-    known_accounts = accounts(policy)
-    planned = plan(policy.tables[table], known_accounts[table].relation, asked)
+    account = accounts(policy)[table]
+    planned = plan(policy.tables[table], account.relation, asked)
+    cost = planned.cost(account.relation, account.measure)
     records = None if dry else _released(policy, planned, out)
     lines = _served(policy, planned, out)
     if json:
-        typer.echo(json_format.dumps(_document(planned, records, lines), ensure_ascii=False))
+        typer.echo(
+            json_format.dumps(
+                _document(planned, account.measure, cost, records, lines), ensure_ascii=False
+            )
+        )
         return
     rows = [_row(part) for part in planned.parts]
     typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
-    spent = f"epsilon {up(planned.epsilon):g} of {table}'s budget"
+    spent = f"{account.measure} {up(cost):g} of {table}'s budget"
     if records is None:
         typer.echo(f"This would cost {spent}. Nothing was charged, and nothing written.")
         return
@@ -89,10 +96,14 @@ def _released(policy: Policy, planned: Plan, out: Path) -> int:
         return sanitise(policy, planned, out, accountant, _user())
 
 
-def _document(planned: Plan, records: int | None, lines: Sequence[str]) -> dict[str, Any]:
+def _document(
+    planned: Plan, measure: Measure, cost: Fraction, records: int | None, lines: Sequence[str]
+) -> dict[str, Any]:
     return {
         "parts": [_row(part) for part in planned.parts],
         "epsilon": up(planned.epsilon),
+        "cost": up(cost),
+        "unit": measure,
         "records": records,
         "policy": "\n".join(lines),
     }

@@ -17,6 +17,8 @@ from tallyveil.mechanisms import (
     Sanitiser,
     spent,
 )
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
 from tallyveil.rewriter.workload import Column, Workload
 
@@ -68,6 +70,10 @@ class Plan:
     def epsilon(self) -> Fraction:
         """The whole copy's ε, exactly: no more than was asked for."""
         return sum((part.law.epsilon for part in self.parts), Fraction(0))
+
+    def cost(self, relation: Relation, measure: Measure) -> Fraction:
+        """What a ledger that counts in ``measure`` is charged: Σ ε_c, or Σ ε_c²/2 in ρ."""
+        return from_units(Sanitiser().loss(self.workload, self.scales, relation, measure).bound)
 
 
 def plan(table: Table, relation: Relation, options: Options) -> Plan:

@@ -182,6 +182,23 @@ def test_queries_and_copies_share_a_budget(
     assert account(policy)[0].spent == 11
 
 
+def test_in_a_budget_of_rho_each_part_costs_half_its_square(
+    policy_file: Path, planned: Planned, tmp_path: Path
+) -> None:
+    text = policy_file.read_text()
+    policy_file.write_text(text.replace("epsilon = 30", "rho = 1.0, delta = 1e-6"))
+    policy = load_policy(policy_file)
+    plan, out = planned(2, columns=["state", "age"]), tmp_path / "copy.parquet"
+    relation = accounts(policy)["person"].relation
+    with closing(Ledger(policy.ledger)) as ledger:
+        accountant = Accountant(ledger, accounts(policy))
+        sanitise(policy, plan, out, accountant, "")
+        with pytest.raises(BudgetExceeded):
+            sanitise(policy, planned("1/2"), tmp_path / "more.parquet", accountant, "")
+    assert account(policy)[0].spent == plan.cost(relation, "rho") == 1
+    assert plan.cost(relation, "epsilon") == plan.epsilon == 2
+
+
 def test_a_copy_describes_itself(
     policy_file: Path, planned: Planned, released: Released, tmp_path: Path
 ) -> None:
