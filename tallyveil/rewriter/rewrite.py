@@ -20,18 +20,19 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
-from tallyveil.errors import FeatureNotSupported, StatementTooComplex
+from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import parameters as parameter
 from tallyveil.rewriter.block import Block, take_apart
 from tallyveil.rewriter.catalog import Catalog
-from tallyveil.rewriter.check import check, function_name, position
+from tallyveil.rewriter.check import check, function_name
 from tallyveil.rewriter.columns import raw_rows
 from tallyveil.rewriter.common import inline_common_tables
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.database import public_table
 from tallyveil.rewriter.division import null_on_zero
 from tallyveil.rewriter.from_clause import FromClause
+from tallyveil.rewriter.intervals import hand_on_intervals
 from tallyveil.rewriter.listings import refuse_counted_listings
 from tallyveil.rewriter.names import references, refuse_reserved_names
 from tallyveil.rewriter.naming import name_columns
@@ -123,12 +124,12 @@ class Rewriter:
             translate(part, scope)
         refuse_counted_listings(tree)
         used = _read_public(tree)
+        hand_on_intervals(tree)
         collected = Collected()
         parts = [
             turn(block, f"__noisy_{number}", cursor, collected, share)
             for number, block in enumerate(self._blocks(tree, cursor))
         ]
-        _refuse_stray_intervals(tree)
         null_on_zero(tree, exp.IntDiv, exp.Mod)
         return Plan(
             collected.workloads(),
@@ -188,16 +189,6 @@ def _read_public(tree: exp.Expr) -> frozenset[str]:
         table.set("db", None)
         table.set("alias", exp.TableAlias(this=alias, columns=columns))
     return frozenset(used)
-
-
-def _refuse_stray_intervals(tree: exp.Expr) -> None:
-    for node in tree.find_all(exp.Anonymous):
-        if function_name(node).startswith("dp_"):
-            raise FeatureNotSupported(
-                f"{function_name(node)} belongs into the SELECT that aggregates",
-                hint=f"SELECT count(*) AS n, {function_name(node)}(n) FROM …",
-                position=position(node),
-            )
 
 
 def _constants(cursor: Cursor) -> Callable[[exp.Expr], Any]:
