@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -19,9 +19,14 @@ __all__ = ["empty_tables", "half_width", "noisy_tables"]
 
 _INT64: Final = 2**63 - 1
 
+# Of each output: its value, and the lower and the upper end of its interval.
+_KINDS: Final = ("c", "l", "u")
+
+_Values: TypeAlias = list[Fraction | None]
+
 
 def noisy_tables(plan: Plan, answered: Answered, confidence: Fraction) -> dict[str, pa.Table]:
-    """Every noisy table of the plan: keys, values, half-widths at the confidence."""
+    """Every noisy table of the plan: keys, values, intervals at the confidence."""
     return {table.name: _table(table, plan.workloads, answered, confidence) for table in plan.noisy}
 
 
@@ -38,9 +43,8 @@ def _table(
         if output.rows is not None:
             known = tuple(known[row] for row in output.rows.tolist())
         groups = [[k] for k in known] if output.sums is None else _summed(known, output.sums, table)
-        values, halves = _sums(groups, multiplier, confidence)
-        arrays[f"__c{number}"] = _array(values, output)
-        arrays[f"__h{number}"] = _array(halves, output)
+        for kind, values in zip(_KINDS, _sums(groups, multiplier, confidence), strict=True):
+            arrays[f"__{kind}{number}"] = _array(values, output)
     if not arrays:
         return pa.table({"__row": pa.array(range(table.height), pa.int64())})
     return pa.table(arrays)
@@ -60,23 +64,25 @@ def _sums(
     groups: Sequence[Sequence[Known | None]],
     multiplier: Fraction,
     confidence: Fraction,
-) -> tuple[list[Fraction | None], list[Fraction | None]]:
-    """The value and the half-width of each group; NULL where history knows only a part."""
-    values: list[Fraction | None] = []
-    halves: list[Fraction | None] = []
+) -> tuple[_Values, _Values, _Values]:
+    """Each group's value and the ends of its interval; NULL where history knows only a part."""
+    sums: tuple[_Values, _Values, _Values] = ([], [], [])
     widths: dict[Hashable, Fraction] = {}
     for group in groups:
         parts = [k for k in group if k is not None]
         if len(parts) < len(group):
-            values.append(None)
-            halves.append(None)
+            for values in sums:
+                values.append(None)
             continue
         laws = frozenset(Counter(k.law for k in parts).items()) if len(parts) > 1 else parts[0].law
         if laws not in widths:
             widths[laws] = half_width([k.law for k in parts], multiplier, confidence)
-        values.append(multiplier * sum(k.value for k in parts))
-        halves.append(widths[laws])
-    return values, halves
+        value = multiplier * sum(k.value for k in parts)
+        for values, at in zip(
+            sums, (value, value - widths[laws], value + widths[laws]), strict=True
+        ):
+            values.append(at)
+    return sums
 
 
 def half_width(laws: Sequence[NoiseLaw], multiplier: Fraction, confidence: Fraction) -> Fraction:
@@ -105,6 +111,6 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
     for table in plan.noisy:
         schema = [pa.field(n, table.keys.schema.field(n).type) for n in table.keys.column_names]
         for number, output in enumerate(table.outputs):
-            schema += [pa.field(f"__{kind}{number}", output.type) for kind in ("c", "h")]
+            schema += [pa.field(f"__{kind}{number}", output.type) for kind in _KINDS]
         tables[table.name] = pa.schema(schema or [pa.field("__row", pa.int64())]).empty_table()
     return tables

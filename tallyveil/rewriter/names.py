@@ -25,7 +25,7 @@ __all__ = [
 DEFAULT_SCHEMAS = ("", "public", "main")
 _CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
 _RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined_")
-_OUR_COLUMN = re.compile(r"__(?:[kch]\d+|cell|row)")
+_OUR_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
 
 
 @dataclass(frozen=True)

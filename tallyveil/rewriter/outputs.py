@@ -1,8 +1,8 @@
 """The outputs of a block: each aggregate becomes a column of noisy rows, each key a column too.
 
 `Outputs.rewrite` turns an expression of the SELECT over records into one over the noisy rows:
-group keys become ``__noisy.__k0 …``, aggregates ``__noisy.__c0 …`` (with the half-width of their
-interval in ``__h0 …``), and everything else stays as it was.
+group keys become ``__noisy.__k0 …``, aggregates ``__noisy.__c0 …`` (with their interval's
+ends in ``__l0 …`` and ``__u0 …``), and everything else stays as it was.
 """
 
 from __future__ import annotations
@@ -179,14 +179,12 @@ class Outputs:
                 hint="Ask for the interval of each part: dp_interval_low(count(*)).",
                 position=position(node),
             )
-        center = self._output(form)
-        half_width = _noisy(f"__h{self._number(form)}")
         low = function_name(node) == "dp_interval_low"
-        combine = exp.Sub if low else exp.Add
-        return exp.paren(combine(this=center, expression=half_width))
+        return exp.paren(self._output(form, "l" if low else "u"))
 
-    def _output(self, form: Linear) -> exp.Expr:
-        result: exp.Expr = _noisy(f"__c{self._number(form)}")
+    def _output(self, form: Linear, kind: str = "c") -> exp.Expr:
+        """The value of the form, or the lower or upper end of its interval."""
+        result: exp.Expr = _noisy(f"__{kind}{self._number(form)}")
         for negative, value in form.constants:
             combine = exp.Sub if negative else exp.Add
             result = combine(this=result, expression=exp.paren(value.copy()))

@@ -32,8 +32,8 @@ class Output:
 class NoisyTable:
     """The relation a block reads instead of the protected table.
 
-    Its rows are the public groups: ``keys`` (``__k0 …``), then ``__c0 …`` and ``__h0 …``, the
-    noisy value and the half-width of its interval, per output.
+    Its rows are the public groups: ``keys`` (``__k0 …``), then per output the noisy value
+    ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``.
     """
 
     name: str

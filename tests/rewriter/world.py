@@ -158,7 +158,7 @@ class World:
                     groups[place] += value
                 values = groups
             arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
-            arrays[f"__h{number}"] = pa.array([_typed(Fraction(0), output.type)] * table.height)
+            arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
         if not arrays:
             arrays["__row"] = pa.array(range(table.height), pa.int64())
         return pa.table(arrays)
