@@ -74,7 +74,9 @@ def _sums(
             for values in sums:
                 values.append(None)
             continue
-        laws = frozenset(Counter(k.law for k in parts).items()) if len(parts) > 1 else parts[0].law
+        # A group of nothing, as of () where the finer set has no group, is exactly 0.
+        one = len(parts) == 1
+        laws = parts[0].law if one else frozenset(Counter(k.law for k in parts).items())
         if laws not in widths:
             widths[laws] = half_width([k.law for k in parts], multiplier, confidence)
         value = multiplier * sum(k.value for k in parts)

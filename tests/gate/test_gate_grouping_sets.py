@@ -47,3 +47,11 @@ def test_history_knows_the_sums_of_what_it_knows(connect: Connect) -> None:
         "SELECT grouping(age), count(*) FROM person GROUP BY ROLLUP (age)"
     ).fetchall()
     assert {n for _, n in rows} == {None}
+
+
+def test_a_sum_of_no_groups_is_exactly_nothing(connect: Connect) -> None:
+    """No declared record has such a key, and the whole is there nevertheless."""
+    connection = connect()
+    sql = ROLLUP.replace("GROUP BY", "WHERE age < 0 GROUP BY")
+    assert connection.execute(sql).fetchall() == [(1, 0, 0)]
+    assert connection.budget()[0]["spent"] == 0
