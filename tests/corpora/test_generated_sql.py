@@ -1,0 +1,70 @@
+"""Generated SQL, end to end: the answers are the raw table's, and refusals tell nothing of it.
+
+`queries` and `refusals` write statements from a seed, `lab` asks them of tallyveil (in process in
+DuckDB's dialect, over the wire in PostgreSQL's) without noise, and of DuckDB and PostgreSQL on the
+same rows. Nothing here is left to chance: a seed and a size are a statement.
+
+`make fuzz-sql` runs many more: SEED, SIZE (1 to 5, 0 for all) and STATEMENTS say which.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+from corpora_house import silent
+from corpora_lab import Lab, case
+
+# Refused besides those that must be: limits that the documentation names.
+_ANSWERED = 0.98
+_CHUNK = 100
+_GOOD = ("answered", "refused")
+
+_SUITE = 2_000
+_SEED = int(os.environ.get("FUZZ_SEED", "100000"))
+_SIZE = int(os.environ.get("FUZZ_SIZE", "0"))
+_LONG = int(os.environ.get("FUZZ_STATEMENTS", "4000"))
+
+
+@pytest.fixture(scope="module")
+def lab(postgres_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with silent():
+        made = Lab(tmp_path_factory.mktemp("lab"), postgres_uri)
+        yield made
+        made.close()
+
+
+def run(lab: Lab, seeds: range, sizes: Sequence[int]) -> None:
+    """Ask every statement, of the sizes in turn, and say how many were answered."""
+    found: Counter[tuple[str, bool]] = Counter()
+    said = []
+    for seed in seeds:
+        own = sizes[seed // 4 % len(sizes)]
+        asked = case(seed, own)
+        verdict, words = lab.verdict(asked, both=seed % 8 == 0)
+        if verdict not in _GOOD:
+            pytest.fail(lab.explain(seed, own, verdict), pytrace=False)
+        found[verdict, asked.refused] += 1
+        if verdict == "refused" and not asked.refused:
+            said.append(f"seed {seed} size {own}: {words}\n  {asked.statement.sql}")
+    answered, refused = found["answered", False], found["refused", False]
+    print(f"{answered} answered, {refused} refused, {found['refused', True]} rightly refused")
+    assert answered >= _ANSWERED * (answered + refused) - 2, "\n".join(said)
+
+
+@pytest.mark.parametrize("start", range(0, _SUITE, _CHUNK))
+def test_statements(lab: Lab, start: int) -> None:
+    run(lab, range(start, start + _CHUNK), (1, 2, 1, 2, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(_SEED, _SEED + _LONG, 5 * _CHUNK))
+def test_statements_long(lab: Lab, start: int) -> None:
+    lab.renew()
+    run(
+        lab,
+        range(start, min(start + 5 * _CHUNK, _SEED + _LONG)),
+        [_SIZE] if _SIZE else [1, 2, 3, 4, 5],
+    )
