@@ -19,7 +19,7 @@ from typing import Any
 
 import platformdirs
 
-from tallyveil.errors import UnprovenPrivacy
+from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 
 __all__ = ["DesignCache"]
@@ -46,7 +46,10 @@ class DesignCache:
                 return None
             weights = [[int(weight, 16) for weight in column] for column in found["weights"]]
             return CountMatrix(name, alpha, weights)
-        except (OSError, ValueError, KeyError, TypeError, UnprovenPrivacy):
+        except (OSError, UnprovenPrivacy, InvalidParameterValue):
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            # Whatever else is in the file, it is no design.
             return None
 
     def store(self, key: Mapping[str, Any], matrix: CountMatrix) -> None:
@@ -55,9 +58,10 @@ class DesignCache:
         text = json.dumps({"key": dict(key), "sha256": _digest(weights), "weights": weights})
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self.directory, delete=False) as file:
-                file.write(text)
-            os.replace(file.name, self._path(key))
+            with tempfile.TemporaryDirectory(dir=self.directory) as beside:
+                whole = Path(beside) / "design.json"
+                whole.write_text(text)
+                os.replace(whole, self._path(key))
         except OSError as error:
             _log.warning("a mechanism's design was not kept in %s: %s", self.directory, error)
 

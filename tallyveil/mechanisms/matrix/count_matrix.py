@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
 from tallyveil.mechanisms.matrix.proof import prove_pure
 
@@ -29,7 +30,7 @@ class CountMatrix:
 
     The constructor goes through every pair of neighbours in integers, whatever the matrix came
     from. Raises UnprovenPrivacy if one fails, or if it is not a matrix of probabilities;
-    InvalidParameterValue for α outside (0, 1).
+    InvalidParameterValue for α outside (0, 1) and n outside 1..`MAX_RANGE`.
     """
 
     name: str
@@ -44,6 +45,10 @@ class CountMatrix:
         object.__setattr__(self, "weights", tuple(tuple(column) for column in weights))
         prove_pure(self.weights, self.alpha)
         checked_range(self.n)
+        if len(self.weights[0]) != len(self.weights):
+            raise UnprovenPrivacy(
+                f"{len(self.weights)} truths have {len(self.weights[0])} outputs, not as many"
+            )
 
     def __repr__(self) -> str:
         return f"CountMatrix({self.name}, 0..{self.n}, alpha {float(self.alpha):.6g})"

@@ -271,6 +271,8 @@ def hexadecimal(matrix: CountMatrix) -> list[list[str]]:
         hexadecimal(geometric(4, "0.9")),  # private, but neither WH nor CM
         hexadecimal(explicit_fair(3, "0.9")),  # for another n
         hexadecimal(explicit_fair(4, "0.5")),  # less private
+        [["1", "1"]] * 5,
+        [["1", "1"]] * 1002,
         [["zz"] * 5] * 5,
         [],
         [[1.5] * 5] * 5,
@@ -290,7 +292,15 @@ def test_a_damaged_file_is_solved_again(cached: tuple[DesignCache, CountMatrix, 
     cache, matrix, file = cached
     whole = file.read_bytes()
     places = range(0, len(whole), 97)
-    for damaged in (b"", whole[:-20], b"\xff\x00", b"[]", b"null", *(whole[:p] for p in places)):
+    for damaged in (
+        b"",
+        whole[:-20],
+        b"\xff\x00",
+        b"[]",
+        b"null",
+        b"[" * 10**5,
+        *(whole[:p] for p in places),
+    ):
         file.write_bytes(damaged)
         assert cache.load(json.loads(whole)["key"], "x", Fraction(9, 10)) is None
     flipped = bytearray(whole)
