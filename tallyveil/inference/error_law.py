@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.discrete_laplace import half_width, tail
+from tallyveil.inference import discrete_gaussian, discrete_laplace
 from tallyveil.inference.noise import Combination, FloatArray, Law, Noises
 from tallyveil.inference.spectrum import Bounds, Lattice, Series, Spectrum, spectrum
 
@@ -33,6 +33,10 @@ TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
 _DOMINANT: Final = 0.1
+_DISCRETE: Final = {
+    Law.DISCRETE_LAPLACE: (discrete_laplace.tail, discrete_laplace.half_width),
+    Law.DISCRETE_GAUSSIAN: (discrete_gaussian.tail, discrete_gaussian.half_width),
+}
 
 
 class ErrorLaw:
@@ -65,13 +69,14 @@ class ErrorLaw:
 
     @cached_property
     def _single(self) -> _Discrete | _Continuous | None:
-        """The closed form, if there is one noise and it is (discrete) Laplace."""
+        """The form of its own that the law of a single noise has."""
         law = self._law
-        if len(law.sizes) != 1 or not len(law.heavy):
+        if len(law.sizes) != 1 or law.noises.laws[0] == Law.GAUSSIAN:
             return None
         if law.noises.laws[0] == Law.LAPLACE:
             return _Continuous(float(law.sizes[0]))
-        return _Discrete(float(law.coefficients[0]), float(law.noises.scales[0]))
+        known = _DISCRETE[Law(law.noises.laws[0])]
+        return _Discrete(float(law.coefficients[0]), float(law.noises.scales[0]), *known)
 
     def within(self, h: float, *, strict: bool = False) -> Bounds:
         """Bounds of P(|X| ≤ h), or of P(|X| < h)."""
@@ -86,7 +91,7 @@ class ErrorLaw:
             low, high = (
                 self._single.miss(h + off, strict) for off in (-self._law.slack, self._law.slack)
             )
-            return Bounds.clipped(1 - low - 1e-15, 1 - high + 1e-15)
+            return Bounds.clipped(1 - low - 1e-15, 1 - high + _NEGLECTED)
         slack = self._law.slack
         if slack:
             return Bounds(
@@ -189,18 +194,20 @@ class ErrorLaw:
 
 @dataclass(frozen=True)
 class _Discrete:
-    """A K, with K discrete Laplace of scale b."""
+    """A K, with K discrete Laplace or Gaussian of scale b or σ, and the functions of its law."""
 
     step: float
     scale: float
+    tail: Callable[[int, float], float]
+    least: Callable[[float, float | Fraction], int]
 
     def miss(self, h: float, strict: bool) -> float:
         """P(|X| > h), of P(|X| ≥ h) if strict."""
         steps = math.ceil(h / self.step) - 1 if strict else math.floor(h / self.step)
-        return tail(steps, self.scale) if steps < 2**53 else 0.0
+        return self.tail(steps, self.scale) if steps < 2**53 else 0.0
 
     def half_width(self, confidence: float | Fraction) -> float:
-        return self.step * half_width(self.scale, confidence)
+        return self.step * self.least(self.scale, confidence)
 
 
 @dataclass(frozen=True)

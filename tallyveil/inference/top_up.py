@@ -1,7 +1,7 @@
 """The least purchase that, combined with what is known, meets a target (MATH §4).
 
 The history gives θ + X with the law of X, a symmetric `ErrorLaw` of variance V. A fresh answer to
-the same integer query gives θ + K with K discrete Laplace of scale b (or discrete Gaussian) and
+the same integer query gives θ + K with K discrete Laplace of scale b (or of another law) and
 variance v. Their best combination has the error
 
     w X + (1−w) K,   w = v / (V + v),
@@ -25,6 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference import discrete_gaussian
 from tallyveil.inference.discrete_laplace import scale_for_half_width
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.noise import Law, Noises
@@ -33,7 +34,6 @@ __all__ = ["TopUp", "combined", "top_up"]
 
 _PRECISION: Final = 1e-4  # relative, of the scale; the scale is rounded down
 _WIDEST: Final = 1e15
-_LAWS: Final = (Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,12 @@ def top_up(
     ``half_width`` is in units of the query's integer lattice.
 
     Raises InvalidParameterValue unless 0 ≤ half_width < 2⁵³ and 0 < confidence < 1, or if the law
-    is not one that is released.
+    is continuous and the half-width 0.
     """
-    if law not in _LAWS:
-        raise InvalidParameterValue("a fresh answer has discrete Laplace or Gaussian noise")
     if not 0 <= half_width < 2**53:
         raise InvalidParameterValue(f"a half-width is a number from 0 to 2^53, not {half_width}")
+    if half_width == 0 and law in (Law.LAPLACE, Law.GAUSSIAN):
+        raise InvalidParameterValue("continuous noise cannot meet a half-width of 0")
     if known is not None and known.half_width(confidence) <= half_width:
         return None
     alone = combined(None, law, _alone(half_width, confidence, law))
@@ -89,13 +89,13 @@ def top_up(
 
 
 def _alone(half_width: float, confidence: float | Fraction, law: Law) -> float:
-    steps = math.floor(half_width)
+    """The largest scale at which a fresh answer does by itself."""
     if law is Law.DISCRETE_LAPLACE:
-        return scale_for_half_width(steps, confidence)
-    return _largest(
-        lambda scale: combined(None, law, scale).error.half_width(confidence) - steps - 0.5,
-        0.05,
-    )
+        return scale_for_half_width(math.floor(half_width), confidence)
+    if law is Law.DISCRETE_GAUSSIAN:
+        return discrete_gaussian.scale_for_half_width(math.floor(half_width), confidence)
+    unit = ErrorLaw(np.ones(1), Noises.of(law, 1.0)).half_width(confidence)
+    return half_width / unit * (1 - 1e-12)
 
 
 def _largest(excess: Callable[[float], float], low: float) -> float:
