@@ -173,6 +173,12 @@ def _check_arguments(node: exp.Expr) -> None:
         words = {(node.side or "").upper(), (node.kind or "").upper()}
         if not words <= _JOINS:
             raise FeatureNotSupported("this kind of join is not answered", position=position(node))
+    if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
+        raise FeatureNotSupported(
+            "LIKE with ANY or ALL is not answered",
+            hint="Write a LIKE 'x%' OR a LIKE 'y%'.",
+            position=position(node),
+        )
     if isinstance(node, exp.LimitOptions) and (
         node.args.get("percent") or node.args.get("with_ties")
     ):

@@ -282,6 +282,14 @@ class FromClause:
 
 
 def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
+    kinds = {table.meta.get(KIND) for table in query.find_all(exp.Table)}
+    if "dp" in kinds and not kinds & {"protected", "common"}:
+        raise FeatureNotSupported(
+            "the relations of schema dp are not answered below an aggregation",
+            hint="Aggregate first, and join the relation to the result: "
+            "SELECT … FROM (SELECT count(*) AS n FROM …) AS t, dp.budget",
+            position=position(written),
+        )
     if holds_noise(query) or any(
         t.meta.get(KIND) == "protected" for t in query.find_all(exp.Table)
     ):

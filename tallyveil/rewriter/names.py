@@ -44,6 +44,8 @@ def references(tree: exp.Expr, catalog: Catalog) -> Iterator[Reference]:
     Raises UndefinedTable, with no hint of the source.
     """
     for table in tree.find_all(exp.Table):
+        if _is_catalog(table):
+            _refuse_mixed(table, tree, catalog)
         reference = _resolve(table, catalog)
         table.meta[KIND] = reference.kind
         yield reference
@@ -84,12 +86,29 @@ def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
     raise _undefined(table)
 
 
+def _is_catalog(table: exp.Table) -> bool:
+    if table.db:
+        return table.db in _CATALOG_SCHEMAS
+    return table.name.startswith("pg_") and common_table(table, table.name) is None
+
+
+def _refuse_mixed(table: exp.Table, tree: exp.Expr, catalog: Catalog) -> None:
+    """Raise FeatureNotSupported where the statement names a protected table too."""
+    for other in tree.find_all(exp.Table):
+        if other.db in DEFAULT_SCHEMAS and other.name in catalog.domains:
+            raise FeatureNotSupported(
+                "a statement asks of a protected table or of the catalog, not of both",
+                detail=f"{table.name} is of the catalog, {other.name} is protected.",
+                hint="Ask in two statements. dp.attributes may be joined with counts.",
+                position=position(table),
+            )
+
+
 def _undefined(table: exp.Table) -> UndefinedTable:
     name = ".".join(part.name for part in table.parts)
-    catalog = table.db in _CATALOG_SCHEMAS or (not table.db and name.startswith("pg_"))
     return UndefinedTable(
         f'relation "{name}" does not exist',
-        detail="No catalog is offered here." if catalog else None,
+        detail="No catalog is offered here." if _is_catalog(table) else None,
         hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
         position=position(table),
     )

@@ -38,6 +38,7 @@ from tallyveil.rewriter.names import references, refuse_reserved_names
 from tallyveil.rewriter.naming import name_columns
 from tallyveil.rewriter.plan import Plan
 from tallyveil.rewriter.postgres import translate
+from tallyveil.rewriter.quantifiers import spell_out_quantifiers
 from tallyveil.rewriter.records import KIND, aggregates, is_aggregate, is_listing, reads_records
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.statements import Dialect, parse_query
@@ -150,6 +151,7 @@ class Rewriter:
         """The syntax tree with the views in their places."""
         try:
             tree = normalize_identifiers(parse_query(sql, dialect).copy(), dialect=dialect)
+            spell_out_quantifiers(tree)
             check(tree)
             expand_views(tree, self._catalog)
         except RecursionError as error:

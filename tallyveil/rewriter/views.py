@@ -23,6 +23,7 @@ from tallyveil.rewriter.names import (
     refuse_reserved_names,
 )
 from tallyveil.rewriter.naming import name_columns
+from tallyveil.rewriter.quantifiers import spell_out_quantifiers
 from tallyveil.rewriter.statements import parse_query, split
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
@@ -50,6 +51,7 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
     if len(split(sql, "postgres")) != 1:
         raise StatementError("expected one SELECT")
     tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
+    spell_out_quantifiers(tree)
     check(tree)
     refuse_reserved_names(tree)
     for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):

@@ -184,7 +184,7 @@ REFUSED = [
     ("SELECT count(*) FROM (person)", "0A000", "in brackets"),
     ("SELECT count(*) FROM person JOIN region USING (nothing)", "42703", "USING"),
     ("SELECT count(*) FROM person JOIN band b ON q.low = 1", "42P01", "q"),
-    ("SELECT count(*) FROM person JOIN dp.budget ON true", "0A000", "protected"),
+    ("SELECT count(*) FROM person JOIN dp.budget ON true", "0A000", "schema dp"),
 ]
 
 
