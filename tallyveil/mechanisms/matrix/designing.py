@@ -7,6 +7,7 @@ refused if that does not help.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
@@ -24,8 +25,8 @@ from tallyveil.mechanisms.matrix.rounding import integer_columns
 
 __all__ = ["MAX_DESIGNED_RANGE", "choose", "design"]
 
-# At this n a program has 20,000 variables.
-MAX_DESIGNED_RANGE = 200
+# At this n a program has 11,000 variables, and takes 15 to 30 seconds.
+MAX_DESIGNED_RANGE = 150
 _MARGINS = (1e-7, 1e-6, 1e-5)
 _METHODS = ("highs-ipm", "highs-ds")
 _L0 = Objective("L0")
@@ -73,7 +74,7 @@ def design(
     where it is known to be optimal (L0, uniform; COUNT Thm 3) and EM where fairness is asked for
     (L0; Thm 4 and Lemma 1).
 
-    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds, for each attempt.
+    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds.
 
     Raises InvalidParameterValue for parameters out of range, and StatementTooComplex if n is
     beyond `MAX_DESIGNED_RANGE` or the solver finds nothing that passes the proof.
@@ -115,7 +116,11 @@ def _solved(
     n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective, time_limit: float
 ) -> CountMatrix:
     plan = layout(n, asked, objective)
+    end = time.monotonic() + time_limit
     for margin, method in product(_MARGINS, _METHODS):
+        remaining = end - time.monotonic()
+        if not remaining > 0:
+            raise _unsolved(f"no mechanism was found within {time_limit:g} seconds")
         solution = solve(
             plan,
             float(alpha),
@@ -123,7 +128,7 @@ def _solved(
             objective,
             margin=margin,
             method=method,
-            time_limit=time_limit,
+            time_limit=remaining,
         )
         if solution is None:
             continue

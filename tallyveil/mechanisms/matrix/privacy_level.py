@@ -12,7 +12,7 @@ from tallyveil.mechanisms.units import positive
 __all__ = ["MAX_RANGE", "alpha_for", "checked_alpha", "checked_range", "epsilon_for", "exp_below"]
 
 # Matrices have (n+1)² entries; beyond this, the ends of the range no longer matter (COUNT §I).
-MAX_RANGE = 1000
+MAX_RANGE = 500
 # A larger ε protects nothing; its α would only make the integers longer.
 _MAX_EPSILON = 40
 # Decimal's exp and ln are correctly rounded; what rounding and the argument's own rounding can

@@ -214,10 +214,10 @@ def test_objectives_are_checked() -> None:
 
 def test_what_cannot_be_designed_is_refused() -> None:
     with pytest.raises(StatementTooComplex, match="too many") as caught:
-        design(201, "0.99", ["CM"])
+        design(151, "0.99", ["CM"])
     assert "ask for F" in str(caught.value)
-    assert design(201, "0.99", ["F"]).name == "EM"
-    with pytest.raises(StatementTooComplex, match="no mechanism was found"):
+    assert design(151, "0.99", ["F"]).name == "EM"
+    with pytest.raises(StatementTooComplex, match="no mechanism was found within"):
         design(60, "0.99", ["CM"], time_limit=1e-9)
     for alpha in (*NONSENSE, 0, 1):
         with pytest.raises(InvalidParameterValue, match="alpha"):
