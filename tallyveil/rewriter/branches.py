@@ -24,6 +24,7 @@ from tallyveil.rewriter.check import position
 from tallyveil.rewriter.records import OUTER, outer_columns
 
 __all__ = [
+    "FIELD",
     "RECORD",
     "UNION",
     "Branch",
@@ -36,6 +37,9 @@ __all__ = [
     "public_queries",
     "value_of",
 ]
+
+# The key under which the meta of a value in a column's place says which column of FROM that was.
+FIELD: Final = "field"
 
 RECORD: Final = "__record"
 UNION: Final = "__records"

@@ -9,6 +9,7 @@ from tallyveil.errors import (
     FeatureNotSupported,
 )
 from tallyveil.rewriter.branches import (
+    FIELD,
     UNION,
     Records,
     is_resolved,
@@ -54,7 +55,9 @@ def _value(node: exp.Column, records: Records) -> exp.Expr:
     """A flat FROM has the value itself, a union of several a column of its own."""
     number = records.find(node)
     if len(records.branches) == 1:
-        return value_of(records.branches[0].values[number], node)
+        value = value_of(records.branches[0].values[number], node)
+        value.unnest().meta[FIELD] = number
+        return value
     column = exp.column(f"u{number}", UNION, quoted=True)
     column.this.meta.update(node.this.meta)
     if node.meta.get(OUTER):

@@ -9,7 +9,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import GroupingError, StatementTooComplex
+from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
+from tallyveil.rewriter.branches import FIELD
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.records import is_aggregate, level_nodes, own_nodes
 
@@ -38,7 +39,8 @@ class Grouping:
 def grouping(select: exp.Select) -> Grouping:
     """The sets of a SELECT; () alone where nothing is grouped.
 
-    Raises GroupingError for a number that is no item's, StatementTooComplex beyond MAX_SETS.
+    Raises GroupingError for a number that is no item's, StatementTooComplex beyond MAX_SETS,
+    FeatureNotSupported for two columns of one value in different sets.
     """
     group = select.args.get("group")
     items = [item.unalias() for item in select.expressions]
@@ -119,5 +121,16 @@ def _numbered(sets: Sequence[_Set]) -> Grouping:
         for key in wanted:
             if key not in keys:
                 keys.append(key)
+            elif len(sets) > 1 and _fields(key) != _fields(keys[keys.index(key)]):
+                raise FeatureNotSupported(
+                    "two columns of the same value are not told apart in grouping sets",
+                    hint="Name one of them only.",
+                    position=position(key),
+                )
         numbered.append(tuple(sorted({keys.index(key) for key in wanted})))
     return Grouping(tuple(key.copy() for key in keys), tuple(numbered))
+
+
+def _fields(key: exp.Expr) -> list[int | None]:
+    """Which columns of FROM the key was written with."""
+    return [node.meta.get(FIELD) for node in key.walk()]

@@ -46,6 +46,8 @@ STATEMENTS = [
     "SELECT (SELECT max(pop) FROM region), count(*) FROM person GROUP BY 1",
     "SELECT count(*) FROM person GROUP BY (SELECT max(pop) FROM region)",
     "SELECT grouping(state), count(*) FROM person GROUP BY state",
+    "SELECT h, count(*) FROM (SELECT age // 5 AS h FROM person) t GROUP BY ROLLUP (h, h)",
+    "SELECT age // 5 AS h, count(*) FROM person GROUP BY ROLLUP (h, age // 5)",
     "SELECT region, sum(pop) FROM region GROUP BY ROLLUP (region)",
 ]
 
@@ -71,6 +73,14 @@ def test_a_finer_set_serves_where_that_is_better(world: World) -> None:
     )
     # Two aggregates, each released for one set only.
     assert len(plan.workloads["person"].columns) == 2
+
+
+def test_two_columns_of_one_value_are_not_told_apart(world: World) -> None:
+    source = "(SELECT age // 5 AS a, age // 5 AS b FROM person) t"
+    with pytest.raises(StatementError, match="two columns of the same value"):
+        world.plan(f"SELECT a, b, count(*) FROM {source} GROUP BY CUBE (a, b)")
+    plain = f"SELECT a, b, count(*) FROM {source} GROUP BY a, b"
+    assert normal(world.exact(plain)) == normal(world.direct(plain))
 
 
 def test_no_sum_holds_the_noise_of_one_answer_twice(world: World) -> None:
