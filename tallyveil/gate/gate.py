@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -33,9 +34,7 @@ class Cache:
     more than an eighth of the room by itself is not kept.
     """
 
-    def __init__(
-        self, size: int, room: int = 1 << 28, weigh: Callable[[Any], int] = lambda value: 0
-    ) -> None:
+    def __init__(self, size: int, room: int, weigh: Callable[[Hashable, Any], int]) -> None:
         self._size = size
         self._room = room
         self._weigh = weigh
@@ -49,7 +48,7 @@ class Cache:
                 self._entries.move_to_end(key)
                 return self._entries[key][0]  # type: ignore[return-value]
         value = make()
-        weight = self._weigh(value)
+        weight = self._weigh(key, value)
         if weight > self._room // 8:
             return value
         with self._lock:
@@ -66,10 +65,20 @@ class Cache:
             return tuple(self._entries)
 
 
-def _plan_bytes(plan: object) -> int:
-    """What a plan holds of any size: its columns' entries and its groups' keys."""
-    if not isinstance(plan, Plan):
-        return 0
+def _key_bytes(key: Hashable) -> int:
+    """What a key holds of any size: texts, and the values of parameters."""
+    if isinstance(key, tuple):
+        return sum(map(_key_bytes, key))
+    return sys.getsizeof(key)
+
+
+def _entry_bytes(key: Hashable, value: object) -> int:
+    """What an entry holds of any size."""
+    return _key_bytes(key) + (_plan_bytes(value) if isinstance(value, Plan) else 0)
+
+
+def _plan_bytes(plan: Plan) -> int:
+    """Its columns' entries, its groups' keys and its queries."""
     arrays = sum(c.nbytes for workload in plan.workloads.values() for c in workload.columns)
     arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
     keys = sum(int(table.keys.nbytes) for table in plan.noisy)
@@ -134,8 +143,8 @@ class Gate:
         except BaseException:
             self._ledger.close()
             raise
-        self.plans = Cache(1024, weigh=_plan_bytes)
-        self.descriptions = Cache(1024)
+        self.plans = Cache(1024, 1 << 28, _entry_bytes)
+        self.descriptions = Cache(1024, 1 << 26, _entry_bytes)
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

@@ -82,8 +82,7 @@ class GateSession:
         cancelled: Callable[[], bool] = lambda: False,
         parameter_types: Sequence[str | None] = (),
     ) -> Result:
-        if cancelled():
-            raise QueryCanceled("canceling statement due to user request")
+        _refuse_cancelled(cancelled)
         match statement.kind:
             case "select":
                 return self._select(statement, parameters, parameter_types, cancelled)
@@ -191,6 +190,7 @@ class GateSession:
         declared = parameter_types or tuple(map(_python_type, parameters))
         types = self._types(piece, declared)
         plan = self._plan(piece, types, tuple(parameters))
+        _refuse_cancelled(cancelled)
         tables = empty_tables(plan) if not plan.private else {}
         notices: tuple[Notice, ...] = ()
         self._check_outer(piece, plan)
@@ -219,8 +219,10 @@ class GateSession:
         piece: Piece = statement.tree
         with _positions_from(piece.offset):
             released, notices = self._release(piece, parameters, parameter_types, cancelled)
-            with self._cursor.tables(released.tables):
-                columns, rows = self._cursor.rows(released.sql)
+            with self._cursor.limited():
+                _refuse_cancelled(cancelled)
+                with self._cursor.tables(released.tables):
+                    columns, rows = self._cursor.rows(released.sql)
         types = tuple(ColumnType(name, kind) for name, kind in columns)
         return Result(types, rows, f"SELECT {len(rows)}", notices)
 
@@ -284,6 +286,11 @@ class GateSession:
                     "set_config is not answered", hint=f"SET {arguments[0]} = …"
                 )
         raise UndefinedFunction(f"function {name} is not answered")
+
+
+def _refuse_cancelled(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise QueryCanceled("canceling statement due to user request")
 
 
 class _Released:

@@ -22,6 +22,7 @@ from tallyveil.errors import AmbiguousColumn, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.records import OUTER, outer_columns
+from tallyveil.rewriter.size import Size
 
 __all__ = [
     "FIELD",
@@ -35,7 +36,6 @@ __all__ = [
     "is_resolved",
     "own_columns",
     "public_queries",
-    "value_of",
 ]
 
 # The key under which the meta of a value in a column's place says which column of FROM that was.
@@ -67,12 +67,16 @@ class Branch:
 class Records:
     """What FROM yields: rows that belong to records of one protected table.
 
-    ``fields[i]`` is the value ``values[i]`` of every branch.
+    ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` is what has been written
+    out of all the queries that one block reads: a column that is named twice at every depth
+    doubles there. ``types`` are DuckDB's of the fields, where a UNION has made them known.
     """
 
     domain: Domain
     fields: list[Field]
     branches: list[Branch]
+    size: Size
+    types: Sequence[str] | None = None
 
     def knows(self, name: str) -> bool:
         return any(f.name == name and not f.hidden for f in self.fields)
@@ -111,10 +115,17 @@ class Records:
     def substitute(self, node: exp.Expr, branch: Branch) -> exp.Expr:
         """A copy of the expression with every column as the branch has it."""
         holder = exp.Paren(this=node.copy())
+        self.size.add(holder)
         for column in own_columns(holder):
-            column.replace(value_of(branch.values[self.find(column)], column))
+            column.replace(self.value(branch, self.find(column), column))
         result: exp.Expr = holder.this
         return result
+
+    def value(self, branch: Branch, number: int, column: exp.Column) -> exp.Expr:
+        """What the branch has in the place of a column that names the field of that number."""
+        value = branch.values[number]
+        self.size.add(value)
+        return value_of(value, column)
 
     def joined(self, others: Sequence[Field], join: exp.Join) -> Records:
         """Every row with those of a public table that match it."""
@@ -123,7 +134,7 @@ class Records:
         branches = [
             replace(b, joins=[*b.joins, join], values=[*b.values, *new]) for b in self.branches
         ]
-        return Records(self.domain, fields, branches)
+        return Records(self.domain, fields, branches, self.size)
 
 
 @dataclass(frozen=True)

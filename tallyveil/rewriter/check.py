@@ -11,14 +11,31 @@ from sqlglot import exp
 
 from tallyveil.errors import (
     FeatureNotSupported,
+    NumericValueOutOfRange,
     SQLSyntaxError,
+    StatementTooComplex,
     TallyveilError,
     UndefinedFunction,
     UndefinedObject,
 )
 from tallyveil.rewriter import vocabulary as known
 
-__all__ = ["check", "function_name", "is_star", "position"]
+__all__ = [
+    "MAX_DIGITS",
+    "MAX_ITEMS",
+    "MAX_SELECTS",
+    "check",
+    "function_name",
+    "is_star",
+    "position",
+]
+
+MAX_DIGITS: Final = 400
+MAX_ITEMS: Final = 1664  # PostgreSQL's for the items of a SELECT
+MAX_SELECTS: Final = 500
+
+# The lists of values, which only the number of words bounds.
+_LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyType(
     {
@@ -123,8 +140,26 @@ def is_star(item: exp.Expr) -> bool:
 
 def check(tree: exp.Expr) -> None:
     """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
+    selects = 0
     for node in tree.walk():
         _check_node(node)
+        _check_lists(node)
+        selects += isinstance(node, exp.Select)
+    if selects > MAX_SELECTS:
+        raise StatementTooComplex(
+            f"the statement has {selects} SELECTs; the limit is {MAX_SELECTS}",
+            hint="Ask in several statements, or GROUP BY what they differ in.",
+        )
+
+
+def _check_lists(node: exp.Expr) -> None:
+    for items in node.args.values():
+        if isinstance(items, list) and len(items) > MAX_ITEMS and type(node) not in _LONG_LISTS:
+            raise StatementTooComplex(
+                f"a list of the statement has {len(items)} items; the limit is {MAX_ITEMS}",
+                hint="Ask in several statements.",
+                position=position(node),
+            )
 
 
 def _check_node(node: exp.Expr) -> None:
@@ -137,6 +172,8 @@ def _check_node(node: exp.Expr) -> None:
             raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
     elif isinstance(node, exp.DataType):
         _check_type(node)
+    elif isinstance(node, exp.Literal):
+        _check_number(node)
     elif isinstance(node, exp.Var):
         _check_word(node)
     elif isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
@@ -231,6 +268,15 @@ def _check_dot(node: exp.Dot) -> None:
     if named and isinstance(function, exp.Func):
         return
     raise _refuse(node)
+
+
+def _check_number(node: exp.Literal) -> None:
+    if not node.is_string and len(node.name) > MAX_DIGITS:
+        raise NumericValueOutOfRange(
+            f"a number has {len(node.name)} digits; the limit is {MAX_DIGITS}",
+            hint="Write it as a power of ten: 1e20.",
+            position=position(node),
+        )
 
 
 def _check_word(node: exp.Var) -> None:

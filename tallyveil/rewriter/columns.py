@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from sqlglot import exp
 
 from tallyveil.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
 )
-from tallyveil.rewriter.branches import (
-    FIELD,
-    UNION,
-    Records,
-    is_resolved,
-    own_columns,
-    value_of,
-)
+from tallyveil.rewriter.branches import FIELD, UNION, Records, is_resolved, own_columns
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.records import OUTER, holds_noise, own_nodes
 
@@ -33,17 +28,22 @@ def raw_rows(select: exp.Select) -> FeatureNotSupported:
 
 def resolve_columns(select: exp.Select, records: Records) -> None:
     """Point every column of the block at what FROM has, or at the item its alias names."""
+    items: dict[str, list[exp.Alias]] = {}
+    for item in select.expressions:
+        if isinstance(item, exp.Alias):
+            items.setdefault(item.alias, []).append(item)
     for node in own_nodes(select):
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 raise raw_rows(select)
-            _resolve(node, select, records)
+            _resolve(node, items, records)
     if any(isinstance(item.unalias(), exp.Star) for item in select.expressions):
         raise raw_rows(select)
 
 
-def _resolve(node: exp.Column, select: exp.Select, records: Records) -> None:
-    item = None if node.table or node.meta.get(OUTER) else _item(node, select)
+def _resolve(node: exp.Column, items: Mapping[str, Sequence[exp.Alias]], records: Records) -> None:
+    called = () if node.table or node.meta.get(OUTER) else items.get(node.name, ())
+    item = _item(node, called)
     if item is None or not _alias_wins(node, records):
         node.replace(_value(node, records))
     elif not isinstance(node.parent, exp.Ordered):
@@ -55,7 +55,7 @@ def _value(node: exp.Column, records: Records) -> exp.Expr:
     """A flat FROM has the value itself, a union of several a column of its own."""
     number = records.find(node)
     if len(records.branches) == 1:
-        value = value_of(records.branches[0].values[number], node)
+        value = records.value(records.branches[0], number, node)
         value.unnest().meta[FIELD] = number
         return value
     column = exp.column(f"u{number}", UNION, quoted=True)
@@ -67,10 +67,8 @@ def _value(node: exp.Column, records: Records) -> exp.Expr:
     return column
 
 
-def _item(node: exp.Column, select: exp.Select) -> exp.Expr | None:
-    items = [
-        i.this for i in select.expressions if isinstance(i, exp.Alias) and i.alias == node.name
-    ]
+def _item(node: exp.Column, called: Sequence[exp.Alias]) -> exp.Expr | None:
+    items = [alias.this for alias in called]
     if any(item != items[0] for item in items[1:]) and not node.find_ancestor(exp.Alias):
         raise AmbiguousColumn(
             f'column reference "{node.name}" is ambiguous', position=position(node)
@@ -101,6 +99,7 @@ def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
             hint="Put the aggregation into a subquery of its own and use the name above it.",
             position=position(node),
         )
+    records.size.add(item)
     for column in own_columns(holder):
         if not is_resolved(column):
             column.replace(_value(column, records))

@@ -8,17 +8,14 @@ released once, however often it is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import StatementTooComplex
 from tallyveil.rewriter.names import Reference
 from tallyveil.rewriter.records import holds_noise
+from tallyveil.rewriter.size import Size
 
-__all__ = ["MAX_NODES", "inline_common_tables"]
-
-MAX_NODES: Final = 30_000
+__all__ = ["inline_common_tables"]
 
 
 def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
@@ -50,7 +47,7 @@ class _Inlining:
                 self._inside.setdefault(id(node), []).append(reference)
                 node = node.find_ancestor(exp.CTE)
         self._done: set[int] = set()
-        self._nodes = 0
+        self._size = Size("the common tables", "Name each common table less often.")
 
     def run(self) -> None:
         for reference in self._all:
@@ -66,9 +63,7 @@ class _Inlining:
         if holds_noise(item.this):
             return
         copy = item.this.copy()
-        self._nodes += sum(1 for _ in copy.walk())
-        if self._nodes > MAX_NODES:
-            raise StatementTooComplex("the common tables, written out, are too long")
+        self._size.add(copy)
         table.replace(exp.Subquery(this=copy, alias=_alias(table, item)))
 
 

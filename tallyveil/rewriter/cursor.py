@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -10,15 +11,21 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
-from tallyveil.rewriter.duckdb_errors import BROKEN, too_slow, translate
+from tallyveil.rewriter.duckdb_errors import BROKEN, as_duckdb, too_slow, translate
 from tallyveil.rewriter.engine import Engine
 from tallyveil.rewriter.watchdog import Watchdog
 
-__all__ = ["MAX_VALUES", "Cursor"]
+__all__ = ["MAX_BYTES", "MAX_VALUES", "Cursor"]
 
-# What one result may hold, and how much of it is fetched at a time.
+# What one result may hold, and how many of its rows are fetched at a time.
 MAX_VALUES: Final = 5_000_000
-_PORTION: Final = 10_000
+MAX_BYTES: Final = 1 << 28
+_PORTION: Final = 2_048
+
+# The types whose values all have about the same size.
+_SHORT: Final = frozenset(
+    {"BOOLEAN", "INTEGER", "BIGINT", "HUGEINT", "DOUBLE", "DATE", "TIMESTAMP", "NULL"}
+)
 
 # So many interrupts in a row are no coincidence.
 _INTERRUPTS: Final = 10
@@ -32,13 +39,46 @@ class Cursor:
         self._life, self._connection = engine.cursor()
         self._watchdog = watchdog
         self._interrupted = False
+        self._deadline: float | None = None
         self._holding = 0
 
-    def arrow(self, sql: str) -> pa.Table:
-        """The result of a query, columns and types as DuckDB has them."""
-        with self._running():
-            relation = self._connection.sql(sql)
-            return relation.to_arrow_table()
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """The time limit for all that is done inside together, in Python and in DuckDB.
+
+        What takes long in Python is to call `check`.
+        """
+        if self._deadline is not None:
+            yield
+            return
+        self._interrupted = False
+        self._deadline = self._watchdog.deadline()
+        try:
+            yield
+        finally:
+            self._deadline = None
+
+    def check(self) -> None:
+        """Raise QueryCanceled after an interrupt, StatementTooComplex after the time limit."""
+        if self._interrupted:
+            raise QueryCanceled("canceling statement due to user request")
+        if self._deadline is not None and not time.monotonic() < self._deadline:
+            raise too_slow()
+
+    def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
+        """The result of a query, columns and types as DuckDB has them.
+
+        Raises StatementTooComplex where it has more than ``limit`` values.
+        """
+        with self._running(), self._connection.sql(sql).to_arrow_reader(_PORTION) as reader:
+            batches: list[pa.RecordBatch] = []
+            values = size = 0
+            for batch in reader:
+                batches.append(batch)
+                values += batch.num_rows * batch.num_columns
+                size += batch.nbytes
+                self._check_portion(values, size, limit)
+            return pa.Table.from_batches(batches, reader.schema)
 
     def rows(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         """The result's (name, DuckDB type) columns and its rows as Python values."""
@@ -46,29 +86,38 @@ class Cursor:
             self._connection.execute(sql)
             description = self._connection.description or []
             columns = [(c[0], str(c[1])) for c in description]
-            return columns, self._fetched(max(1, len(columns)))
+            return columns, self._fetched([kind for _, kind in columns])
 
-    def _fetched(self, width: int) -> list[tuple[Any, ...]]:
+    def _fetched(self, kinds: Sequence[str]) -> list[tuple[Any, ...]]:
         """The rows, in portions: between two of them it can be stopped, and other threads run."""
         rows: list[tuple[Any, ...]] = []
+        width = max(1, len(kinds))
+        texts = [number for number, kind in enumerate(kinds) if kind not in _SHORT]
+        size = 0
         try:
             while portion := self._connection.fetchmany(_PORTION):
                 rows += portion
-                self._check_portion(len(rows) * width)
+                size += sum(len(str(row[n])) for row in portion for n in texts)
+                self._check_portion(len(rows) * width, size, MAX_VALUES)
         except StatementError:
             self._connection.abort()
             raise
         return rows
 
-    def _check_portion(self, values: int) -> None:
-        if values > MAX_VALUES:
+    def _check_portion(self, values: int, size: int, limit: int) -> None:
+        if values > limit:
             raise StatementTooComplex(
-                f"the result has more than {MAX_VALUES} values", hint="Add a LIMIT."
+                f"the result has more than {limit} values",
+                hint="Add a LIMIT, or ask for fewer groups.",
+            )
+        if size > MAX_BYTES:
+            raise StatementTooComplex(
+                f"the result takes more than {MAX_BYTES} bytes",
+                hint="Add a LIMIT, or ask for shorter texts.",
             )
         if self._watchdog.fired(self._connection):
             raise too_slow()
-        if self._interrupted:
-            raise QueryCanceled("canceling statement due to user request")
+        self.check()
 
     def describe(self, sql: str) -> list[tuple[str, str]]:
         """The (name, DuckDB type) of each column of a query, which is not executed."""
@@ -104,13 +153,16 @@ class Cursor:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        self._interrupted = False
+        if self._deadline is None:
+            self._interrupted = False
+        self.check()
         if not self._holding:
             self._follow()
-        self._watchdog.enter(self._connection)
+        self._watchdog.enter(self._connection, self._deadline)
         try:
             yield
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError, pa.ArrowException) as failure:
+            error = as_duckdb(failure)
             if isinstance(error, BROKEN):
                 self._renew_if_broken()
             raise translate(error, timed_out=self._watchdog.fired(self._connection)) from None

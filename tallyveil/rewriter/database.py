@@ -19,7 +19,7 @@ from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.engine import Engine
 from tallyveil.rewriter.watchdog import Watchdog
 
-__all__ = ["PublicDatabase", "domain_table", "public_table"]
+__all__ = ["BOUNDED_REPLACE", "MAX_TEXT", "PublicDatabase", "domain_table", "public_table"]
 
 _SETTINGS: Final = (
     "SET python_enable_replacements = false",
@@ -34,11 +34,22 @@ _SETTINGS: Final = (
     "SET TimeZone = 'UTC'",
 )
 
-# What PostgreSQL means by some functions, where DuckDB has no function that means the same.
+# What may become of a text by one call of replace, in characters.
+MAX_TEXT: Final = 1_000_000
+BOUNDED_REPLACE: Final = "__replace"
+
+# What PostgreSQL means by some functions, where DuckDB has no function that means the same, and
+# replace, which could go on for hours.
 _MACROS: Final = (
     # A text as an integer is digits with a sign and spaces around, or an error.
     "__pg_whole(t) AS CASE WHEN t IS NULL OR regexp_full_match(t, '\\s*[+-]?[0-9]+\\s*') THEN t "
     "ELSE error('a text of the domain is no integer') END",
+    # The length of the text is looked at before there is too much of it, and each argument stands
+    # in the list once, since a macro writes its arguments out.
+    f"{BOUNDED_REPLACE}(t, f, r) AS list_transform([{{'t': t, 'f': f, 'r': r}}], lambda x: "
+    f"CASE WHEN length(x.t) * (1 + length(x.r)) > {MAX_TEXT} "
+    "THEN error('replace could make too long a text here') "
+    "ELSE replace(x.t, x.f, x.r) END)[1]",
     # Places below 1 are counted, though nothing stands there.
     "__pg_substring_from(t, place) AS "
     "CASE WHEN place IS NOT NULL THEN substring(t, greatest(place, 1)) END",

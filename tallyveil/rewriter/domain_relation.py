@@ -7,19 +7,20 @@ analyst's own SQL: a linear query's coefficient is its answer on the table with 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.policy.domain import Domain
+from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.branches import Source
 from tallyveil.rewriter.database import domain_table
 
-__all__ = ["MAX_CELLS", "coefficient_query", "relation"]
+__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "relation"]
 
 MAX_CELLS: Final = 4_000_000
+MAX_COEFFICIENTS: Final = 12_000_000
 
 
 def relation(domain: Domain, mentioned: frozenset[str]) -> str:
@@ -30,10 +31,9 @@ def relation(domain: Domain, mentioned: frozenset[str]) -> str:
     axes = domain.project(mentioned)
     cells = math.prod(axis.size for axis in axes)
     if cells > MAX_CELLS:
-        sizes = " × ".join(f"{axis.name} ({axis.size})" for axis in axes)
         raise InvalidParameterValue(
             f"the statement ties together {cells} cells; the limit is {MAX_CELLS}",
-            detail=f"It mentions {sizes}.",
+            detail=f"It mentions {_sizes(axes)}.",
             hint="Mention fewer attributes in one expression. Conditions joined by AND and group "
             "keys that mention different attributes do not tie them together.",
         )
@@ -60,7 +60,10 @@ def coefficient_query(
     """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
 
     Keys and coefficients go by their numbers.
+
+    Raises InvalidParameterValue where there are more than MAX_COEFFICIENTS of them.
     """
+    _refuse_many(domain, mentioned, len(coefficients))
     items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
     items += [f"{_sql(c)} AS __c{number}" for number, c in coefficients.items()]
@@ -73,6 +76,22 @@ def coefficient_query(
         # One cell may lie in several groups then, whose order is to be the same every time.
         query += " ORDER BY ALL"
     return query
+
+
+def _refuse_many(domain: Domain, mentioned: frozenset[str], aggregates: int) -> None:
+    axes = domain.project(mentioned)
+    cells = math.prod(axis.size for axis in axes)
+    if cells * aggregates > MAX_COEFFICIENTS and cells <= MAX_CELLS:
+        raise InvalidParameterValue(
+            f"{aggregates} aggregates over {cells} cells have {cells * aggregates} coefficients; "
+            f"the limit is {MAX_COEFFICIENTS}",
+            detail=f"The statement mentions {_sizes(axes)}.",
+            hint="Mention fewer attributes in one expression, or ask in several statements.",
+        )
+
+
+def _sizes(axes: Sequence[Attribute]) -> str:
+    return " × ".join(f"{axis.name} ({axis.size})" for axis in axes)
 
 
 def _sql(node: exp.Expr) -> str:

@@ -23,7 +23,7 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 
-__all__ = ["BROKEN", "too_slow", "translate"]
+__all__ = ["BROKEN", "as_duckdb", "too_slow", "translate"]
 
 # How what `postgres.functions` raises begins.
 _NO_VALUE: Final = (
@@ -40,7 +40,6 @@ _ERRORS: Final = MappingProxyType(
         duckdb.InvalidInputException: InvalidParameterValue,
         duckdb.BinderException: DatatypeMismatch,
         duckdb.NotImplementedException: FeatureNotSupported,
-        duckdb.OutOfMemoryException: StatementTooComplex,
         duckdb.InterruptException: QueryCanceled,
     }
 )
@@ -48,9 +47,19 @@ _ERRORS: Final = MappingProxyType(
 
 def too_slow() -> StatementError:
     return StatementTooComplex(
-        "evaluating the statement took longer than the time limit",
-        hint="Mention fewer attributes, or simplify the expressions.",
+        "planning or evaluating the statement took longer than the time limit",
+        hint="Mention fewer attributes, simplify the expressions, or ask in several statements.",
     )
+
+
+def as_duckdb(error: Exception) -> duckdb.Error:
+    """What DuckDB raises while Arrow reads from it is an error of Arrow's, with DuckDB's text."""
+    if isinstance(error, duckdb.Error):
+        return error
+    kind = re.match(r"([A-Z][A-Za-z ]+) Error: ", str(error))
+    name = kind[1].title().replace(" ", "") + "Exception" if kind else ""
+    found: type[duckdb.Error] = getattr(duckdb, name, duckdb.Error)
+    return found(str(error))
 
 
 def translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
@@ -64,6 +73,16 @@ def translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
         return EvaluationFailed(
             "DuckDB cannot evaluate this statement, through a mistake of its own",
             hint="Write it in another way. What has been paid for is remembered.",
+        )
+    if "expression depth limit" in message:
+        return StatementTooComplex(
+            "the statement is nested too deeply, or has too many parts to work on",
+            hint="Ask in several statements.",
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StatementTooComplex(
+            "evaluating the statement takes more memory than there is for it",
+            hint="Mention fewer attributes, ask for fewer rows or for shorter texts.",
         )
     if "division by zero" in message.lower():
         return DivisionByZero(

@@ -23,7 +23,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.branches import Source
 from tallyveil.rewriter.components import Component, attributes_of, components
 from tallyveil.rewriter.cursor import Cursor
-from tallyveil.rewriter.domain_relation import coefficient_query
+from tallyveil.rewriter.domain_relation import MAX_COEFFICIENTS, coefficient_query
 from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator, nothing
 from tallyveil.rewriter.workload import Column, Factor
 
@@ -79,8 +79,11 @@ class _Asked:
 
     def __call__(self, query: str) -> pa.Table:
         if query not in self.results:
-            self.results[query] = self._cursor.arrow(query)
+            self.results[query] = self._cursor.arrow(query, 2 * MAX_COEFFICIENTS)
         return self.results[query]
+
+    def check(self) -> None:
+        self._cursor.check()
 
 
 def evaluate(
@@ -172,6 +175,7 @@ def _evaluate(
     factors = dict.fromkeys(outputs, one)
     multipliers = dict.fromkeys(outputs, Fraction(1))
     for number in asked:
+        ask.check()
         factors[number], multipliers[number] = factor(
             domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
         )

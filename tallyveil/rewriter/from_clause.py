@@ -11,8 +11,6 @@ from sqlglot import exp
 from tallyveil.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
-    StatementError,
-    StatementTooComplex,
     UndefinedColumn,
     UndefinedTable,
 )
@@ -26,15 +24,20 @@ from tallyveil.rewriter.branches import (
 )
 from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import is_star, position
-from tallyveil.rewriter.common import MAX_NODES
 from tallyveil.rewriter.correlation import mark_outer_columns
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.record_level import check_record_level
-from tallyveil.rewriter.records import KIND, holds_noise, holds_records, own_parts
+from tallyveil.rewriter.records import (
+    KIND,
+    holds_noise,
+    holds_records,
+    own_parts,
+    yields_records,
+)
+from tallyveil.rewriter.size import Size
+from tallyveil.rewriter.union import unite
 
-__all__ = ["MAX_BRANCHES", "FromClause"]
-
-MAX_BRANCHES: Final = 100
+__all__ = ["FromClause"]
 
 
 class FromClause:
@@ -44,6 +47,9 @@ class FromClause:
         self._catalog = catalog
         self._cursor = cursor
         self._numbers = count()
+        self._size = Size(
+            "the columns of nested queries", "Name each column less often.", cursor.check
+        )
 
     def read(self, select: exp.Select) -> Records:
         """What FROM and its joins yield.
@@ -158,7 +164,7 @@ class FromClause:
                 column.meta["binned"] = True
             values.append(column)
         fields = [Field("", name) for name in domain.names]
-        return _named(Records(domain, fields, [Branch(values=values)]), table)
+        return _named(Records(domain, fields, [Branch(values=values)], self._size), table)
 
     def _query(self, query: exp.Expr) -> Records:
         """A query of records as records, its columns without a table's name."""
@@ -190,58 +196,21 @@ class FromClause:
                 for _, item in items
             ]
             more = [] if where is None else [records.substitute(where.this, branch)]
-            _refuse_growth([*values, *more])
             branches.append(Branch(branch.joins, [*branch.where, *more], values))
-        return Records(records.domain, [Field("", name) for name, _ in items], branches)
+        fields = [Field("", name) for name, _ in items]
+        return Records(records.domain, fields, branches, self._size)
 
     def _union(self, query: exp.SetOperation) -> Records:
         sides = (query.this, query.expression)
         for side in sides:
-            if not holds_records(exp.Subquery(this=side.copy())):
+            if not yields_records(side):
                 raise FeatureNotSupported(
                     "a UNION of records with rows that belong to no record is not answered",
                     hint="Aggregate the records first, and unite the results.",
                     position=position(side),
                 )
         left, right = (self._query(side) for side in sides)
-        if left.domain.table != right.domain.table:
-            raise FeatureNotSupported(
-                "a UNION of records of two protected tables is not answered",
-                hint="Aggregate each, and unite or add the results.",
-                position=position(query),
-            )
-        if len(left.fields) != len(right.fields):
-            raise StatementError("each UNION query must have the same number of columns")
-        branches = [*left.branches, *right.branches]
-        if len(branches) > MAX_BRANCHES:
-            raise StatementTooComplex(
-                f"the statement unites {len(branches)} queries of records; "
-                f"the limit is {MAX_BRANCHES}"
-            )
-        return self._unified(Records(left.domain, left.fields, branches))
-
-    def _unified(self, records: Records) -> Records:
-        """The branches' values in the common types that a UNION gives them."""
-        queries = [self._typed_query(records, branch) for branch in records.branches]
-        wanted = [kind for _, kind in self._cursor.describe(" UNION ALL ".join(queries))]
-        for branch, query in zip(records.branches, queries, strict=True):
-            kinds = [kind for _, kind in self._cursor.describe(query)]
-            branch.values = [
-                value
-                if kind == want
-                else exp.cast(value.copy(), exp.DataType.build(want, dialect="duckdb"))
-                for value, kind, want in zip(branch.values, kinds, wanted, strict=True)
-            ]
-        return records
-
-    def _typed_query(self, records: Records, branch: Branch) -> str:
-        """The branch over one empty record, to learn its types."""
-        attributes = ", ".join(
-            f'CAST(NULL AS {a.sql_type}) AS "{a.name}"' for a in records.domain.attributes
-        )
-        values = ", ".join(_sql(value) for value in branch.values)
-        joins = " ".join(_sql(join) for join in branch.joins)
-        return f'SELECT {values} FROM (SELECT {attributes}) AS "{RECORD}" {joins}'
+        return unite(query, left, right, self._cursor)
 
     def _public(self, source: exp.Expr) -> tuple[exp.Expr, list[Field]]:
         """A public item of FROM under a name of ours, and its columns."""
@@ -311,15 +280,6 @@ def _shared(name: exp.Identifier, records: Records, fields: Sequence[Field]) -> 
     return records.find(exp.column(name.copy())), len(records.fields) + right[0]
 
 
-def _refuse_growth(parts: Sequence[exp.Expr]) -> None:
-    """A column that is named twice at every depth doubles there."""
-    if sum(1 for part in parts for _ in part.walk()) > MAX_NODES:
-        raise StatementTooComplex(
-            "the expressions of the nested queries, written out, are too long",
-            hint="Name each column of a subquery less often.",
-        )
-
-
 def _named(records: Records, source: exp.Expr) -> Records:
     """The columns under the name they have in FROM."""
     alias = source.args.get("alias")
@@ -335,7 +295,7 @@ def _named(records: Records, source: exp.Expr) -> Records:
         for f, name in zip_longest(records.fields, renamed, fillvalue=None)
         if f is not None
     ]
-    return Records(records.domain, fields, records.branches)
+    return Records(records.domain, fields, records.branches, records.size, records.types)
 
 
 def _starred(item: exp.Expr, records: Records) -> list[tuple[str, exp.Expr | int]]:

@@ -59,11 +59,18 @@ def grouping(select: exp.Select) -> Grouping:
 def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:
     """What one item of GROUP BY multiplies the sets by."""
     if isinstance(part, exp.GroupingSets):
-        return [keys for element in part.expressions for keys in _sets(element, items)]
+        sets: list[_Set] = []
+        for element in part.expressions:
+            sets += _sets(element, items)
+            if len(sets) > MAX_SETS:
+                raise _too_many(part)
+        return sets
     if not isinstance(part, exp.Rollup | exp.Cube):
         return [_element(part, items)]
     elements = [_element(element, items) for element in part.expressions]
     if isinstance(part, exp.Rollup):
+        if len(elements) >= MAX_SETS:
+            raise _too_many(part)
         return [_joined(elements[:length]) for length in range(len(elements), -1, -1)]
     if 2 ** len(elements) > MAX_SETS:
         raise _too_many(part)
@@ -115,19 +122,17 @@ def _too_many(node: exp.Expr) -> StatementTooComplex:
 
 
 def _numbered(sets: Sequence[_Set]) -> Grouping:
-    keys: list[exp.Expr] = []
-    numbered = []
-    for wanted in (tuple(map(_bare, found)) for found in sets):
-        for key in wanted:
-            if key not in keys:
-                keys.append(key)
-            elif len(sets) > 1 and _fields(key) != _fields(keys[keys.index(key)]):
-                raise FeatureNotSupported(
-                    "two columns of the same value are not told apart in grouping sets",
-                    hint="Name one of them only.",
-                    position=position(key),
-                )
-        numbered.append(tuple(sorted({keys.index(key) for key in wanted})))
+    keys: dict[exp.Expr, exp.Expr] = {}
+    bare_sets = [tuple(map(_bare, found)) for found in sets]
+    for key in (key for wanted in bare_sets for key in wanted):
+        if _fields(keys.setdefault(key, key)) != _fields(key) and len(sets) > 1:
+            raise FeatureNotSupported(
+                "two columns of the same value are not told apart in grouping sets",
+                hint="Name one of them only.",
+                position=position(key),
+            )
+    numbers = {key: number for number, key in enumerate(keys)}
+    numbered = [tuple(sorted({numbers[key] for key in wanted})) for wanted in bare_sets]
     return Grouping(tuple(key.copy() for key in keys), tuple(numbered))
 
 

@@ -29,11 +29,12 @@ def refuse_counted_listings(tree: exp.Expr) -> None:
     """Raise FeatureNotSupported where a SELECT aggregates a list of values."""
     if not any(reads_records(s) and _is_list(s) for s in tree.find_all(exp.Select)):
         return
+    known: dict[int, bool] = {}
     for select in tree.find_all(exp.Select):
         if not aggregates(select):
             continue
         for source in sources(select):
-            if _lists(source):
+            if _lists(source, known):
                 raise FeatureNotSupported(
                     "counting distinct values of records is not answered: one record can change "
                     "it and a thousand not",
@@ -44,21 +45,28 @@ def refuse_counted_listings(tree: exp.Expr) -> None:
                 )
 
 
-def _lists(node: exp.Expr) -> bool:
+def _lists(node: exp.Expr, known: dict[int, bool]) -> bool:
+    """Whether its rows are a list of values; ``known`` keeps what each node was found to be."""
+    if id(node) not in known:
+        known[id(node)] = _found(node, known)
+    return known[id(node)]
+
+
+def _found(node: exp.Expr, known: dict[int, bool]) -> bool:
     if isinstance(node, exp.Table):
         item = common_table(node, node.name) if node.meta.get(KIND) == "common" else None
-        return item is not None and _lists(item.this)
+        return item is not None and _lists(item.this, known)
     if isinstance(node, exp.Subquery):
-        return _lists(node.this)
+        return _lists(node.this, known)
     if isinstance(node, exp.SetOperation):
-        return _lists(node.this) or _lists(node.expression)
+        return _lists(node.this, known) or _lists(node.expression, known)
     if not isinstance(node, exp.Select):
         return False
     if reads_records(node):
         return _is_list(node)
     if aggregates(node):
         return False
-    return any(_lists(source) for source in sources(node))
+    return any(_lists(source, known) for source in sources(node))
 
 
 def _is_list(select: exp.Select) -> bool:

@@ -7,9 +7,11 @@ ends in ``__l0 …`` and ``__u0 …``), and everything else stays as it was.
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, GroupingError
+from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.branches import is_resolved
 from tallyveil.rewriter.check import function_name, position
@@ -17,7 +19,10 @@ from tallyveil.rewriter.linear import Linear, Term, linear
 from tallyveil.rewriter.moments import MOMENTS, Centring, moment, over
 from tallyveil.rewriter.records import is_aggregate, outer_columns, own_nodes
 
-__all__ = ["Outputs"]
+__all__ = ["MAX_AGGREGATES", "MAX_GROUPING", "Outputs"]
+
+MAX_AGGREGATES: Final = 500
+MAX_GROUPING: Final = 31  # PostgreSQL's
 
 
 class Outputs:
@@ -29,10 +34,11 @@ class Outputs:
 
     def __init__(self, block: Block, centre: Centring) -> None:
         self._centre = centre
-        self._keys = block.groups.keys
+        self._keys = {key: number for number, key in enumerate(block.groups.keys)}
         self._several = block.groups.several
         self._select = block.select
         self.coefficients: list[exp.Expr] = []
+        self._numbers: dict[exp.Expr, int] = {}
         self._summed = _summed(own_nodes(block.select))
         clauses = [block.select.args.get(name) for name in ("having", "order")]
         self._alone = self._standing_alone(
@@ -59,9 +65,8 @@ class Outputs:
 
         Raises GroupingError where an attribute is neither grouped by nor aggregated.
         """
-        for number, key in enumerate(self._keys):
-            if node == key:
-                return _noisy(f"__k{number}")
+        if node in self._keys:
+            return _noisy(f"__k{self._keys[node]}")
         if isinstance(node, exp.Query):
             return self._query(node)
         if isinstance(node, exp.Window):
@@ -129,6 +134,10 @@ class Outputs:
 
     def _grouping(self, node: exp.Grouping) -> exp.Expr:
         """A bit for each argument, the last the lowest: whether the row's set is without it."""
+        if len(node.expressions) > MAX_GROUPING:
+            raise GroupingError(
+                f"GROUPING must have at most {MAX_GROUPING} arguments", position=position(node)
+            )
         total: exp.Expr = _zero()
         for argument in (given.unnest() for given in node.expressions):
             if argument not in self._keys:
@@ -136,7 +145,7 @@ class Outputs:
                     "arguments to GROUPING must be grouping expressions",
                     position=position(argument) or position(node),
                 )
-            number = self._keys.index(argument)
+            number = self._keys[argument]
             bit = _noisy(f"__g{number}") if self._several else _zero()
             double = exp.Mul(this=exp.paren(total), expression=exp.Literal.number(2))
             total = exp.Add(this=double, expression=bit)
@@ -192,9 +201,16 @@ class Outputs:
 
     def _number(self, form: Linear) -> int:
         coefficient = _coefficient(form)
-        if coefficient not in self.coefficients:
+        number = self._numbers.setdefault(coefficient, len(self._numbers))
+        if number == len(self.coefficients):
+            if number == MAX_AGGREGATES:
+                raise StatementTooComplex(
+                    f"a SELECT has more than {MAX_AGGREGATES} different aggregates",
+                    hint="Write a GROUP BY in the place of many conditions, or ask in several "
+                    "statements.",
+                )
             self.coefficients.append(coefficient)
-        return self.coefficients.index(coefficient)
+        return number
 
 
 def _argument(aggregate: exp.Expr) -> exp.Expr:

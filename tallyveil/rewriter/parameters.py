@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.rewriter.check import position
+from tallyveil.rewriter.size import Size
 from tallyveil.rewriter.types import NUMERICS, TypeOf, is_literal_text
 
 __all__ = ["bind", "count", "infer"]
@@ -137,8 +138,11 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
         raise UndefinedParameter(
             f"the statement has {needed} parameters, but {len(values)} values were given"
         )
+    size = Size("the parameters' values", "Pass fewer values, or compare with a range.")
     for node in list(tree.find_all(*_KINDS)):
         index = _number(node) - 1
+        if isinstance(values[index], list | tuple):
+            size.count(3 * len(values[index]))
         node.replace(_constant(values[index], types[index]))
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
@@ -32,6 +32,7 @@ from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.database import public_table
 from tallyveil.rewriter.division import null_on_zero
 from tallyveil.rewriter.from_clause import FromClause
+from tallyveil.rewriter.growth import bound_texts
 from tallyveil.rewriter.intervals import hand_on_intervals
 from tallyveil.rewriter.listings import refuse_counted_listings
 from tallyveil.rewriter.names import references, refuse_reserved_names
@@ -46,7 +47,9 @@ from tallyveil.rewriter.turn import Collected, turn
 from tallyveil.rewriter.views import expand_views, expanded_views, read_views
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
-__all__ = ["Rewriter"]
+__all__ = ["MAX_BLOCKS", "Rewriter"]
+
+MAX_BLOCKS: Final = 100
 
 
 class Rewriter:
@@ -101,10 +104,11 @@ class Rewriter:
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
         try:
-            tree = self._checked(sql, dialect)
-            parameter.bind(tree, types, values)
-            _replace_session_functions(tree, session)
-            return self._split(tree, sql, dialect, cursor, share)
+            with cursor.limited():
+                tree = self._checked(sql, dialect)
+                parameter.bind(tree, types, values)
+                _replace_session_functions(tree, session)
+                return self._split(tree, sql, dialect, cursor, share)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
@@ -119,14 +123,18 @@ class Rewriter:
         resolved = list(references(tree, self._catalog))
         refuse_reserved_names(tree)
         inline_common_tables(tree, resolved)
+        cursor.check()
         name_columns(tree, dialect, sql)
         scope = Scope(resolved, self._catalog)
+        scope.refuse_wide(tree)
         for part in [tree] if dialect == "postgres" else expanded_views(tree):
-            translate(part, scope)
+            translate(part, scope, cursor.check)
+        bound_texts(tree)
         refuse_counted_listings(tree)
+        cursor.check()
         used = _read_public(tree)
         hand_on_intervals(tree)
-        collected = Collected()
+        collected = Collected(cursor)
         parts = [
             turn(block, f"__noisy_{number}", cursor, collected, share)
             for number, block in enumerate(self._blocks(tree, cursor))
@@ -144,6 +152,12 @@ class Rewriter:
     def _blocks(self, tree: exp.Expr, cursor: Cursor) -> list[Block]:
         """The private blocks, those inside others first."""
         found = sorted(_private_selects(tree), key=lambda select: -select.depth)
+        if len(found) > MAX_BLOCKS:
+            raise StatementTooComplex(
+                f"the statement has {len(found)} SELECTs that aggregate records; "
+                f"the limit is {MAX_BLOCKS}",
+                hint="GROUP BY what they differ in, or ask in several statements.",
+            )
         constant = _constants(cursor)
         return [take_apart(s, FromClause(self._catalog, cursor), constant) for s in found]
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from sqlglot import exp
 
+from tallyveil.errors import StatementTooComplex
 from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import is_star
 from tallyveil.rewriter.names import Reference
 from tallyveil.rewriter.records import KIND, reads_records, sources
 from tallyveil.rewriter.types import common_type, declared_type, static_type
 
-__all__ = ["Scope"]
+__all__ = ["MAX_COLUMNS", "Scope"]
+
+MAX_COLUMNS: Final = 10_000
 
 
 class Scope:
@@ -26,6 +30,8 @@ class Scope:
         self._catalog = catalog
         self.relations: dict[str, str] = {}  # names of relations met so far, by their lower case
         self._known: dict[int, str | None] = {}
+        self._found: dict[tuple[int, str], str | None] = {}
+        self._named: dict[int, list[str]] = {}
         self._kept: list[exp.Expr] = []  # so that no id is used twice
 
     def type_of(self, node: exp.Expr | None) -> str | None:
@@ -57,15 +63,24 @@ class Scope:
         return []
 
     def _names(self, source: exp.Expr) -> list[str]:
-        """The names of the columns of a subquery, a common, a protected or a public table."""
+        """The names of the columns of a subquery, a common, a protected or a public table.
+
+        Raises StatementTooComplex where * of * makes too many of them.
+        """
+        holder = self._common.get(id(source), source)
+        if id(holder) not in self._named:
+            self._kept.append(holder)
+            self._named[id(holder)] = self._listed(holder)
+        return self._named[id(holder)]
+
+    def _listed(self, source: exp.Expr) -> list[str]:
         if source.meta.get(KIND) == "protected":
             return list(self._catalog.domains[source.name].names)
         if source.meta.get(KIND) == "public":
             return list(self._catalog.public[source.name])
-        holder = self._common.get(id(source), source)
-        if not isinstance(holder, exp.Subquery | exp.CTE):
+        if not isinstance(source, exp.Subquery | exp.CTE):
             return []
-        query, alias = holder.this, holder.args.get("alias")
+        query, alias = source.this, source.args.get("alias")
         while isinstance(query, exp.SetOperation | exp.Subquery):
             query = query.this
         names: list[str] = []
@@ -74,6 +89,11 @@ class Scope:
                 names += self._star(query, item)
             else:
                 names.append(item.alias_or_name)
+            if len(names) > MAX_COLUMNS:
+                raise StatementTooComplex(
+                    f"a subquery of the statement has more than {MAX_COLUMNS} columns",
+                    hint="Name the columns instead of writing *.",
+                )
         renamed = [c.name for c in alias.columns] if alias is not None else []
         return [*renamed, *names[len(renamed) :]]
 
@@ -83,7 +103,15 @@ class Scope:
         if isinstance(item, exp.Column):
             return names
         once = _merged(query)
-        return [name for n, name in enumerate(names) if name not in once or name not in names[:n]]
+        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+        return [name for n, name in enumerate(names) if name not in once or first[name] == n]
+
+    def refuse_wide(self, tree: exp.Expr) -> None:
+        """Raise StatementTooComplex where * stands for more than MAX_COLUMNS columns."""
+        for select in tree.find_all(exp.Select):
+            if any(map(is_star, select.expressions)):
+                for _, source in _sources(select):
+                    self._names(source)
 
     def at_record_level(self, node: exp.Expr) -> bool:
         """Whether the expression is about single records: of a protected table, not aggregated.
@@ -116,6 +144,14 @@ class Scope:
         return None
 
     def _in_source(self, source: exp.Expr, name: str) -> str | None:
+        key = (id(self._common.get(id(source), source)), name)
+        if key not in self._found:
+            self._found[key] = None
+            self._kept.append(source)
+            self._found[key] = self._looked_up(source, name)
+        return self._found[key]
+
+    def _looked_up(self, source: exp.Expr, name: str) -> str | None:
         if isinstance(source, exp.Subquery):
             return self._output(source.this, name, source.args.get("alias"))
         definition = self._common.get(id(source))

@@ -98,15 +98,20 @@ def _unterminated(sql: str) -> int:
     return max(sql.rfind("'"), sql.rfind('"'), sql.rfind("/*"), sql.rfind("$"), 0) + 1
 
 
-@lru_cache(maxsize=512)
 def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
     """The syntax tree of one query. It is shared: copy before changing it.
+
+    Trees are kept, of long statements only the last few: they take a thousand times the text.
 
     Raises:
         SQLSyntaxError: with the position of the first mistake.
         StatementTooComplex: nested too deeply.
         FeatureNotSupported: it parses, but is no query.
     """
+    return (_parsed_long if len(sql) > _LONG else _parsed)(sql, dialect)
+
+
+def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     _refuse_other_than_queries(sql, dialect)
     try:
         trees = sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.IMMEDIATE)
@@ -123,9 +128,17 @@ def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise SQLSyntaxError("expected one statement", position=1)
     tree = trees[0]
+    for node in tree.walk():
+        for name in ("line", "col"):  # copied with every node, and of no use
+            node.meta.pop(name, None)
     if not isinstance(tree, exp.Query):
         raise _no_query(sql.split(None, 1)[0], 1)
     return tree
+
+
+_LONG: Final = 5_000
+_parsed: Final = lru_cache(maxsize=512)(_parse)
+_parsed_long: Final = lru_cache(maxsize=4)(_parse)
 
 
 def _refuse_other_than_queries(sql: str, dialect: Dialect) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from tallyveil.errors import GroupingError
+from tallyveil.errors import GroupingError, StatementTooComplex
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.cursor import Cursor
@@ -21,15 +22,32 @@ from tallyveil.rewriter.plan import NoisyTable, Output
 from tallyveil.rewriter.sharing import choose, sums
 from tallyveil.rewriter.workload import Column, IntArray, Workload
 
-__all__ = ["Collected", "Turned", "turn"]
+__all__ = ["MAX_ROWS", "Collected", "Turned", "turn"]
+
+MAX_ROWS: Final = 300_000
 
 
 class Collected:
-    """The distinct columns asked of each table, whichever block asks them."""
+    """The distinct columns asked of each table, whichever block asks them.
 
-    def __init__(self) -> None:
+    Raises StatementTooComplex where they and what is summed up from them have more than MAX_ROWS
+    rows: each costs a draw of noise, and a place in the ledger.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._rows = 0
         self._columns: dict[str, list[Column]] = {}
         self._numbers: dict[object, int] = {}
+
+    def count(self, rows: int) -> None:
+        self._cursor.check()
+        self._rows += rows
+        if self._rows > MAX_ROWS:
+            raise StatementTooComplex(
+                f"the statement asks for {self._rows} numbers; the limit is {MAX_ROWS}",
+                hint="Ask for fewer groups or fewer aggregates, or in several statements.",
+            )
 
     def add(self, table: str, new: Column) -> int:
         key = (table, new.multiplier, new.row_keys)
@@ -59,7 +77,10 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: b
     """
     outputs = Outputs(block, centring(block, cursor))
     clauses = _over_noisy_rows(block.select, outputs)
-    evaluated = [_evaluate(block, keys, outputs, cursor) for keys in block.groups.sets]
+    evaluated = []
+    for keys in block.groups.sets:
+        evaluated.append(_evaluate(block, keys, outputs, cursor))
+        collected.count(evaluated[-1].height * len(outputs.coefficients))
     turned = _tables(block, name, evaluated, collected, share)
     block.select.set("from_", exp.From(this=_source(turned.tables)))
     block.select.set("joins", None)

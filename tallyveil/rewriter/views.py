@@ -24,6 +24,7 @@ from tallyveil.rewriter.names import (
 )
 from tallyveil.rewriter.naming import name_columns
 from tallyveil.rewriter.quantifiers import spell_out_quantifiers
+from tallyveil.rewriter.size import Size
 from tallyveil.rewriter.statements import parse_query, split
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
@@ -68,6 +69,7 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
 
     Errors inside one point at its name.
     """
+    size = Size("the views", "Name each view less often.")
     for table in list(tree.find_all(exp.Table)) if catalog.views else ():
         view = None if table.catalog else catalog.views.get(table.name)
         if view is None or table.db not in DEFAULT_SCHEMAS:
@@ -75,6 +77,7 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
         if not table.db and common_table(table, table.name) is not None:
             continue
         copy = view.copy()
+        size.add(copy)
         start = position(table)
         for node in copy.walk():
             if "start" in node.meta and start is not None:

@@ -21,9 +21,13 @@ class Watchdog:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def enter(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def deadline(self) -> float:
+        """On the monotonic clock, of what begins now."""
+        return time.monotonic() + self._limit
+
+    def enter(self, connection: duckdb.DuckDBPyConnection, deadline: float | None = None) -> None:
         with self._lock:
-            self._busy[id(connection)] = (time.monotonic() + self._limit, connection)
+            self._busy[id(connection)] = (deadline or self.deadline(), connection)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
                 self._thread.start()

@@ -13,7 +13,7 @@ Connect = Callable[..., tallyveil.Connection]
 
 
 def test_a_cache_is_bounded_by_number_and_weight() -> None:
-    cache = Cache(size=3, room=80, weigh=len)
+    cache = Cache(size=3, room=80, weigh=lambda key, value: len(value))
     made: list[str] = []
 
     def get(value: str) -> str:
@@ -32,6 +32,13 @@ def test_a_cache_is_bounded_by_number_and_weight() -> None:
     for number in range(20):
         get(f"{number:010}")
     assert len(cache.held()) == 3
+
+
+def test_what_is_kept_for_long_statements_is_bounded(connect: Connect) -> None:
+    gate = connect()._gate
+    for number in range(1200):
+        gate.plans.get((number, ("x" * 1_000_000 + str(number),)), lambda: None)
+    assert 1 < len(gate.plans.held()) < 300
 
 
 def test_a_result_of_too_many_values_is_refused(connect: Connect) -> None:

@@ -171,7 +171,7 @@ WIDE: dict[str, Any] = {f"w{n}": {"range": [0, 999]} for n in range(4)}
 
 def test_a_limit_is_on_what_an_expression_ties_together_and_on_groups() -> None:
     domain = domain_of(WIDE)
-    database = PublicDatabase([domain])
+    database = PublicDatabase([domain], time_limit=60.0)
     whole = "SELECT count(*) FROM t WHERE " + " AND ".join(f"{name} < 7" for name in WIDE)
     assert plan(whole, database, domain).workloads["t"].columns[0].size == 10**12
     with pytest.raises(InvalidParameterValue, match="ties together 1000000000 cells") as caught:

@@ -86,15 +86,17 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
 )
 
 
-def translate(tree: exp.Expr, scope: Scope) -> None:
+def translate(tree: exp.Expr, scope: Scope, check: Callable[[], None]) -> None:
     """Translate the statement in place.
 
     Outer nodes come first: a rule sees its node's parts as the analyst wrote them, and puts each
-    of them exactly once into what it returns.
+    of them exactly once into what it returns. ``check`` is called now and then, to end what takes
+    too long.
 
     Raises a StatementError at the first construct that has no exact translation.
     """
     for node in list(tree.walk()):
+        check()
         for rule in _RULES.get(type(node), ()):
             replacement = rule(node, scope)
             if replacement is not None:

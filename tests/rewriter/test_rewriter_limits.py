@@ -1,0 +1,193 @@
+"""Hostile statements are refused with what to do instead, soon, whatever they grow by.
+
+A statement of each class would take hours or the machine's memory if it were worked on; that the
+test ends is the test.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rewriter_world import DOMAIN, World
+
+from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
+from tallyveil.rewriter import PublicDatabase
+
+
+def listed(template: str, number: int, by: str = ", ") -> str:
+    return by.join(template.format(n=n, p=n - 1) for n in range(1, number + 1))
+
+
+def common(first: str, step: str, number: int, last: str) -> str:
+    """WITH items that each read the one before."""
+    return f"with t0 as ({first}), {listed(f't{{n}} as ({step})', number)} {last}"
+
+
+TWICE = "select x from t{p} union all select x from t{p}"
+RECORDS = "select age as x from person"
+NOISE = "select count(*) as x from person"
+
+STATEMENTS = {
+    "characters": ("select '" + "x" * 300_000 + "'", "54001", "characters"),
+    "words": ("select " + listed("1", 50_000), "54001", "words and signs"),
+    "items": (f"select {listed('1', 2000)}", "54001", "a list of the statement has 2000 items"),
+    "keys": (f"select count(*) from person group by {listed('age + {n}', 2000)}", "54001", "items"),
+    "arguments": (f"select concat({listed('age', 2000)}) from person", "54001", "items"),
+    "digits": ("select count(*) from person where age < " + "9" * 5000, "22003", "5000 digits"),
+    "SELECTs": (listed("select 1", 501, " union all "), "54001", "501 SELECTs"),
+    "blocks": (
+        "select " + listed("(select count(*) from person where age = {n})", 101),
+        "54001",
+        "101 SELECTs that aggregate records",
+    ),
+    "brackets": ("select " + "(" * 3000 + "1" + ")" * 3000, "54001", "nested too deeply"),
+    "signs": ("select " + "- " * 9000 + "1", "54001", "nested too deeply"),
+    "sum": ("select count(*)" + " + 1" * 9000 + " from person", "54001", "nested too deeply"),
+    "CASE": (
+        "select " + "case when true then " * 800 + "1" + " end" * 800,
+        "54001",
+        "nested too deeply",
+    ),
+    "subqueries": (
+        "select count(*) from " + "(select * from " * 400 + "person" + ") x" * 400,
+        "54001",
+        "nested too deeply",
+    ),
+    "common tables of records": (
+        common(RECORDS, TWICE, 30, "select count(*) from t30"), "54001", "common tables",
+    ),
+    "public common tables": (
+        common("select 1 as x", TWICE, 30, "select x from t30"), "54001", "common tables",
+    ),
+    "doubled columns": (
+        common(RECORDS, "select x + x as x from t{p}", 25, "select count(x) from t25 where x > 1"),
+        "54001",
+        "columns of nested queries",
+    ),
+    "long columns": (
+        f"select {listed('sum(' + ' + '.join(['x'] * 50) + ')', 30)} "
+        f"from (select age{' + 1' * 20} as x from person) t",
+        "54001",
+        "columns of nested queries",
+    ),
+    "stars": (
+        common(NOISE, "select p.*, q.* from t{p} p, t{p} q", 30, "select y from t30"),
+        "54001",
+        "columns",
+    ),
+    "listings": (
+        common(
+            "select distinct age as x from person", TWICE, 30, "select sum(x) from t30"
+        ),
+        "0A000",
+        "counting distinct values",
+    ),
+    "unions": (
+        f"select count(*) from ({listed('select age + {n} as x from person', 101, ' union all ')}) "
+        "t where x > 3",
+        "54001",
+        "unites 101 queries",
+    ),
+    "rollup": (f"select count(*) from person group by rollup ({listed('age', 70)})", "54001",
+               "64 grouping sets"),
+    "cube": (f"select count(*) from person group by cube ({listed('age', 40)})", "54001",
+             "64 grouping sets"),
+    "sets": (f"select count(*) from person group by grouping sets ({listed('age', 70)})", "54001",
+             "64 grouping sets"),
+    "grouping": (
+        f"select grouping({listed('age', 40)}), count(*) from person group by rollup (age)",
+        "42803",
+        "at most 31 arguments",
+    ),
+    "aggregates": (
+        f"select {listed('count(*) filter (where age = {n})', 501)} from person",
+        "54001",
+        "500 different aggregates",
+    ),
+    "replaced texts": (
+        "select count(*) from person where " + "replace(" * 12 + "state" + ", 'A', 'AAAAAAAAAA')"
+        * 12 + " = 'x'",
+        "22023",
+        "too long a text",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "sqlstate", "says"), STATEMENTS.values(), ids=list(STATEMENTS))
+def test_what_grows_beyond_a_limit_is_refused(
+    world: World, sql: str, sqlstate: str, says: str
+) -> None:
+    with pytest.raises(StatementError) as caught:
+        world.plan(sql)
+    assert (caught.value.sqlstate, says in caught.value.message) == (sqlstate, True), caught.value
+
+
+@pytest.mark.parametrize("name", ["common tables of records", "stars", "replaced texts"])
+def test_the_limits_are_those_of_both_dialects(world: World, name: str) -> None:
+    sql, sqlstate, _ = STATEMENTS[name]
+    with pytest.raises(StatementError) as caught:
+        world.plan(sql, "duckdb")
+    assert caught.value.sqlstate == sqlstate
+
+
+def test_parameters_hold_a_bounded_number_of_values(world: World) -> None:
+    sql = "select count(*) from person where age = any($1)"
+    few = world.plan(sql, types=["INTEGER[]"], values=[list(range(500))])
+    assert few.workloads["person"].columns
+    with pytest.raises(StatementTooComplex, match="parameters' values"):
+        world.plan(sql, types=["INTEGER[]"], values=[list(range(100_000))])
+
+
+def test_noise_that_names_itself_twice_costs_one_draw(world: World) -> None:
+    """Common tables of noisy rows are not written out, however often one is named."""
+    plan = world.plan(common(NOISE, "select a.x from t{p} a, t{p} b", 30, "select x from t30"))
+    assert [column.height for column in plan.workloads["person"].columns] == [1]
+
+
+def test_a_union_of_many_is_answered_as_on_the_rows(world: World) -> None:
+    """Branch by branch in the types so far, in which the last may need a wider one."""
+    queries = listed("select age + {n} as x from person", 40, " union all ")
+    _, rows = world.answer(
+        f"select count(*), sum(x) from ({queries} union all select 0.5 from person) t", "duckdb"
+    )
+    ages = world.answer("select count(*), count(age), sum(age) from person", "duckdb")[1][0]
+    everyone, known, total = ages
+    assert rows == [(41 * everyone, 40 * total + 820 * known + everyone / 2)]
+
+
+@pytest.fixture
+def hurried() -> Iterator[Callable[..., Any]]:
+    """Plans on a database whose time limit is a tenth of a second."""
+    public = PublicDatabase([DOMAIN], time_limit=0.1)
+    world = World([])
+    cursor = public.cursor()
+
+    def plan(sql: str, session: Callable[[str, list[str]], Any]) -> Any:
+        return world.rewriter.plan(sql, "postgres", cursor, session=session)
+
+    plan.cursor = cursor  # type: ignore[attr-defined]
+    yield plan
+    cursor.close()
+    public.close()
+    world.close()
+
+
+def test_planning_has_one_time_limit_in_python_and_in_duckdb(hurried: Callable[..., Any]) -> None:
+    sql = "select version(), count(*) from person"
+    with pytest.raises(StatementTooComplex, match="time limit") as caught:
+        hurried(sql, lambda name, arguments: time.sleep(0.2))
+    assert caught.value.hint is not None
+    assert hurried(sql, lambda name, arguments: "x").private
+
+
+def test_planning_is_cancelled_between_two_questions_to_duckdb(
+    hurried: Callable[..., Any],
+) -> None:
+    cursor = hurried.cursor  # type: ignore[attr-defined]
+    sql = "select version(), count(*) from person"
+    with pytest.raises(QueryCanceled):
+        hurried(sql, lambda name, arguments: cursor.interrupt())
+    assert hurried(sql, lambda name, arguments: "x").private
