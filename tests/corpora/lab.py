@@ -159,15 +159,15 @@ class Lab:
             return ("crashed" if internal else "refused"), f"{first[0]} {first[1]}"
         if found.refused:
             return "answered what tells too much", str(first)
-        for side in self._sides if both else self._sides[:1]:
-            wrong = self._compare(side, found)
-            if wrong:
-                return wrong
-        return "answered", ""
+        wrong = self._compare(self._sides[0], found, first)
+        if both and wrong is None:
+            wrong = self._compare(self._sides[1], found, self._sides[1].ours(sql, dialect))
+        return wrong or ("answered", "")
 
-    def _compare(self, side: _Side, found: Case) -> tuple[str, str] | None:
+    def _compare(
+        self, side: _Side, found: Case, ours: _Answer | tuple[Any, ...]
+    ) -> tuple[str, str] | None:
         asked = found.statement
-        ours = side.ours(asked.sql, found.dialect)
         if len(ours) != 2:
             return "refused because of data", str(ours)
         try:
