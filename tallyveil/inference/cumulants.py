@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["cumulant_coefficients"]
+__all__ = ["cumulant_sums"]
 
 _ORDER: Final = 10
 
@@ -40,23 +40,29 @@ _FACTORS: Final = [
 ]
 
 
-def cumulant_coefficients(
+def cumulant_sums(
     coefficients: npt.NDArray[np.float64],
     scales: npt.NDArray[np.float64],
     discrete: npt.NDArray[np.bool_],
     gaussian: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.float64]:
-    """(−1)^r Σ_k c_r(A_k N_k) for r = 0 … 10; neither discrete nor Gaussian is Laplace."""
-    result = np.zeros(_ORDER + 1)
-    sizes = (coefficients * scales) ** 2
-    laplace = sizes[~(discrete | gaussian)]
+) -> tuple[float, npt.NDArray[np.float64]]:
+    """A unit u, and (−1)^r Σ_{k≥i} c_r(A_k N_k) u^{−2r} for every i (rows) and r = 0 … 10.
+
+    Neither discrete nor Gaussian is Laplace. The sums run from the last term to the first.
+    """
+    widths = coefficients * scales
     a = np.exp(-1 / scales[discrete])
-    width = (coefficients[discrete] / -np.expm1(-1 / scales[discrete])) ** 2
+    widths[discrete] = coefficients[discrete] / -np.expm1(-1 / scales[discrete])
+    unit = float(widths.max())
+    squares = (widths / unit) ** 2
+    terms = np.zeros((len(widths), _ORDER + 1))
+    powers = np.ones(len(widths))
     for r in range(1, _ORDER + 1):
-        total = (laplace**r).sum() / r
-        numerators = a * np.polynomial.polynomial.polyval(a, _FACTORS[r - 1])
-        total += (width**r * numerators).sum()
-        if r == 1:
-            total += sizes[gaussian].sum() / 2
-        result[r] = (-1) ** r * total
-    return result
+        powers = powers * squares
+        terms[:, r] = powers / r
+        if len(a):
+            numerators = a * np.polynomial.polynomial.polyval(a, _FACTORS[r - 1])
+            terms[discrete, r] = powers[discrete] * numerators
+        terms[gaussian, r] = powers[gaussian] / 2 if r == 1 else 0.0
+    signs = (-1.0) ** np.arange(_ORDER + 1)
+    return unit, signs * np.cumsum(terms[::-1], axis=0)[::-1]

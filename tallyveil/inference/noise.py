@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.cumulants import cumulant_coefficients
+from tallyveil.inference.cumulants import cumulant_sums
 
 __all__ = ["Combination", "FloatArray", "Law", "Noises"]
 
@@ -217,8 +217,7 @@ class Combination:
             alive = np.flatnonzero(total > _DEAD)
             start, left = stop, points[alive]
         if split < len(sizes) and len(alive):
-            series = self._series(split, last)
-            total[alive] += np.polynomial.polynomial.polyval(points[alive] ** 2, series)
+            total[alive] += self._series(split, points[alive])
         return np.where(total > _DEAD, total, -np.inf)
 
     @cached_property
@@ -226,16 +225,22 @@ class Combination:
         found = np.flatnonzero(self.noises.laws == Law.DISCRETE_GAUSSIAN)
         return int(found[-1]) + 1 if len(found) else 0
 
-    def _series(self, start: int, last: float) -> FloatArray:
-        """Σ_r (−1)^r c_r t^{2r}, from the terms from ``start`` on: with τ = 4t, τ below their
-        limits, what it leaves out is at most 4^{−22} K(τ), for the cumulants are positive."""
-        laws, scales = self.noises.laws[start:], self.noises.scales[start:]
-        return cumulant_coefficients(
-            self.coefficients[start:] * last,
-            scales,
+    @cached_property
+    def _cumulants(self) -> tuple[float, FloatArray]:
+        laws = self.noises.laws
+        return cumulant_sums(
+            self.coefficients,
+            self.noises.scales,
             laws == Law.DISCRETE_LAPLACE,
             laws == Law.GAUSSIAN,
-        ) / last ** (2 * np.arange(11))
+        )
+
+    def _series(self, start: int, points: FloatArray) -> FloatArray:
+        """Σ_r (−1)^r c_r t^{2r} of the terms from ``start`` on: with τ = 4t, τ below their limits,
+        what it leaves out is at most 4^{−22} K(τ), for the cumulants are positive."""
+        unit, sums = self._cumulants
+        result: FloatArray = np.polynomial.polynomial.polyval((points * unit) ** 2, sums[start])
+        return result
 
     def _log_phi_of(self, chunk: slice, points: FloatArray) -> FloatArray:
         laws, scales = self.noises.laws[chunk], self.noises.scales[chunk]
@@ -243,10 +248,12 @@ class Combination:
         gaussian = sizes[laws == Law.GAUSSIAN]
         total: FloatArray = -0.5 * points**2 * (gaussian**2).sum()
         columns = points[:, None]
-        total -= np.log1p((columns * sizes[laws == Law.LAPLACE]) ** 2).sum(axis=1)
-        discrete = laws == Law.DISCRETE_LAPLACE
-        spread = 2 * _discrete_laplace_variance(scales[discrete])
-        total -= np.log1p(spread * np.sin(columns * (a[discrete] / 2)) ** 2).sum(axis=1)
+        laplace, discrete = laws == Law.LAPLACE, laws == Law.DISCRETE_LAPLACE
+        if laplace.any():
+            total -= np.log1p((columns * sizes[laplace]) ** 2).sum(axis=1)
+        if discrete.any():
+            spread = 2 * self.noises.variances[chunk][discrete]
+            total -= np.log1p(spread * np.sin(columns * (a[discrete] / 2)) ** 2).sum(axis=1)
         for k in np.flatnonzero(laws == Law.DISCRETE_GAUSSIAN):
             total += _log_theta(a[k] * points, scales[k])
         return total

@@ -26,6 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class Spectrum(ABC):
     numbers: FloatArray
     phi: FloatArray
 
-    @property
+    @cached_property
     def points(self) -> FloatArray:
         return 2 * math.pi / self.period * self.numbers
 
@@ -133,13 +134,18 @@ class Lattice(Spectrum):
 
 @dataclass(frozen=True, eq=False)
 class Bracket(Spectrum):
-    def _within(self, h: float, strict: bool) -> Bounds:
+    @cached_property
+    def _weights(self) -> tuple[FloatArray, FloatArray]:
         share = self.numbers / _BRACKET_POINTS
         f = -(1 - share) / np.tan(math.pi * share) - 1 / math.pi
+        return f * self.phi, (1 - share) * self.phi
+
+    def _within(self, h: float, strict: bool) -> Bounds:
+        middle_weights, off_weights = self._weights
         angles = self.points * h
         middle = 2 * h / self.period
-        middle -= 2 / _BRACKET_POINTS * float((f * self.phi * np.sin(angles)).sum())
-        off = 1 + 2 * float(((1 - share) * self.phi * np.cos(angles)).sum())
+        middle -= 2 / _BRACKET_POINTS * float(middle_weights @ np.sin(angles))
+        off = 1 + 2 * float(off_weights @ np.cos(angles))
         off = off / _BRACKET_POINTS + _ROUNDING
         return Bounds.clipped(middle - off - self.neglected, middle + off)
 
