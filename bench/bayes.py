@@ -1,7 +1,7 @@
 """The experiments of BAYES §6: running times, errors, and the query-answering system.
 
     make bench NAME=bayes
-    DATA=…/shared/data QUERIES=1000 TRIALS=5 make bench NAME=bayes
+    SHARED=… QUERIES=1000 TRIALS=3 make bench NAME=bayes    a folder that has data/adult.csv
 
 §6.2, 6.3: the estimate against m and n, the three posteriors against m and the sample size.
 §6.4: 1000 queries, multinomial over the first 40 cells of a histogram, δ = 0.2. Systems:
@@ -11,7 +11,7 @@
 - ols: as paper, but the estimate weighs all answers alike (Li et al. 2010), interval by inversion;
 - top-up: as paper, but what is bought is the least that together with history is enough.
 
-The histogram is Adult's ages, or a made-up one where DATA is not set; the figures of merit do not
+The histogram is Adult's ages, or a made-up one where SHARED is not set; the figures of merit do not
 depend on it, since the error of an unbiased estimate does not. Noise is drawn by NumPy: nothing
 here is released.
 """
@@ -52,10 +52,10 @@ CONFIDENCE = 0.8
 
 def histogram() -> FloatArray:
     """Adult's records by age from 17 on, or made-up counts."""
-    folder = os.environ.get("DATA")
+    folder = os.environ.get("SHARED")
     if folder is None:
         return np.random.default_rng(9).integers(0, 1000, CELLS).astype(float)
-    with (Path(folder) / "adult.csv").open() as file:
+    with (Path(folder) / "data" / "adult.csv").open() as file:
         ages = [int(row["age"]) - 17 for row in csv.DictReader(file)]
     return np.bincount(ages, minlength=CELLS)[:CELLS].astype(float)
 
