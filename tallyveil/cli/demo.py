@@ -13,7 +13,7 @@ import psycopg
 from rich.console import Console
 from rich.text import Text
 
-from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.serving import address_errors, dsn
 from tallyveil.cli.tour import tour
 from tallyveil.errors import PolicyError
@@ -74,8 +74,7 @@ def prepare(folder: Path, rows: int) -> Path:
             )
         folder.mkdir(parents=True, exist_ok=True)
         mark.touch()
-        policy = folder / EXAMPLE_POLICY.name
-        shutil.copyfile(EXAMPLE_POLICY, policy)
+        policy = copy_example(folder)
         ledger = load_policy(policy).ledger
         for ending in ("", "-wal", "-shm"):
             ledger.with_name(ledger.name + ending).unlink(missing_ok=True)

@@ -7,6 +7,7 @@ bin), so that the example policy has something to decide.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["EXAMPLE_POLICY", "write_people"]
+__all__ = ["EXAMPLE_POLICY", "copy_example", "write_people"]
 
 EXAMPLE_POLICY = Path(__file__).parent.parent / "examples" / "people.toml"
 
@@ -30,6 +31,13 @@ _EDUCATION_SHARES = (0.03, 0.09, 0.44, 0.22, 0.12, 0.03, 0.07)
 _ADULT = 16
 
 Mask = npt.NDArray[np.bool_]
+
+
+def copy_example(folder: Path) -> Path:
+    """Copy the example policy and its public table into ``folder``; the policy's path."""
+    for example in EXAMPLE_POLICY.parent.iterdir():
+        shutil.copyfile(example, folder / example.name)
+    return folder / EXAMPLE_POLICY.name
 
 
 def write_people(path: str | Path, rows: int = 200_000) -> None:

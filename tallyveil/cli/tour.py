@@ -54,6 +54,12 @@ QUESTIONS = (
         "It is the same question, so it has the same answer, and it is free.",
     ),
     Question(
+        "A join with a public table, and a total",
+        "SELECT region, count(*) AS adults\n"
+        "FROM adult JOIN region USING (state) GROUP BY ROLLUP (region) ORDER BY region",
+        "Which region a state is in is no secret. The total is summed up from the regions.",
+    ),
+    Question(
         "A question that is refused",
         "SELECT max(income) FROM person",
         "One person decides a maximum. Nothing was charged.",

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.demo_data import copy_example, write_people
 
 Shell = Callable[..., Result]
 
@@ -27,8 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def policy(data: Path, tmp_path: Path) -> Path:
     shutil.copy(data, tmp_path)
-    shutil.copy(EXAMPLE_POLICY, tmp_path)
-    return tmp_path / EXAMPLE_POLICY.name
+    return copy_example(tmp_path)
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_budget_needs_no_data_and_leaves_no_trace(shell: Shell, policy: Path) ->
     found = shell("budget", policy)
     assert found.exit_code == 0
     assert "nothing was asked" in found.stdout
-    assert sorted(path.name for path in policy.parent.iterdir()) == ["people.toml"]
+    assert sorted(path.name for path in policy.parent.iterdir()) == ["people.toml", "region.csv"]
 
 
 def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:

@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.demo_data import copy_example, write_people
 
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     write_people(tmp_path / "people.parquet", 2_000)
-    path = tmp_path / EXAMPLE_POLICY.name
-    text = EXAMPLE_POLICY.read_text()
+    path = copy_example(tmp_path)
+    text = path.read_text()
     path.write_text(text.replace('neighbours = "add_remove"', 'neighbours = "replace"'))
     return path
 

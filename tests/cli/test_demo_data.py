@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from fractions import Fraction
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cube import load_cubes
 from tallyveil.policy import load_policy
 
@@ -19,7 +18,7 @@ ROWS = 5_000
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("demo")
-    shutil.copy(EXAMPLE_POLICY, path)
+    copy_example(path)
     write_people(path / "people.parquet", ROWS)
     return path
 

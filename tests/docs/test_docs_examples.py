@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tallyveil.cli.demo_data import EXAMPLE_POLICY, write_people
+from tallyveil.cli.demo_data import EXAMPLE_POLICY, copy_example, write_people
 from tallyveil.cli.tour import Question, tour
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
@@ -102,7 +102,7 @@ class Reader:
 def reader(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.chdir(tmp_path)
     POLICY.parent.mkdir()
-    shutil.copy(EXAMPLE_POLICY, POLICY)
+    copy_example(POLICY.parent)
     (POLICY.parent / people.name).symlink_to(people)
     with (
         contextlib.closing(Gate(load_policy(POLICY))) as gate,
