@@ -47,11 +47,14 @@ UNION: Final = "__records"
 
 @dataclass(frozen=True)
 class Field:
-    """A column of FROM: the name of its table there, its own, and whether USING hides it."""
+    """A column of FROM: the name of its table there, its own, whether USING hides it, and how
+    many commas are before it: USING looks no further back than the last one.
+    """
 
     table: str
     name: str
     hidden: bool = False
+    part: int = 0
 
 
 @dataclass

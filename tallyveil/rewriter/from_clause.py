@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count, zip_longest
 from typing import Final
 
@@ -36,6 +37,7 @@ from tallyveil.rewriter.records import (
 )
 from tallyveil.rewriter.size import Size
 from tallyveil.rewriter.union import unite
+from tallyveil.rewriter.using import columns_of, commas_before
 
 __all__ = ["FromClause"]
 
@@ -58,11 +60,13 @@ class FromClause:
         """
         joins = select.args.get("joins") or ()
         steps = [exp.Join(this=select.args["from_"].this), *joins]
+        parts = commas_before(steps)
         first = next(i for i, step in enumerate(steps) if holds_records(step.this))
         records = self._records(steps[first].this)
+        records.fields = [replace(f, part=parts[first]) for f in records.fields]
         if first:
-            records = self._before(records, steps[:first], steps[first])
-        for step in steps[first + 1 :]:
+            records = self._before(records, steps[:first], steps[first], parts)
+        for step, part in zip(steps[first + 1 :], parts[first + 1 :], strict=True):
             if holds_records(step.this):
                 raise FeatureNotSupported(
                     "joining records with records is not answered: one record could change many "
@@ -73,10 +77,16 @@ class FromClause:
                 )
             if (step.side or "").upper() in ("RIGHT", "FULL"):
                 raise _without_record(step)
-            records = self._join(records, step, (step.side or "").upper())
+            records = self._join(records, step, (step.side or "").upper(), part)
         return records
 
-    def _before(self, records: Records, public: Sequence[exp.Join], step: exp.Join) -> Records:
+    def _before(
+        self,
+        records: Records,
+        public: Sequence[exp.Join],
+        step: exp.Join,
+        parts: Sequence[int],
+    ) -> Records:
         """Public tables that stand before the protected one: the same joins, in another order."""
         side = (step.side or "").upper()
         if side in ("LEFT", "FULL"):
@@ -90,7 +100,7 @@ class FromClause:
                 )
             turned = exp.Join(this=public[0].this, on=step.args.get("on"))
             turned.set("using", step.args.get("using"))
-            return self._join(records, turned, "LEFT")
+            return self._join(records, turned, "LEFT", parts[0])
         for join in public:
             if (join.side or "").upper() or join.args.get("using"):
                 raise FeatureNotSupported(
@@ -99,21 +109,22 @@ class FromClause:
                     position=position(join.this),
                 )
         *some, last = public
-        for join in some:
-            records = self._join(records, join, "")
+        for join, part in zip(some, parts, strict=False):
+            records = self._join(records, join, "", part)
         conditions = [j.args["on"] for j in (last, step) if j.args.get("on") is not None]
         closing = exp.Join(this=last.this, using=step.args.get("using"))
         if conditions:
             closing.set("on", conjunction([condition.copy() for condition in conditions]))
-        return self._join(records, closing, "")
+        # A step that has USING follows no comma, and sees what the last one sees.
+        return self._join(records, closing, "", parts[len(public) - 1])
 
-    def _join(self, records: Records, step: exp.Join, side: str) -> Records:
+    def _join(self, records: Records, step: exp.Join, side: str, part: int) -> Records:
         """The records with the rows of a public table that match; ``side`` is LEFT or nothing."""
         source, fields = self._public(step.this)
         _refuse_namesakes(records, fields, step)
         names = [name.name for name in step.args.get("using") or ()]
-        shared = [_shared(name, records, fields) for name in step.args.get("using") or ()]
-        merged = [Field(f.table, f.name, f.name in names) for f in fields]
+        shared = [columns_of(name, records, fields, part) for name in step.args.get("using") or ()]
+        merged = [Field(f.table, f.name, f.name in names, part) for f in fields]
         joined = records.joined(merged, exp.Join(this=source))
         on = step.args.get("on")
         if on is not None:
@@ -267,17 +278,6 @@ def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
             hint="Put the condition on the record's own attributes, or on public tables.",
             position=position(written),
         )
-
-
-def _shared(name: exp.Identifier, records: Records, fields: Sequence[Field]) -> tuple[int, int]:
-    """The numbers of the two columns a name in USING stands for."""
-    right = [number for number, f in enumerate(fields) if f.name == name.name]
-    if not records.knows(name.name) or len(right) != 1:
-        raise UndefinedColumn(
-            f'column "{name.name}" specified in USING clause does not exist on both sides',
-            position=position(name),
-        )
-    return records.find(exp.column(name.copy())), len(records.fields) + right[0]
 
 
 def _named(records: Records, source: exp.Expr) -> Records:

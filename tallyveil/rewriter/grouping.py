@@ -49,11 +49,27 @@ def grouping(select: exp.Select) -> Grouping:
         listed = select.args.get("distinct") is not None and not aggregated
         return _numbered([tuple(items) if listed else ()])
     if group.args.get("all"):
-        return _numbered([tuple(i for i in items if not any(map(is_aggregate, level_nodes(i))))])
+        keys = [i for i in items if not any(map(is_aggregate, level_nodes(i)))]
+        return _numbered([(*keys, *_bare_columns(select.args.get("having")))])
     sets: list[_Set] = [()]
     for part in group.expressions:
         sets = _product(sets, _sets(part, items), group)
     return _numbered(sets)
+
+
+def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
+    """The columns of HAVING that stand in no aggregate, those of an item called by its alias as
+    well: DuckDB, whose word GROUP BY ALL is, takes them for keys too.
+    """
+    found: list[exp.Expr] = []
+    stack: list[exp.Expr] = [having] if having is not None else []
+    while stack:
+        node = stack.pop()
+        if FIELD in node.meta or isinstance(node, exp.Column):
+            found.append(node)
+        elif not is_aggregate(node) and not isinstance(node, exp.Query):
+            stack.extend(node.iter_expressions())
+    return found
 
 
 def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:

@@ -45,6 +45,12 @@ ANSWERED = [
     "GROUP BY 1",
     "SELECT count(*) FROM person p LEFT JOIN region r ON r.code = p.state LEFT JOIN band b "
     "ON b.low = r.pop WHERE b.label IS NULL",
+    # after a comma, USING sees what follows it
+    "SELECT count(*) FROM person p, state_name a JOIN state_name b USING (state)",
+    "SELECT count(*) FROM state_name a, state_name b JOIN person p USING (state)",
+    "SELECT count(*), sum(pop) FROM state_name JOIN person p USING (state), region WHERE pop > 10",
+    "SELECT count(*) FROM region r, band b JOIN person ON code = state AND age > low",
+    "SELECT name, count(*) FROM person, region LEFT JOIN state_name s ON code = s.state GROUP BY 1",
     # noisy rows joined with public ones
     "SELECT n.state, n.c, s.name FROM (SELECT state, count(*) AS c FROM person GROUP BY state) n "
     "JOIN state_name s ON s.state = n.state",
@@ -93,6 +99,13 @@ ANSWERED = [
     "SELECT count(*) FROM person WHERE EXISTS (SELECT 1 FROM region WHERE pop > 35)",
     "SELECT count(*) FILTER (WHERE age > (SELECT min(high) FROM band)) FROM person",
     "SELECT sum((SELECT max(low) FROM band) - age) FROM person",
+    # GROUP BY ALL takes columns of HAVING for keys
+    "SELECT age % 2 AS k, count(*) FROM person GROUP BY ALL HAVING age % 2 = 1",
+    "SELECT age % 2 AS k, count(*) AS n FROM person GROUP BY ALL HAVING k = 1 AND n > 0",
+    "SELECT state, count(*) FROM person GROUP BY ALL HAVING lower(sex) = 'f' AND sum(age) > 3",
+    "SELECT h % 2, count(*) FROM (SELECT age // 5 AS h FROM person) t GROUP BY ALL HAVING h > 1",
+    "SELECT count(*) FROM (SELECT age AS h FROM person UNION ALL SELECT age + 1 FROM person) t "
+    "GROUP BY ALL HAVING h > 15",
     # a name that is an attribute's and an item's
     "SELECT married, count(*) AS sex, rank() OVER (ORDER BY sex, married) FROM person "
     "GROUP BY married, sex",
@@ -183,6 +196,16 @@ REFUSED = [
     ("SELECT count(*) FROM (SELECT x.* FROM person) t", "42P01", 'table "x"'),
     ("SELECT count(*) FROM (person)", "0A000", "in brackets"),
     ("SELECT count(*) FROM person JOIN region USING (nothing)", "42703", "USING"),
+    (
+        "SELECT count(*) FROM person, region JOIN state_name USING (state)",
+        "42703",
+        "follows the last",
+    ),
+    (
+        "SELECT count(*) FROM person p JOIN state_name a ON true JOIN state_name b USING (state)",
+        "42702",
+        "more than once",
+    ),
     ("SELECT count(*) FROM person JOIN band b ON q.low = 1", "42P01", "q"),
     ("SELECT count(*) FROM person JOIN dp.budget ON true", "0A000", "schema dp"),
 ]
