@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help demo test check docs test-slow fuzz-sql fixtures bench clean
+.PHONY: help demo test check docs audit test-slow fuzz-sql fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -25,6 +25,9 @@ check: $(VENV)/stamp  ## Lint, formatting, types
 
 docs: $(VENV)/stamp  ## Run the examples of README and docs/
 	@$(RUN)/pytest -q tests/docs
+
+audit: $(VENV)/stamp  ## Put every mechanism's claims to the test (DRAWS=100000)
+	@$(RUN)/tallyveil audit --draws $(or $(DRAWS),100000)
 
 test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
 	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m slow

@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "accountant": {"boundary", "mechanisms"},
     "sanitise": {"policy", "cube", "mechanisms", "accountant"},
     "gate": {"policy", "rewriter", "cube", "mechanisms", "inference", "accountant", "sanitise"},
+    "audit": {"policy", "cube", "mechanisms", "inference", "accountant"},
     "proxy": {"gate", "policy"},
 }
 

@@ -192,6 +192,27 @@ def sanitise(
 
 
 @app.command()
+def audit(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="The mechanisms; all unless given.", metavar="NAME")
+    ] = None,
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option(help="At which ε; repeatable; 0.25 and 1 unless given.", metavar="ε"),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(help="From each of two inputs, for each test of a sampler.")
+    ] = 20_000,
+    json: Json = False,
+) -> None:
+    """Put the mechanisms' claims to the test. Meets no confidential data, and is free."""
+    from tallyveil.cli.auditing import run
+
+    with complaints(json=json):
+        run(names or (), epsilon or ("0.25", "1"), draws, json=json)
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("demo"),
     port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 0,

@@ -1,0 +1,91 @@
+"""The mechanisms for one count with a public range, as matrices and as draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tallyveil.audit.exact import Columns, divergence, flaw, largest_divergence, tightest_alpha
+from tallyveil.audit.finding import Finding, number, subject
+from tallyveil.audit.noise import bounded, follows
+from tallyveil.errors import UnprovenPrivacy
+from tallyveil.mechanisms.matrix import CountMatrix, alpha_for, draw
+from tallyveil.mechanisms.matrix.named import Named
+from tallyveil.mechanisms.matrix.privacy_level import exp_below
+
+__all__ = ["RANGES", "columns_of", "law_findings", "matrix_findings"]
+
+# Odd and even, and past the n = 2α/(1−α) at which mechanisms change for most α.
+RANGES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 15)
+_DRAWN: Final = 7
+
+
+def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """At α just above e^{−ε}: every n of `RANGES` exactly, and draws for one of them."""
+    alpha = alpha_for(epsilon)
+    name = subject(family.name, epsilon)
+    try:
+        matrices = {n: family.make(n, alpha) for n in RANGES}
+    except UnprovenPrivacy as error:
+        yield Finding(name, "a proof of its own", error.message, holds=False, exact=True)
+        return
+    laws = {f"n = {n}": columns_of(matrix) for n, matrix in matrices.items()}
+    yield from law_findings(name, laws, epsilon, any_two=family.any_two)
+    matrix, truth = matrices[_DRAWN], _DRAWN // 2
+    pair = [
+        np.array([draw(matrix, j) for _ in range(draws)], dtype=np.int64)
+        for j in (truth, truth + 1)
+    ]
+    yield bounded(name, pair[0], pair[1], epsilon, Fraction(0))
+    for j, drawn in zip((truth, truth + 1), pair, strict=True):
+        yield follows(f"{name}, truth {j}", drawn, (0, matrix.probabilities()[:, j]))
+
+
+def columns_of(matrix: CountMatrix) -> Columns:
+    size = range(matrix.n + 1)
+    return [[matrix.probability(i, j) for i in size] for j in size]
+
+
+def law_findings(
+    name: str, laws: Mapping[str, Columns], epsilon: Fraction, *, any_two: bool
+) -> Iterator[Finding]:
+    """That they are laws, ε-DP, and (ε/2, δ)-DP with a δ that ε-DP allows; all or the first flaw.
+
+    What is not a law has no privacy to speak of: then that is all that is said.
+    """
+    flaws = {case: found for case, law in laws.items() if (found := flaw(law)) is not None}
+    where = ", ".join(laws).replace(", n = ", ", ")
+    yield Finding(
+        name, f"probabilities, {where}", _first(flaws) or "exactly", not flaws, exact=True
+    )
+    if flaws:
+        return
+    alphas = {case: tightest_alpha(law, any_two=any_two) for case, law in laws.items()}
+    # 1/α ≤ e^ε, by a rational just below e^ε.
+    most = exp_below(epsilon)
+    telling = {case: f"alpha {number(a)}" for case, a in alphas.items() if a * most < 1}
+    yield Finding(
+        name,
+        f"alpha at least {number(1 / most)}" + (", any two truths" if any_two else ""),
+        _first(telling) or f"alpha {number(min(alphas.values()))}",
+        not telling,
+        exact=True,
+    )
+    factor = exp_below(epsilon / 2)
+    allowed = largest_divergence(1 / most, factor)
+    deltas = {case: divergence(law, factor, any_two=any_two) for case, law in laws.items()}
+    excessive = {case: f"delta {number(d)}" for case, d in deltas.items() if d > allowed}
+    yield Finding(
+        name,
+        f"delta at most {number(allowed)} at epsilon {number(epsilon / 2)}",
+        _first(excessive) or f"delta {number(max(deltas.values()))}",
+        not excessive,
+        exact=True,
+    )
+
+
+def _first(flaws: Mapping[str, str]) -> str | None:
+    return next((f"{case}: {found}" for case, found in flaws.items()), None)

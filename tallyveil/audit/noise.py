@@ -1,0 +1,120 @@
+"""The families of noise that answer queries, and staircase noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tallyveil.audit.evidence import IntArray, lower_bound
+from tallyveil.audit.experiment import Experiment, experiment
+from tallyveil.audit.finding import FALSE_ALARM, Finding, number, subject
+from tallyveil.audit.law import Chances, chances_of, drift, surprise
+from tallyveil.errors import ReceiptError
+from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
+from tallyveil.mechanisms import Mechanism
+from tallyveil.mechanisms.measure import Measure, power
+from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.mechanisms.zcdp import epsilon_of
+
+__all__ = ["bounded", "follows", "noise_findings", "staircase_findings"]
+
+_DELTAS: Final = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
+_COUNT: Final = 100
+_SENSITIVITY: Final = 3
+
+
+def noise_findings(family: Mechanism, epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """In every measure it has a cost in: ``epsilon``, or ρ = ε²/2, which a pure ε costs.
+
+    The charge is compared with the law's own loss, exactly; the loss that draws show, at δ = 0 or
+    at several δ, with what the charge allows; the draws with the law; their mean with 0.
+    """
+    if not family.needs.delta:
+        yield from _in(family, "epsilon", epsilon, subject(family.name, epsilon), draws)
+    rho = epsilon**2 / 2
+    yield from _in(family, "rho", rho, f"{family.name} at rho {number(rho)}", draws)
+
+
+def _in(
+    family: Mechanism, measure: Measure, cost: Fraction, name: str, draws: int
+) -> Iterator[Finding]:
+    try:
+        made = experiment(family, cost, measure, count=_COUNT, draws=draws)
+    except ReceiptError as error:
+        yield Finding(name, "released against its receipt", error.message, holds=False, exact=True)
+        return
+    yield from _paid(name, family, made, measure, cost)
+    for delta in (Fraction(0),) if measure == "epsilon" else _DELTAS:
+        claim = made.claim if measure == "epsilon" else Fraction(epsilon_of(made.claim, delta))
+        yield bounded(name, made.first, made.second, claim, delta)
+    law = family.law(made.scale)
+    yield follows(name, made.noise, chances_of(law, 2 * draws))
+    chance = drift(made.noise, law)
+    found = f"mean {number(float(made.noise.mean()))}, chance {number(chance)}"
+    yield Finding(name, "unbiased", found, chance >= FALSE_ALARM, exact=False)
+
+
+def _paid(
+    name: str, family: Mechanism, made: Experiment, measure: Measure, cost: Fraction
+) -> Iterator[Finding]:
+    """P(k)/P(k+1) ≤ e^{1/b} for discrete Laplace noise, and Gaussian noise is 1/(2σ²)-zCDP."""
+    step = 1 / Fraction(made.scale)
+    match family.law(made.scale), measure:
+        case DiscreteLaplaceLaw(), "epsilon":
+            loss = step
+        case ((DiscreteLaplaceLaw() | DiscreteGaussianLaw()), "rho"):
+            loss = step ** power("rho") / 2
+        case _:
+            return
+    yield Finding(
+        name,
+        f"charged for its law, at most {number(cost)}",
+        f"loses {number(loss)}, charged {number(made.claim)}",
+        loss <= made.claim <= cost,
+        exact=True,
+    )
+
+
+def staircase_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    name = subject("staircase", epsilon)
+    noise = Staircase(_SENSITIVITY, epsilon)
+    yield steps(name, noise, epsilon)
+    first, second = (np.array(noise.draw(draws), dtype=np.int64) for _ in range(2))
+    yield bounded(name, first, second + _SENSITIVITY, epsilon, Fraction(0))
+    reach = noise.half_width(1 - Fraction(1, 2 * draws))
+    chances = np.array([noise.probability(k) for k in range(-reach, reach + 1)])
+    yield follows(name, np.concatenate([first, second]), (-reach, chances))
+
+
+def steps(name: str, noise: Staircase, epsilon: Fraction) -> Finding:
+    """Probabilities are b^level, and levels repeat, one higher, every Δ: three periods are all."""
+    reach = range(-3 * noise.sensitivity, 3 * noise.sensitivity + 1)
+    shifts = range(-noise.sensitivity, noise.sensitivity + 1)
+    rise = max(noise.level(k + shift) - noise.level(k) for k in reach for shift in shifts)
+    loss = rise * noise.epsilon
+    claim = f"epsilon at most {number(epsilon)} for a move by {noise.sensitivity}"
+    return Finding(name, claim, f"epsilon {number(loss)}", loss <= epsilon, exact=True)
+
+
+def bounded(
+    name: str, first: IntArray, second: IntArray, epsilon: Fraction, delta: Fraction
+) -> Finding:
+    """Whether draws on two neighbours refute (ε, δ)."""
+    found = lower_bound(first, second, delta=float(delta), false_alarm=FALSE_ALARM)
+    return Finding(
+        name,
+        f"epsilon at most {number(epsilon)} at delta {number(delta)}",
+        f"at least {number(found.epsilon)}, by {found.event}",
+        found.epsilon <= epsilon,
+        exact=False,
+    )
+
+
+def follows(name: str, drawn: IntArray, law: Chances) -> Finding:
+    chance = surprise(drawn, law)
+    return Finding(
+        name, "drawn from its law", f"chance {number(chance)}", chance >= FALSE_ALARM, exact=False
+    )

@@ -1,0 +1,121 @@
+"""The mechanisms for one record, of which sanitised copies are made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise, permutations
+from typing import Final
+
+import numpy as np
+
+from tallyveil.audit.exact import Columns
+from tallyveil.audit.finding import Finding, number, subject
+from tallyveil.audit.law import FloatArray
+from tallyveil.audit.matrices import law_findings
+from tallyveil.audit.noise import bounded, follows
+from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse
+from tallyveil.mechanisms.matrix.privacy_level import exp_below
+from tallyveil.mechanisms.randomised_response import DRAWS
+
+__all__ = ["counted", "grid_finding", "laplace_findings", "response_findings"]
+
+_SIZES: Final = (2, 3, 6)
+_GRIDS: Final = (2, 3, 4, 7, 12)
+_DRAWN: Final = 6
+
+
+def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """Randomised response: how many of all 2⁶⁴ draws lead where, counted, and proved."""
+    name = subject("randomised-response", epsilon)
+    laws = {f"{size} values": counted(RandomisedResponse(size, epsilon)) for size in _SIZES}
+    yield from law_findings(name, laws, epsilon, any_two=True)
+    law = RandomisedResponse(_DRAWN, epsilon)
+    chances = np.full(_DRAWN, law.change / DRAWS)
+    chances[1] = law.kept / DRAWS
+    yield from _drawn(name, law, chances, draws)
+
+
+def counted(law: RandomisedResponse) -> Columns:
+    """P[output | code] by what `outcome` makes of the draws.
+
+    As draws rise, the outcome goes through the other values in their order and ends with the
+    code's own; where it changes is found by bisection. That it goes through them in this order is
+    taken for granted here; the draws of `response_findings` would tell.
+    """
+    columns = []
+    for code in range(law.cells):
+        order = [*(other for other in range(law.cells) if other != code), code]
+        edges = [0, *(_first_at(law, code, order, k) for k in range(1, law.cells)), DRAWS]
+        column = [Fraction(0)] * law.cells
+        for value, (start, end) in zip(order, pairwise(edges), strict=True):
+            column[value] = Fraction(end - start, DRAWS)
+        columns.append(column)
+    return columns
+
+
+def _first_at(law: RandomisedResponse, code: int, order: Sequence[int], place: int) -> int:
+    """The least draw whose outcome stands at ``place`` of ``order`` or after it."""
+    low, high = 0, DRAWS
+    codes = np.array([code], dtype=np.int64)
+    while low < high:
+        middle = (low + high) // 2
+        outcome = int(law.outcome(codes, np.array([middle], dtype=np.uint64))[0])
+        low, high = (low, middle) if order.index(outcome) >= place else (middle + 1, high)
+    return low
+
+
+def laplace_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """Laplace noise on a grid with NULL."""
+    name = subject("clamped-laplace", epsilon)
+    for size in _GRIDS:
+        yield grid_finding(f"{name}, {size} cells", ClampedLaplace(size, epsilon), epsilon)
+    law = ClampedLaplace(_DRAWN, epsilon)
+    yield from _drawn(name, law, _grid_chances(law, 1), draws)
+
+
+def grid_finding(name: str, law: ClampedLaplace, epsilon: Fraction) -> Finding:
+    """P(y|x) ≤ e^ε P(y|x') for all pairs of values and all outputs, exactly.
+
+    Given y, P(y|x) is proportional to r · e^{−d/b}: r is the chance of the flag, and d the
+    distance of y from x, or from the middle of the grid where x is NULL. A ratio is then a
+    rational number times e^{d/b}, and it is at most e^ε if d/b ≤ ε and the number is at most
+    e^{ε − d/b}.
+    """
+    null = law.cells - 1
+    rate = 1 / Fraction(law.scale) if law.scale else Fraction(0)
+    flag = counted(law.flag)
+    worst, holds = 0.0, True
+    for x, other in permutations(range(law.cells), 2):
+        for y in range(law.cells):
+            told = int(y == null)
+            ratio = flag[int(x == null)][told] / flag[int(other == null)][told]
+            steps = 0 if told else _steps(law, other, y) - _steps(law, x, y)
+            left = epsilon - steps * rate
+            holds = holds and left >= 0 and (ratio <= 1 or ratio <= exp_below(left))
+            worst = max(worst, math.log(ratio) + float(steps * rate))
+    claim = f"epsilon at most {number(epsilon)}, any two values"
+    return Finding(name, claim, f"epsilon {number(worst)}", holds, exact=True)
+
+
+def _steps(law: ClampedLaplace, value: int, output: int) -> int:
+    return abs(output - (law.middle if value == law.cells - 1 else value))
+
+
+def _grid_chances(law: ClampedLaplace, code: int) -> FloatArray:
+    """P(y|code) for a number: Laplace noise, summed up beyond the ends, and the flag."""
+    last, a = law.cells - 2, math.exp(-1 / law.scale)
+    distance = np.abs(np.arange(law.cells - 1) - code)
+    chances = a**distance * (1 - a) / (1 + a)
+    chances[0], chances[last] = a ** distance[0] / (1 + a), a ** distance[last] / (1 + a)
+    kept = law.flag.kept / DRAWS
+    return np.append(kept * chances, 1 - kept)
+
+
+def _drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterator[Finding]:
+    """Draws of code 1, whose law is ``chances``, beside draws of the last code."""
+    codes = (1, law.cells - 1)
+    first, second = (law.perturb(np.full(draws, code, dtype=np.int64)) for code in codes)
+    yield bounded(name, first, second, law.epsilon, Fraction(0))
+    yield follows(name, first, (0, chances))

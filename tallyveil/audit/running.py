@@ -1,0 +1,76 @@
+"""Which audits there are, by name, and running some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Final, TypeAlias
+
+from tallyveil.audit.finding import Finding
+from tallyveil.audit.matrices import matrix_findings
+from tallyveil.audit.noise import noise_findings, staircase_findings
+from tallyveil.audit.records import laplace_findings, response_findings
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms import mechanism, mechanism_names
+from tallyveil.mechanisms.matrix.named import NAMED
+from tallyveil.mechanisms.units import positive
+
+__all__ = ["Audit", "audit", "audits", "checked_epsilon"]
+
+# Its findings at an ε, from so many draws on each input.
+Audit: TypeAlias = Callable[[Fraction, int], Iterator[Finding]]
+
+MIN_DRAWS: Final = 1000
+MAX_DRAWS: Final = 10_000_000
+_LEAST, _MOST = Fraction(1, 1000), Fraction(20)
+
+
+def audits() -> dict[str, Audit]:
+    """Every mechanism that can be audited: all registered noise, and what is not registered.
+
+    Those with a public range have matrices, which are proved under the matrix's name.
+    """
+    noise = [mechanism(name) for name in mechanism_names()]
+    return {
+        **{f.name: partial(noise_findings, f) for f in noise if not f.needs.public_range},
+        "staircase": staircase_findings,
+        **{family.name: partial(matrix_findings, family) for family in NAMED.values()},
+        "randomised-response": response_findings,
+        "clamped-laplace": laplace_findings,
+    }
+
+
+def audit(names: Sequence[str], epsilons: Sequence[Fraction], draws: int) -> Iterator[Finding]:
+    """The findings on the mechanisms called ``names``, or on all, at each ε, as they come.
+
+    A correct mechanism fails one of its checks on draws with a chance of at most 10⁻⁹ each.
+
+    Raises InvalidParameterValue for an unknown name, no ε, and draws out of range; before anything
+    is drawn.
+    """
+    known = audits()
+    for name in names:
+        if name not in known:
+            raise InvalidParameterValue(
+                f'there is no mechanism "{name}" to audit', hint=f"Known: {', '.join(known)}."
+            )
+    if not MIN_DRAWS <= draws <= MAX_DRAWS:
+        raise InvalidParameterValue(f"draws are from {MIN_DRAWS} to {MAX_DRAWS}, not {draws}")
+    if not epsilons:
+        raise InvalidParameterValue("an audit needs an epsilon")
+    checked = [checked_epsilon(epsilon) for epsilon in epsilons]
+    return (
+        finding
+        for name in names or known
+        for epsilon in checked
+        for finding in known[name](epsilon, draws)
+    )
+
+
+def checked_epsilon(epsilon: Fraction | float | str) -> Fraction:
+    """Raises InvalidParameterValue unless 0.001 ≤ ε ≤ 20: outside, draws show nothing."""
+    exact = positive(epsilon, "epsilon")
+    if not _LEAST <= exact <= _MOST:
+        raise InvalidParameterValue(f"an audit takes an epsilon from 0.001 to 20, not {epsilon}")
+    return exact

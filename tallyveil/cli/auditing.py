@@ -1,0 +1,64 @@
+"""`tallyveil audit`: what mechanisms claim of themselves, proved or tested."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+
+from tallyveil.audit import Finding, audit, checked_epsilon
+from tallyveil.cli.text import aligned
+
+__all__ = ["run"]
+
+_COLUMNS = ("mechanism", "claim", "found", "verdict")
+
+
+def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool) -> None:
+    """Print a row for each check, and leave with status 1 if one fails.
+
+    Raises InvalidParameterValue for what cannot be audited.
+    """
+    findings = []
+    with Console(stderr=True).status("auditing") as status:
+        for finding in audit(names, [checked_epsilon(text) for text in epsilons], draws):
+            status.update(finding.mechanism)
+            findings.append(finding)
+    failed = [finding for finding in findings if not finding.holds]
+    if json:
+        checks = [{**_row(f), "holds": f.holds, "exact": f.exact} for f in findings]
+        report = {"checks": checks, "failed": len(failed), "draws": draws}
+        typer.echo(json_format.dumps(report, ensure_ascii=False))
+    else:
+        rows = [[_row(finding)[name] for name in _COLUMNS] for finding in findings]
+        typer.echo("\n".join(aligned(_COLUMNS, rows)))
+    if failed:
+        typer.echo("\n".join(_alarm(failed, len(findings))), err=True)
+        raise typer.Exit(1)
+    if not json:
+        proved = sum(finding.exact for finding in findings)
+        typer.echo(f"{proved} checks proved; {len(findings) - proved} not refuted by {draws} draws")
+
+
+def _row(finding: Finding) -> dict[str, object]:
+    return {
+        "mechanism": finding.mechanism,
+        "claim": finding.claim,
+        "found": finding.found,
+        "verdict": _verdict(finding),
+    }
+
+
+def _verdict(finding: Finding) -> str:
+    if not finding.holds:
+        return "FAILS"
+    return "proved" if finding.exact else "not refuted"
+
+
+def _alarm(failed: Sequence[Finding], checks: int) -> list[str]:
+    return [
+        f"AUDIT FAILED: {len(failed)} of {checks} checks. RELEASE NOTHING WITH THESE MECHANISMS:",
+        *(f"  {f.mechanism}: {f.claim}; found: {f.found}" for f in failed),
+    ]

@@ -1,0 +1,88 @@
+"""The count mechanisms that have a name in COUNT, for whoever asks for one by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.designing import choose
+from tallyveil.mechanisms.matrix.explicit import (
+    explicit_fair,
+    geometric,
+    randomised_response,
+    uniform,
+)
+
+__all__ = ["NAMED", "Named", "named"]
+
+
+@dataclass(frozen=True)
+class Named:
+    """``make(n, α)`` gives the matrix on 0..n. α-DP holds for truths that differ by one, or, with
+    ``any_two``, for any two truths.
+    """
+
+    name: str
+    title: str
+    when: str
+    make: Callable[[int, Fraction], CountMatrix]
+    any_two: bool = False
+
+    @property
+    def guarantee(self) -> str:
+        """What every matrix of this name guarantees, in a plain sentence."""
+        pair = "any two truths differ" if self.any_two else "two truths one apart differ"
+        return f"the probabilities of any output under {pair} by a factor of at most 1/alpha"
+
+
+def named(name: str) -> Named:
+    """Upper and lower case are the same. Raises InvalidParameterValue for an unknown name."""
+    found = NAMED.get(name.upper())
+    if found is None:
+        raise InvalidParameterValue(
+            f'there is no count mechanism "{name}"', hint=f"Known: {', '.join(NAMED)}."
+        )
+    return found
+
+
+NAMED: Final = {
+    one.name: one
+    for one in (
+        Named(
+            "GM",
+            "clamped geometric",
+            "the truth as often as can be, over all counts; much weight on 0 and n",
+            geometric,
+        ),
+        Named(
+            "WH",
+            "weakly honest",
+            "no count is told less often than by a guess",
+            lambda n, alpha: choose(n, alpha, ["WH"]),
+        ),
+        Named(
+            "WM",
+            "weakly honest, monotone",
+            "and a nearer output is never less likely than a farther one",
+            lambda n, alpha: choose(n, alpha, ["WH", "RM", "CM"]),
+        ),
+        Named(
+            "EM",
+            "explicit fair",
+            "every count is told equally often; all seven properties, no solver",
+            explicit_fair,
+        ),
+        Named(
+            "RR",
+            "randomised response",
+            "hides the value itself, and errs accordingly",
+            randomised_response,
+            any_two=True,
+        ),
+        Named("UM", "uniform", "says nothing: the yardstick of L0 = 1", uniform, any_two=True),
+    )
+}

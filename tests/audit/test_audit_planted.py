@@ -1,0 +1,277 @@
+"""The audit passes what is right, and sees every mistake that is planted."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tallyveil.audit import Finding, audit, audits
+from tallyveil.audit.exact import divergence, flaw, largest_divergence, tightest_alpha
+from tallyveil.audit.matrices import columns_of, law_findings, matrix_findings
+from tallyveil.audit.noise import bounded, follows, noise_findings, steps
+from tallyveil.audit.records import counted, grid_finding
+from tallyveil.cli.app import app
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms import (
+    ClampedLaplace,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    RandomisedResponse,
+    registry,
+)
+from tallyveil.mechanisms.matrix import (
+    CountMatrix,
+    explicit_fair,
+    geometric,
+    hockey_stick,
+    randomised_response,
+)
+from tallyveil.mechanisms.matrix import tightest_alpha as tightest_in_integers
+from tallyveil.mechanisms.matrix.named import Named
+from tallyveil.mechanisms.matrix.privacy_level import exp_below
+from tallyveil.mechanisms.randomised_response import DRAWS
+from tallyveil.mechanisms.staircase import Staircase
+
+ONE = Fraction(1)
+HALF = Fraction(1, 2)
+SAMPLE = 20_000
+
+
+def failing(findings: Any) -> set[str]:
+    """The claims that fail, without their numbers."""
+    return {" ".join(f.claim.split()[:2]) for f in findings if not f.holds}
+
+
+def test_everything_passes() -> None:
+    """Every mechanism there is, on about 70 checks of 10⁻⁹ each."""
+    findings = list(audit([], [ONE], 5_000))
+    assert [f for f in findings if not f.holds] == []
+    audited = {f.mechanism.split(" at ")[0] for f in findings}
+    assert audited == set(audits())
+    assert {"laplace", "gaussian", "geometric", "GM", "EM", "clamped-laplace"} <= audited
+    assert any(f.exact for f in findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 4), ONE, Fraction(5)])
+def test_everything_passes_on_many_draws(epsilon: Fraction) -> None:
+    assert failing(audit([], [epsilon], 100_000)) == set()
+
+
+class Noise(DiscreteLaplace):
+    """Discrete Laplace noise with something done to each draw."""
+
+    spoil: Callable[[int], int]
+
+    def __init__(self, spoil: Callable[[int], int], stretch: float = 1.0) -> None:
+        self.spoil = spoil
+        self.stretch = stretch
+
+    def sampler(self, scale: float) -> Callable[[list[int]], list[int]]:
+        draw = super().sampler(scale * self.stretch)
+        return lambda values: [self.spoil(noise) for noise in draw(values)]
+
+
+class NarrowGaussian(DiscreteGaussian):
+    def sampler(self, scale: float) -> Callable[[list[int]], list[int]]:
+        return super().sampler(scale / 2)
+
+
+def same(noise: int) -> int:
+    return noise
+
+
+def up_at_times(noise: int) -> int:
+    return noise + (random.random() < 0.1)
+
+
+@pytest.mark.parametrize(
+    ("family", "epsilon", "claims"),
+    [
+        (Noise(same, 0.5), ONE, {"epsilon at", "drawn from"}),
+        (Noise(lambda k: max(-3, min(3, k))), ONE, {"epsilon at", "drawn from"}),
+        (Noise(up_at_times), ONE, {"unbiased", "drawn from"}),
+        (Noise(lambda k: k // 2 * 2), ONE, {"epsilon at", "drawn from"}),
+        (Noise(lambda k: math.trunc(k - 0.5)), HALF, {"unbiased", "drawn from"}),
+        (NarrowGaussian(), Fraction(3, 2), {"epsilon at", "drawn from"}),
+    ],
+    ids=["scale halved", "cut off", "rounded up", "even", "truncated floats", "sigma halved"],
+)
+def test_wrong_noise_is_seen(family: Any, epsilon: Fraction, claims: set[str]) -> None:
+    assert claims <= failing(noise_findings(family, epsilon, SAMPLE))
+
+
+def test_noise_that_is_paid_too_little_for_is_seen() -> None:
+    """Scales too small for the cost, at a charge that does not know."""
+
+    class Cheap(DiscreteLaplace):
+        def scales_for(self, *arguments: Any) -> tuple[float, ...]:
+            return tuple(scale * 0.99 for scale in super().scales_for(*arguments))
+
+    assert "charged for" in failing(noise_findings(Cheap(), ONE, 1000))
+
+
+def test_the_command_says_so_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Noise(same, 0.5)
+    monkeypatch.setitem(registry._families, "laplace", wrong)
+    command = ["audit", "laplace", "--epsilon", "1", "--draws", "5000"]
+    shown = CliRunner().invoke(app, [*command, "EM"])
+    assert shown.exit_code == 1
+    assert "FAILS" in shown.stdout
+    assert shown.stderr.startswith("AUDIT FAILED: ")
+    assert "laplace" in shown.stderr
+    assert "EM" not in shown.stderr
+    as_json = CliRunner().invoke(app, [*command, "--json"])
+    assert as_json.exit_code == 1
+    report = json.loads(as_json.stdout)
+    assert report["failed"] == sum(not check["holds"] for check in report["checks"]) > 0
+
+
+def matrix_claims(columns: Sequence[Sequence[Fraction]], epsilon: Fraction) -> set[str]:
+    return failing(law_findings("planted", {"n": columns}, epsilon, any_two=False))
+
+
+def test_the_formula_for_even_n_fails_at_odd_n() -> None:
+    """COUNT eq. 15 as printed: right at n = 8, and no law at n = 7, where √α has to be met."""
+    alpha = Fraction(81, 100)
+    epsilon = Fraction(22, 100)  # above −ln 0.81 = 0.2107
+    for n, half_power in ((8, alpha**5), (7, alpha**4 * Fraction(9, 10))):
+        # α^{n/2+1}, and √0.81 = 0.9
+        y = (1 - alpha) / (1 + alpha - 2 * half_power)
+        right = columns_of(explicit_fair(n, alpha))
+        printed = [[p * y / right[0][0] for p in column] for column in right]
+        assert matrix_claims(right, epsilon) == set()
+        assert matrix_claims(printed, epsilon) == (set() if n == 8 else {"probabilities, n"})
+
+
+def test_a_ratio_broken_by_rounding_is_seen() -> None:
+    """Four digits a column, the rest given to the largest."""
+    exact = columns_of(geometric(6, Fraction(1, 3)))
+    rounded = []
+    for column in exact:
+        cut = [Fraction(math.floor(p * 10_000), 10_000) for p in column]
+        cut[column.index(max(column))] += 1 - sum(cut)
+        rounded.append(cut)
+    epsilon = Fraction(11, 10)  # above ln 3 = 1.0986
+    assert matrix_claims(exact, epsilon) == set()
+    assert matrix_claims(rounded, epsilon) >= {"alpha at"}
+
+
+def test_a_column_that_is_off_by_one_is_seen() -> None:
+    matrix = geometric(4, HALF)
+    columns = [list(column) for column in columns_of(matrix)]
+    columns[2][1] += Fraction(1, matrix.total)
+    assert flaw(columns) == f"truth 2 adds up to {1 + 1 / matrix.total:.9g}"
+    assert matrix_claims(columns, ONE) == {"probabilities, n"}
+
+
+def test_a_family_that_fails_its_own_proof_is_a_finding() -> None:
+    def off(n: int, alpha: Fraction) -> CountMatrix:
+        weights = [list(column) for column in geometric(n, alpha).weights]
+        weights[0][0] += 1
+        return CountMatrix("OFF", alpha, weights)
+
+    (finding,) = matrix_findings(Named("OFF", "", "", off), ONE, 1000)
+    assert not finding.holds
+    assert "another total" in finding.found
+
+
+def test_draws_from_another_matrix_are_seen() -> None:
+    """Outputs of GM at α², said to be at α: refuted by the bound and by the law."""
+    truth, alpha = 3, Fraction(1, 3)
+    claimed = geometric(7, alpha)
+    chances = geometric(7, alpha**2).probabilities()
+    draw = np.random.default_rng(1)
+    first, second = (draw.choice(8, SAMPLE, p=chances[:, j]) for j in (truth, truth + 1))
+    assert not bounded("planted", first, second, claimed.epsilon, Fraction(0)).holds
+    assert not follows("planted", first, (0, claimed.probabilities()[:, truth])).holds
+
+
+def test_a_stair_that_is_too_high_is_seen() -> None:
+    class Steep(Staircase):
+        def level(self, noise: int) -> int:
+            return super().level(noise) + (abs(noise) == 2)
+
+    assert steps("right", Staircase(3, ONE), ONE).holds
+    assert not steps("planted", Steep(3, ONE), ONE).holds
+
+
+def test_a_response_that_keeps_too_often_is_seen() -> None:
+    law = RandomisedResponse(4, ONE)
+    assert failing(law_findings("right", {"": counted(law)}, ONE, any_two=True)) == set()
+    law.change -= 1
+    law.kept += 3
+    claims = failing(law_findings("planted", {"": counted(law)}, ONE, any_two=True))
+    assert "alpha at" in claims
+
+
+@pytest.mark.parametrize("cells", [2, 3, 5, 10])
+def test_counted_draws_are_those_of_the_law(cells: int) -> None:
+    law = RandomisedResponse(cells, HALF)
+    for code, column in enumerate(counted(law)):
+        assert column[code] == Fraction(law.kept, DRAWS)
+        assert sum(column) == 1
+        assert {p for k, p in enumerate(column) if k != code} == {Fraction(law.change, DRAWS)}
+
+
+@pytest.mark.parametrize("spoiled", ["scale", "flag", "middle"])
+def test_a_grid_with_too_little_noise_is_seen(spoiled: str) -> None:
+    law = ClampedLaplace(9, ONE)
+    assert grid_finding("right", law, ONE).holds
+    if spoiled == "scale":
+        law.scale = math.nextafter(law.scale, 0)
+    elif spoiled == "flag":
+        law.flag = RandomisedResponse(2, Fraction(6, 10))
+    else:
+        law.middle = 0
+    assert not grid_finding("planted", law, ONE).holds
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6])
+@pytest.mark.parametrize("make", [geometric, explicit_fair, randomised_response])
+def test_both_proofs_agree(make: Callable[..., CountMatrix], n: int) -> None:
+    """Rational numbers here, integers in `mechanisms.matrix`."""
+    matrix = make(n, Fraction(2, 3))
+    columns = columns_of(matrix)
+    assert tightest_alpha(columns, any_two=False) == tightest_in_integers(matrix.weights)
+    for epsilon in (Fraction(1, 10), Fraction(3, 10)):
+        found = divergence(columns, exp_below(epsilon), any_two=False)
+        assert found == hockey_stick(matrix.weights, epsilon)
+        assert found <= largest_divergence(Fraction(2, 3), exp_below(epsilon))
+
+
+def test_one_bit_of_randomised_response_reaches_the_largest_divergence() -> None:
+    columns = columns_of(randomised_response(1, Fraction(1, 4)))
+    for factor in (ONE, Fraction(2), Fraction(7, 2), Fraction(5)):
+        found = divergence(columns, factor, any_two=False)
+        assert found == largest_divergence(Fraction(1, 4), factor)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ((["nonsense"]), [ONE], 5000),
+        ([], [], 5000),
+        ([], [Fraction(1, 10_000)], 5000),
+        ([], [Fraction(50)], 5000),
+        ([], [math.nan], 5000),
+        ([], [ONE], 10),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_drawn(arguments: Any) -> None:
+    with pytest.raises(InvalidParameterValue):
+        audit(*arguments)
+
+
+def test_a_finding_is_a_value() -> None:
+    finding = Finding("EM", "claim", "found", True, True)
+    with pytest.raises(AttributeError):
+        finding.holds = False  # type: ignore[misc]
