@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tallyveil.cli.complaint import complaints
+from tallyveil.cli.mechanism_commands import mechanisms
 
 __all__ = ["app"]
 
@@ -231,3 +232,6 @@ def demo(
 
     with complaints():
         work(folder, port, rows, stay)
+
+
+app.add_typer(mechanisms, name="mechanism")

@@ -41,7 +41,7 @@ def shell() -> Shell:
 def test_help_names_every_command(shell: Shell) -> None:
     found = shell("--help")
     assert found.exit_code == 0
-    for command in ("serve", "sql", "explain", "check", "budget", "demo"):
+    for command in ("serve", "sql", "explain", "check", "budget", "audit", "mechanism", "demo"):
         assert command in found.stdout
         assert shell(command, "--help").exit_code == 0
 

@@ -1,0 +1,76 @@
+"""The commands `tallyveil mechanism …` and their arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallyveil.cli.complaint import complaints
+
+__all__ = ["mechanisms"]
+
+mechanisms = typer.Typer(no_args_is_help=True, help="Look at mechanisms: list, show, compare.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw it, too, into a .png, .svg or .pdf.", metavar="FILE")
+]
+Objective = Annotated[
+    str, typer.Option(help="L0, L0,1 (and so on), L1 or L2; with sum or max behind.")
+]
+
+
+@mechanisms.command("list")
+def list_(json: Json = False) -> None:
+    """List the mechanisms and what each guarantees."""
+    from tallyveil.cli.mechanisms import listing
+
+    with complaints(json=json):
+        listing(json=json)
+
+
+@mechanisms.command()
+def show(
+    name: Annotated[str, typer.Argument(help="As listed.", metavar="NAME")],
+    n: Annotated[
+        int | None, typer.Option("--n", help="The largest possible count.", metavar="N")
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="The privacy level, such as 0.9 or 10/11.", metavar="α")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="The privacy level instead: α = e^−ε.", metavar="ε")
+    ] = None,
+    properties: Annotated[
+        str | None, typer.Option(help="For best: of RH RM CH CM F WH S, such as WH,CM.")
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="For best: L0, L0,1 …, L1 or L2; sum or max behind.")
+    ] = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Show one: its probabilities, properties, expected losses, and what it guarantees."""
+    from tallyveil.cli.mechanisms import show as work
+
+    with complaints(json=json):
+        work(name, n, alpha, epsilon, properties, objective, plot, json=json)
+
+
+@mechanisms.command()
+def compare(
+    n: Annotated[
+        str, typer.Option("--n", help="The largest possible counts.")
+    ] = "2,4,6,8,10,12,16,20",
+    alpha: Annotated[str, typer.Option(help="The privacy levels.")] = "2/3,10/11,99/100",
+    objective: Objective = "L0",
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Compare the expected losses of the count mechanisms."""
+    from tallyveil.cli.comparing import compare as work
+
+    with complaints(json=json):
+        work(n, alpha, objective, plot, json=json)

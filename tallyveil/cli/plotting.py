@@ -1,0 +1,101 @@
+"""Drawings of mechanisms, by matplotlib where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from tallyveil.errors import FeatureNotSupported, OutputError
+from tallyveil.mechanisms.matrix import CountMatrix
+
+__all__ = ["curves", "heatmap"]
+
+_FORMATS: Final = (".png", ".svg", ".pdf")
+_MARKS: Final = ("o-", "v:", "s-", "^-", "x--")
+_LEGIBLE: Final = 12  # numbers fit the fields of a heatmap up to this n
+
+
+def heatmap(matrix: CountMatrix, path: Path) -> None:
+    """P[output | truth] as colours, in the manner of COUNT Fig. 1, 2 and 7.
+
+    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
+    """
+    probabilities = matrix.probabilities()
+    side = min(9.0, 3.2 + 0.42 * matrix.n)
+    with _figure(path, 1, (side + 1.0, side)) as axes:
+        place = axes[0]
+        image = place.imshow(probabilities, cmap="viridis", vmin=0, origin="upper")
+        if matrix.n <= _LEGIBLE:
+            middle = probabilities.max() / 2
+            for (i, j), p in _entries(probabilities):
+                colour = "black" if p > middle else "white"
+                place.text(j, i, f"{p:.2f}", ha="center", va="center", color=colour, fontsize=7)
+        ticks = range(0, matrix.n + 1, 1 + matrix.n // 16)
+        place.set_xticks(ticks)
+        place.set_yticks(ticks)
+        place.set_xlabel("true count")
+        place.set_ylabel("count told")
+        place.set_title(
+            f"{matrix.name}\nn = {matrix.n}, α = {float(matrix.alpha):.4g}", fontsize=10
+        )
+        place.figure.colorbar(image, ax=place, label="probability", fraction=0.046)
+
+
+def curves(
+    rows: Sequence[tuple[int, Fraction, tuple[float, ...]]],
+    names: Sequence[str],
+    loss: str,
+    path: Path,
+) -> None:
+    """Expected loss over n with a panel for each α; over α if there is one n only (COUNT Fig. 9).
+
+    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
+    """
+    over_n = len({n for n, _, _ in rows}) > 1
+    panels = sorted({alpha if over_n else Fraction(n) for n, alpha, _ in rows})
+    with _figure(path, len(panels), (3.6 * len(panels) + 0.6, 3.4)) as axes:
+        for place, panel in zip(axes, panels, strict=True):
+            here = [row for row in rows if panel == (row[1] if over_n else row[0])]
+            for name, mark, values in zip(
+                names, _MARKS, zip(*(losses for _, _, losses in here), strict=True), strict=True
+            ):
+                across = [n if over_n else float(alpha) for n, alpha, _ in here]
+                place.plot(across, values, mark, markersize=4, linewidth=1.2, label=name)
+            place.set_title(f"α = {panel}" if over_n else f"n = {panel}", fontsize=10)
+            place.set_xlabel("largest possible count n" if over_n else "privacy level α")
+            if over_n:
+                place.xaxis.get_major_locator().set_params(integer=True)
+            place.grid(alpha=0.3)
+        axes[0].set_ylabel(f"expected loss, {loss}")
+        axes[0].legend(fontsize=8)
+
+
+def _entries(probabilities: Any) -> Iterator[tuple[tuple[int, int], float]]:
+    for i, row in enumerate(probabilities.tolist()):
+        for j, p in enumerate(row):
+            yield (i, j), p
+
+
+@contextmanager
+def _figure(path: Path, panels: int, size: tuple[float, float]) -> Iterator[list[Any]]:
+    """Axes side by side, saved to ``path`` at the end."""
+    if path.suffix not in _FORMATS:
+        raise OutputError(f"{path} is no drawing", hint=f"End it in {' or '.join(_FORMATS)}.")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise FeatureNotSupported(
+            "drawing needs matplotlib, which is not installed",
+            hint="Install it: pip install 'tallyveil[plot]'.",
+        ) from None
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    yield list(figure.subplots(1, panels, squeeze=False)[0])
+    try:
+        figure.savefig(path, dpi=160)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
