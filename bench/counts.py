@@ -24,16 +24,13 @@ import numpy.typing as npt
 
 from bench.measure import clocked, report
 from tallyveil.mechanisms.matrix import (
+    NAMED,
     CountMatrix,
     Objective,
     Property,
-    choose,
     derivable_from_geometric,
     design,
-    explicit_fair,
-    geometric,
     score,
-    uniform,
 )
 
 SHARED = Path(os.environ.get("SHARED", "../shared"))
@@ -46,13 +43,7 @@ TARGETS: dict[str, Callable[[dict[str, str]], bool]] = {
     "gender": lambda person: person["sex"] == "Male",
     "income": lambda person: person["income"] == ">50K",
 }
-FAMILIES: dict[str, Callable[[int, Fraction], CountMatrix]] = {
-    "GM": geometric,
-    "WH": lambda n, alpha: choose(n, alpha, ["WH"]),
-    "WM": lambda n, alpha: choose(n, alpha, ["WH", "RM", "CM"]),
-    "EM": explicit_fair,
-    "UM": uniform,
-}
+FAMILIES = {name: NAMED[name].make for name in ("GM", "WH", "WM", "EM", "UM")}
 
 
 @cache

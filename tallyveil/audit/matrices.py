@@ -12,8 +12,12 @@ from tallyveil.audit.exact import Columns, divergence, flaw, largest_divergence,
 from tallyveil.audit.finding import Finding, number, subject
 from tallyveil.audit.noise import bounded, follows
 from tallyveil.errors import UnprovenPrivacy
-from tallyveil.mechanisms.matrix import CountMatrix, alpha_for, draw
-from tallyveil.mechanisms.matrix.named import Named
+from tallyveil.mechanisms.matrix import (
+    CountMatrix,
+    Named,
+    alpha_for,
+    draw,
+)
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
 
 __all__ = ["RANGES", "columns_of", "law_findings", "matrix_findings"]

@@ -13,7 +13,7 @@ from tallyveil.audit.noise import noise_findings, staircase_findings
 from tallyveil.audit.records import laplace_findings, response_findings
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import mechanism, mechanism_names
-from tallyveil.mechanisms.matrix.named import NAMED
+from tallyveil.mechanisms.matrix import NAMED
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["Audit", "audit", "audits", "checked_epsilon"]

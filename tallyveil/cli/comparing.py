@@ -14,8 +14,12 @@ import typer
 from tallyveil.cli.mechanism_arguments import levels_of, objective_of, ranges_of
 from tallyveil.cli.text import aligned
 from tallyveil.errors import StatementTooComplex
-from tallyveil.mechanisms.matrix import MAX_DESIGNED_RANGE, Objective, score
-from tallyveil.mechanisms.matrix.named import NAMED
+from tallyveil.mechanisms.matrix import (
+    MAX_DESIGNED_RANGE,
+    NAMED,
+    Objective,
+    score,
+)
 
 __all__ = ["NAMES", "Row", "compare"]
 

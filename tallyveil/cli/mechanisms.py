@@ -16,16 +16,17 @@ from tallyveil.cli.text import aligned, up
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import Mechanism, Relation, mechanism, mechanism_names
 from tallyveil.mechanisms.matrix import (
+    NAMED,
     CountMatrix,
     Objective,
     Property,
     design,
     epsilon_for,
+    named,
     parse_properties,
     properties_of,
     score,
 )
-from tallyveil.mechanisms.matrix.named import NAMED, named
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.rewriter.workload import Column, Workload
 

@@ -29,13 +29,13 @@ from tallyveil.mechanisms import (
 )
 from tallyveil.mechanisms.matrix import (
     CountMatrix,
+    Named,
     explicit_fair,
     geometric,
     hockey_stick,
     randomised_response,
 )
 from tallyveil.mechanisms.matrix import tightest_alpha as tightest_in_integers
-from tallyveil.mechanisms.matrix.named import Named
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
 from tallyveil.mechanisms.randomised_response import DRAWS
 from tallyveil.mechanisms.staircase import Staircase

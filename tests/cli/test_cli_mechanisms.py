@@ -19,7 +19,9 @@ def shell(*arguments: object) -> Result:
 
 def test_the_list_names_every_mechanism_and_its_guarantee() -> None:
     rows = json.loads(shell("mechanism", "list", "--json").stdout)
-    assert {"laplace", "gaussian", "GM", "WM", "EM", "UM", "best"} <= {row["name"] for row in rows}
+    assert {"laplace", "gaussian", "GM", "WM", "EM", "EXP", "UM", "best"} <= {
+        row["name"] for row in rows
+    }
     assert all(row["guarantee"] for row in rows)
     assert "explicit fair" in shell("mechanism", "list").stdout
 

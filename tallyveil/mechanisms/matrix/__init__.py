@@ -2,8 +2,8 @@
 
 A `CountMatrix` is a law in integers: what is drawn is what was proved. `choose` finds the one that
 fits the properties wanted, `design` minimises any of the paper's objectives; `geometric`,
-`explicit_fair`, `uniform`, `randomised_response` and `exponential` are known by name. `draw`
-releases, and `posterior` says what an output is worth.
+`explicit_fair`, `uniform`, `randomised_response` and `exponential` are known by name;
+`NAMED` lists those that COUNT names. `draw` releases, and `posterior` says what an output is worth.
 
 Here live numbers and exact sampling. Whoever calls `draw` has opened an answer and paid for it.
 """
@@ -20,6 +20,7 @@ from tallyveil.mechanisms.matrix.explicit import (
     uniform,
 )
 from tallyveil.mechanisms.matrix.exponential import exponential
+from tallyveil.mechanisms.matrix.named import NAMED, Named, named
 from tallyveil.mechanisms.matrix.objective import Objective, score
 from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE, alpha_for, epsilon_for
 from tallyveil.mechanisms.matrix.proof import hockey_stick, prove_pure, tightest_alpha
@@ -35,8 +36,10 @@ from tallyveil.mechanisms.matrix.sampling import Source, draw
 __all__ = [
     "MAX_DESIGNED_RANGE",
     "MAX_RANGE",
+    "NAMED",
     "CountMatrix",
     "DesignCache",
+    "Named",
     "Objective",
     "Posterior",
     "Property",
@@ -53,6 +56,7 @@ __all__ = [
     "geometric",
     "hockey_stick",
     "holds",
+    "named",
     "parse_properties",
     "posterior",
     "properties_of",

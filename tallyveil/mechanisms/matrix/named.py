@@ -16,6 +16,7 @@ from tallyveil.mechanisms.matrix.explicit import (
     randomised_response,
     uniform,
 )
+from tallyveil.mechanisms.matrix.exponential import exponential
 
 __all__ = ["NAMED", "Named", "named"]
 
@@ -67,7 +68,7 @@ NAMED: Final = {
         Named(
             "WM",
             "weakly honest, monotone",
-            "and a nearer output is never less likely than a farther one",
+            "the same, and nearer outputs are never less likely",
             lambda n, alpha: choose(n, alpha, ["WH", "RM", "CM"]),
         ),
         Named(
@@ -83,6 +84,12 @@ NAMED: Final = {
             randomised_response,
             any_two=True,
         ),
-        Named("UM", "uniform", "says nothing: the yardstick of L0 = 1", uniform, any_two=True),
+        Named(
+            "EXP",
+            "exponential",
+            "weight by the distance from the truth; weaker than what is made for the purpose",
+            lambda n, alpha: exponential(n, alpha, lambda output, truth: -abs(output - truth)),
+        ),
+        Named("UM", "uniform", "a guess, the yardstick of L0 = 1", uniform, any_two=True),
     )
 }
