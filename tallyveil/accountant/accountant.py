@@ -135,13 +135,18 @@ class Accountant:
             self._memory.learn(number, values)
             self._last_answer = answer.id
 
-    def recall(self, table: str, row_keys: Sequence[bytes]) -> list[Recorded | None]:
-        """The recorded answer of least noise scale for each row, or None; keys as in
+    def recall(
+        self, table: str, row_keys: Sequence[bytes], own: str | None = None
+    ) -> list[Recorded | None]:
+        """The recorded answer of least spread for each row, or None; keys as in
         `Column.row_keys`, values in units of the row's integer lattice.
+
+        Those with additive noise or none; or, if ``own`` names a mechanism with a public range,
+        those of that mechanism alone.
         """
         with self._lock:
             self._refresh()
-            return self._memory.recall(table, row_keys)
+            return self._memory.recall(table, row_keys, own)
 
     def balance(self, table: str) -> Balance:
         account = self._account(table)

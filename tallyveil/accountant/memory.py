@@ -27,14 +27,17 @@ class Asked:
 
 
 class Memory:
-    """Rows are known by their table and `Column.row_keys`; the answer of least variance is best.
+    """Rows are known by their table and `Column.row_keys`; the answer of least spread is best.
 
-    Among equal variances the first answer stays, so that a question keeps its answer.
+    Answers with additive noise, of whichever law, are compared with each other, and answers of a
+    mechanism with a public range with its own only. An exact answer is one with no noise.
+
+    Among equals the first answer stays, so that a question keeps its answer.
     """
 
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
-        self._best: dict[str, dict[bytes, Recorded]] = {}
+        self._best: dict[tuple[str, str | None], dict[bytes, Recorded]] = {}
 
     def expect(self, charge_id: int, asked: Asked) -> None:
         self._asked[charge_id] = asked
@@ -46,16 +49,19 @@ class Memory:
     def learn(self, charge_id: int, values: Sequence[Sequence[int]]) -> None:
         """Take in the answer of an awaited charge."""
         asked = self._asked[charge_id]
-        best = self._best.setdefault(asked.table, {})
         noise = mechanism(asked.mechanism)
         for column, scale, answers in zip(asked.columns, asked.scales, values, strict=True):
-            variance = noise.law(scale).variance
+            spread = noise.spread(scale)
+            own = asked.mechanism if noise.needs.public_range and scale else None
+            best = self._best.setdefault((asked.table, own), {})
             for key, value in zip(column.row_keys, answers, strict=True):
                 known = best.get(key)
-                if known is None or variance < known.variance:
-                    best[key] = Recorded(charge_id, value, scale, asked.mechanism, variance)
+                if known is None or spread < known.spread:
+                    best[key] = Recorded(charge_id, value, scale, asked.mechanism, spread)
         del self._asked[charge_id]
 
-    def recall(self, table: str, row_keys: Sequence[bytes]) -> list[Recorded | None]:
-        best = self._best.get(table, {})
+    def recall(
+        self, table: str, row_keys: Sequence[bytes], own: str | None
+    ) -> list[Recorded | None]:
+        best = self._best.get((table, own), {})
         return [best.get(key) for key in row_keys]

@@ -196,14 +196,14 @@ class Balance:
 class Recorded:
     """A remembered noisy answer of one integer row: ``value`` and ``scale`` in lattice units.
 
-    ``variance`` is that of the mechanism's noise at the scale.
+    ``spread`` is the mechanism's at the scale: the noise's variance, if it is additive.
     """
 
     charge_id: int
     value: int
     scale: float
     mechanism: str
-    variance: float
+    spread: float
 
 
 @dataclass(frozen=True)

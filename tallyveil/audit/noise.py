@@ -14,7 +14,7 @@ from tallyveil.audit.finding import FALSE_ALARM, Finding, number, subject
 from tallyveil.audit.law import Chances, chances_of, drift, surprise
 from tallyveil.errors import ReceiptError
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from tallyveil.mechanisms import Mechanism
+from tallyveil.mechanisms import Additive
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.staircase import Staircase
 from tallyveil.mechanisms.zcdp import epsilon_of
@@ -26,7 +26,7 @@ _COUNT: Final = 100
 _SENSITIVITY: Final = 3
 
 
-def noise_findings(family: Mechanism, epsilon: Fraction, draws: int) -> Iterator[Finding]:
+def noise_findings(family: Additive, epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """In every measure it has a cost in: ``epsilon``, or ρ = ε²/2, which a pure ε costs.
 
     The charge is compared with the law's own loss, exactly; the loss that draws show, at δ = 0 or
@@ -39,7 +39,7 @@ def noise_findings(family: Mechanism, epsilon: Fraction, draws: int) -> Iterator
 
 
 def _in(
-    family: Mechanism, measure: Measure, cost: Fraction, name: str, draws: int
+    family: Additive, measure: Measure, cost: Fraction, name: str, draws: int
 ) -> Iterator[Finding]:
     try:
         made = experiment(family, cost, measure, count=_COUNT, draws=draws)
@@ -58,7 +58,7 @@ def _in(
 
 
 def _paid(
-    name: str, family: Mechanism, made: Experiment, measure: Measure, cost: Fraction
+    name: str, family: Additive, made: Experiment, measure: Measure, cost: Fraction
 ) -> Iterator[Finding]:
     """P(k)/P(k+1) ≤ e^{1/b} for discrete Laplace noise, and Gaussian noise is 1/(2σ²)-zCDP."""
     step = 1 / Fraction(made.scale)

@@ -12,7 +12,7 @@ from tallyveil.audit.matrices import matrix_findings
 from tallyveil.audit.noise import noise_findings, staircase_findings
 from tallyveil.audit.records import laplace_findings, response_findings
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import mechanism, mechanism_names
+from tallyveil.mechanisms import additive
 from tallyveil.mechanisms.matrix import NAMED
 from tallyveil.mechanisms.units import positive
 
@@ -31,9 +31,8 @@ def audits() -> dict[str, Audit]:
 
     Those with a public range have matrices, which are proved under the matrix's name.
     """
-    noise = [mechanism(name) for name in mechanism_names()]
     return {
-        **{f.name: partial(noise_findings, f) for f in noise if not f.needs.public_range},
+        **{family.name: partial(noise_findings, family) for family in additive()},
         "staircase": staircase_findings,
         **{family.name: partial(matrix_findings, family) for family in NAMED.values()},
         "randomised-response": response_findings,

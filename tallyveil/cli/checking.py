@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tallyveil.gate.choice import check_mechanisms
+from tallyveil.gate.fitness import check_mechanisms
 from tallyveil.policy import load_policy, summary
 
 __all__ = ["check"]

@@ -14,7 +14,7 @@ import typer
 from tallyveil.cli.mechanism_arguments import level_of, objective_of
 from tallyveil.cli.text import aligned, up
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import Mechanism, Relation, mechanism, mechanism_names
+from tallyveil.mechanisms import Additive, Relation, additive
 from tallyveil.mechanisms.matrix import (
     NAMED,
     CountMatrix,
@@ -41,12 +41,12 @@ def listing(*, json: bool) -> None:
     """Print noise for any count first, then what needs a public range."""
     rows = [
         {
-            "name": name,
+            "name": family.name,
             "for": "any count",
-            "gives": _kind(name),
-            "guarantee": mechanism(name).guarantee,
+            "gives": _kind(family),
+            "guarantee": family.guarantee,
         }
-        for name in _noises()
+        for family in additive()
     ]
     rows += [
         {"name": m.name, "for": "0..n", "gives": f"{m.title}: {m.when}", "guarantee": m.guarantee}
@@ -80,13 +80,14 @@ def show(
     StatementTooComplex for a design that is not found; OutputError, FeatureNotSupported.
     """
     level = level_of(alpha, epsilon)
-    if name in _noises():
+    noise = {family.name: family for family in additive()}
+    if name in noise:
         if (n, properties, objective, plot) != (None, None, None, None):
             raise InvalidParameterValue(
                 f"{name} is noise for any count: it has no range, matrix or properties to choose",
                 hint="Give it --alpha or --epsilon alone.",
             )
-        _show_noise(mechanism(name), epsilon_for(level), json=json)
+        _show_noise(noise[name], epsilon_for(level), json=json)
         return
     matrix = _matrix(name, n, level, properties, objective)
     guarantee = named("GM" if name == _BEST else name).guarantee
@@ -103,7 +104,7 @@ def show(
 def _matrix(
     name: str, n: int | None, level: Fraction, properties: str | None, objective: str | None
 ) -> CountMatrix:
-    known = [*_noises(), *NAMED, _BEST]
+    known = [*(family.name for family in additive()), *NAMED, _BEST]
     if name != _BEST and name.upper() not in NAMED:
         raise InvalidParameterValue(
             f'there is no mechanism "{name}"', hint=f"Known: {', '.join(known)}."
@@ -161,7 +162,7 @@ def _short(loss: Objective) -> str:
     return loss.penalty + (f",{loss.beyond}" if loss.beyond else "")
 
 
-def _show_noise(family: Mechanism, epsilon: Fraction, *, json: bool) -> None:
+def _show_noise(family: Additive, epsilon: Fraction, *, json: bool) -> None:
     """What it does to one count at ε; where it has no cost in ε, at ρ = ε²/2."""
     pure = not family.needs.delta
     cost = epsilon if pure else epsilon**2 / 2
@@ -182,17 +183,15 @@ def _show_noise(family: Mechanism, epsilon: Fraction, *, json: bool) -> None:
     typer.echo(f"guarantee: {family.guarantee}.")
 
 
-def _scale_of_a_count(family: Mechanism, cost: Fraction, pure: bool) -> float:
+def _scale_of_a_count(family: Additive, cost: Fraction, pure: bool) -> float:
     one = np.zeros(1, dtype=np.int64)
     count = Workload("t", (Column.joint(("a",), (1,), 1, one, one, one + 1),))
     measure: Measure = "epsilon" if pure else "rho"
     return family.scales_for(count, cost, Relation("add_remove"), measure)[0]
 
 
-def _noises() -> list[str]:
-    return [name for name in mechanism_names() if not mechanism(name).needs.public_range]
-
-
-def _kind(name: str) -> str:
-    pure = not mechanism(name).needs.delta
-    return f"{name} noise, " + ("for every budget" if pure else "for budgets of rho, or with delta")
+def _kind(family: Additive) -> str:
+    pure = not family.needs.delta
+    return f"{family.name} noise, " + (
+        "for every budget" if pure else "for budgets of rho, or with delta"
+    )

@@ -1,7 +1,8 @@
 """The confidential room: it loads the source, counts its cells, and answers workloads, sealed.
 
 Only counts of whole cells live here, and no face of this room shows one: a `Cube` hands out a
-`TrueAnswer`, which opens against a receipt. Loading is total: no record, however malformed, makes
+`TrueAnswer`, which opens against a receipt. The number of all records is shown where the policy
+makes it public, and nowhere else. Loading is total: no record, however malformed, makes
 it fail or say anything. What the policy declares public is read here too, since it may lie in the
 same source, and handed out as it is. `reading` and `coding` state the rule by which a record
 finds its cell.

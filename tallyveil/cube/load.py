@@ -45,7 +45,7 @@ def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
-    return Cube(table.domain, codes, counts)
+    return Cube(table.domain, codes, counts, total_public=table.total_public)
 
 
 def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:

@@ -1,78 +1,66 @@
 """Which mechanism answers: the one that was asked for, or the one that serves best.
 
-A table's mechanisms are those its policy allows and its budget can count. Under
-``dp.mechanism = auto`` the one is taken
+A table's mechanisms are those its policy allows and its budget can count. One with a public range
+serves where the workload's rows are plain counts and n is known: from its own text, or from
+`ranges`. Under ``dp.mechanism = auto`` the one is taken
 
-- of least variance, summed over the rows, for a cost in dp.epsilon or dp.rho;
-- of least cost, for a target in dp.half_width;
+- of least error, summed over the rows, for a cost in dp.epsilon or dp.rho: the variance of
+  additive noise, and the mean squared error of a mechanism with a public range for the truth where
+  it is largest;
+- of least cost, for a target in dp.half_width, which additive noise alone can meet;
 
-and among equals the one registered first. Mechanisms of one law are equals.
+and among equals the one registered first. Mechanisms of one law are equals. Unless the policy
+names others, the one mechanism with a public range that "auto" considers is the truncated
+geometric one: the choice of COUNT Fig. 5 where no property is asked for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from tallyveil.accountant import Account
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, PolicyError, TallyveilError
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.settings import Target
-from tallyveil.mechanisms import Measure, Mechanism, mechanism, mechanism_names
-from tallyveil.policy import Policy, Table
+from tallyveil.mechanisms import (
+    AnyMechanism,
+    CountMechanism,
+    Measure,
+    Mechanism,
+    family_of,
+    mechanism,
+    mechanism_names,
+)
+from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
-__all__ = ["AUTO", "Choice", "Noise", "check_mechanisms"]
+__all__ = ["AUTO", "Choice", "Noise", "reason_against"]
 
 AUTO: Final = "auto"
+
+# Of the mechanisms with a public range, what "auto" considers of itself.
+_FLOWCHART: Final = "truncated_geometric"
 
 
 @dataclass(frozen=True)
 class Noise:
-    """A mechanism and the scale of each column of a workload."""
+    """A mechanism and the scale of each column of a workload.
 
-    mechanism: Mechanism
+    ``origin`` says where n is from, if the mechanism has a public range that was not asked for.
+    """
+
+    mechanism: AnyMechanism
     scales: tuple[float, ...]
+    by_auto: bool = False
+    origin: str | None = None
 
 
-def check_mechanisms(policy: Policy) -> None:
-    """Raises PolicyError for names of mechanisms that are unknown or cannot serve their table."""
-    mistakes = []
-    if policy.defaults.mechanism != AUTO:
-        mistakes += _unknown("defaults.mechanism", policy.defaults.mechanism)
-    for name, table in policy.tables.items():
-        key = f"tables.{name}.mechanisms"
-        for spec in table.mechanisms or ():
-            mistakes += _unknown(key, spec) or _unfit(key, mechanism(spec), _measure(table))
-    if mistakes:
-        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        where = "the policy" if policy.path is None else f"the policy {policy.path}"
-        raise PolicyError(f"{where} has {count}", mistakes)
-
-
-def _unknown(key: str, spec: str) -> list[str]:
-    try:
-        mechanism(spec)
-    except TallyveilError:
-        return [f'{key}: there is no mechanism "{spec}"; known: {", ".join(mechanism_names())}']
-    return []
-
-
-def _unfit(key: str, noise: Mechanism, measure: Measure) -> list[str]:
-    reason = _reason(noise, measure)
-    return [] if reason is None else [f"{key}: {noise.name} {reason}"]
-
-
-def _measure(table: Table) -> Measure:
-    return "epsilon" if table.budget.pure else "rho"
-
-
-def _reason(noise: Mechanism, measure: Measure) -> str | None:
+def reason_against(noise: Mechanism, measure: Measure) -> str | None:
     """Why the mechanism cannot serve a table whose budget is in ``measure``."""
-    if noise.needs.public_range:
-        return "needs a public range of each count, and the policy declares none"
     if noise.needs.delta and measure == "epsilon":
         return "needs a delta, and the budget is of epsilon alone"
     return None
@@ -81,42 +69,37 @@ def _reason(noise: Mechanism, measure: Measure) -> str | None:
 class Choice:
     """Chooses for the tables of one policy."""
 
-    def __init__(self, policy: Policy, accounts: Mapping[str, Account]) -> None:
+    def __init__(
+        self, tables: Mapping[str, Table], accounts: Mapping[str, Account], ranges: Ranges
+    ) -> None:
         self._accounts = accounts
-        self._serving = {
-            name: tuple(
-                noise
-                for noise in map(mechanism, table.mechanisms or mechanism_names())
-                if _reason(noise, accounts[name].measure) is None
-            )
-            for name, table in policy.tables.items()
-        }
-        self._allowed = {name: table.mechanisms for name, table in policy.tables.items()}
+        self._ranges = ranges
+        self._allowed = {name: table.mechanisms for name, table in tables.items()}
 
-    def noise(self, workload: Workload, target: Target, asked: str) -> Noise:
+    def noise(
+        self, workload: Workload, target: Target, asked: str, *, additive: bool = False
+    ) -> Noise:
         """The mechanism ``asked`` for, or under "auto" the best, at the scales of the target.
 
-        Raises FeatureNotSupported if it cannot serve, and InvalidParameterValue for a target that
-        the table's budget cannot pay or the noise cannot meet.
+        ``additive``: its answers are to be added up.
+
+        Raises FeatureNotSupported if it cannot serve, InvalidParameterValue for a target that the
+        table's budget cannot pay or the noise cannot meet, and StatementTooComplex if it cannot
+        be worked out.
         """
         if asked != AUTO:
-            named = self._named(workload.table, asked, target)
-            return Noise(named, self.scales(named, workload, target))
-        found = [
-            Noise(noise, self.scales(noise, workload, target))
-            for noise in _distinct(self._serving[workload.table])
-            if target.epsilon is None or not noise.needs.delta
-        ]
+            return self._named(workload, target, asked, additive)
+        found = list(self._candidates(workload, target, additive))
         if not found:
             raise FeatureNotSupported(
-                f'no mechanism of table "{workload.table}" answers at a cost in epsilon',
-                hint="SET dp.rho or dp.half_width instead.",
+                f'no mechanism of table "{workload.table}" answers this at such a cost or target',
+                hint=self._others(workload.table, workload, additive),
             )
         if len(found) == 1:
             return found[0]
         return min(found, key=lambda noise: self._rank(noise, workload, target))
 
-    def scales(self, noise: Mechanism, workload: Workload, target: Target) -> tuple[float, ...]:
+    def scales(self, noise: AnyMechanism, workload: Workload, target: Target) -> tuple[float, ...]:
         """The scales at which ``noise`` meets the target. Raises as `noise`."""
         account = self._accounts[workload.table]
         if target.rho is not None:
@@ -128,6 +111,12 @@ class Choice:
             return noise.scales_for(workload, target.rho, account.relation, "rho")
         if target.epsilon is not None:
             return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
+        if isinstance(noise, CountMechanism):
+            raise FeatureNotSupported(
+                f"dp.half_width is set, and the intervals of {noise.name} have none in common: how"
+                " wide one is, and to which side, depends on the answer",
+                hint="SET dp.epsilon instead, or SET dp.mechanism = auto.",
+            )
         movable = noise.scales_for(workload, Fraction(1), account.relation, account.measure)
         return tuple(
             noise.scale_for_half_width(
@@ -138,17 +127,35 @@ class Choice:
             for column, scale in zip(workload.columns, movable, strict=True)
         )
 
-    def _named(self, table: str, asked: str, target: Target) -> Mechanism:
-        noise, measure = mechanism(asked), self._accounts[table].measure
-        others = ", ".join(other.name for other in self._serving[table])
-        allowed = self._allowed[table]
-        reason = _reason(noise, measure)
-        if allowed is not None and asked not in allowed:
+    def part(
+        self, noise: Noise, part: Workload, columns: Sequence[int], target: Target
+    ) -> tuple[float, ...]:
+        """The scales for some rows of ``columns`` of the workload ``noise`` was chosen for.
+
+        A mechanism with a public range keeps its own, so that it need not be worked out anew.
+        """
+        if isinstance(noise.mechanism, CountMechanism):
+            return tuple(noise.scales[n] for n in columns)
+        return self.scales(noise.mechanism, part, target)
+
+    def _named(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
+        table, measure = workload.table, self._accounts[workload.table].measure
+        noise, origin = self._with_range(asked, workload)
+        reason = reason_against(noise, measure) if noise is not None else None
+        if not self._allows(table, asked if noise is None else noise.name):
             reason = "is not among the mechanisms of its policy"
-        if reason is not None:
+        elif noise is None:
             raise FeatureNotSupported(
-                f'{asked} cannot answer about table "{table}": it {reason}',
-                hint=f"SET dp.mechanism to one of: {others}, or auto.",
+                f"{asked} needs a public range 0..n of every count asked for, and the policy"
+                f' declares none for these of table "{table}"',
+                hint=f"SET dp.mechanism = '{asked}(n=…)', with a bound you know of, or auto.",
+            )
+        else:
+            reason = reason or self._unfit(noise, workload, additive)
+        if noise is None or reason is not None:
+            raise FeatureNotSupported(
+                f'{asked} cannot answer this about table "{table}": it {reason}',
+                hint=self._others(table, workload, additive),
             )
         if target.epsilon is not None and noise.needs.delta:
             raise FeatureNotSupported(
@@ -156,12 +163,74 @@ class Choice:
                 hint=f"SET dp.rho = {float(target.epsilon**2 / 2):.6g} for about the same loss, or"
                 " SET dp.mechanism = auto.",
             )
-        return noise
+        scales = self.scales(noise, workload, target)
+        _work_out(noise, scales)
+        return Noise(noise, scales, origin=origin)
+
+    def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:
+        """What "auto" chooses from."""
+        account, seen = self._accounts[workload.table], []
+        for spec in self._considered(workload.table):
+            noise, origin = self._with_range(spec, workload)
+            if noise is None or reason_against(noise, account.measure) is not None:
+                continue
+            if isinstance(noise, CountMechanism):
+                known = self._ranges.of(workload)
+                if target.half_width is not None or known is None or not known.n <= noise.n:
+                    continue
+                if self._unfit(noise, workload, additive) is not None:
+                    continue
+                origin = known.origin
+            elif noise.law(1.0) in seen or (target.epsilon is not None and noise.needs.delta):
+                continue
+            else:
+                seen.append(noise.law(1.0))
+            scales = self.scales(noise, workload, target)
+            _work_out(noise, scales)
+            yield Noise(noise, scales, by_auto=True, origin=origin)
+
+    def _considered(self, table: str) -> tuple[str, ...]:
+        allowed = self._allowed[table]
+        if allowed is not None:
+            return allowed
+        additive = (name for name in mechanism_names() if family_of(name) is None)
+        return (*additive, _FLOWCHART)
+
+    def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
+        """The mechanism, and where n is from if the text does not say n; None if none is known."""
+        if family_of(spec) != spec:
+            return mechanism(spec), None
+        known = self._ranges.of(workload)
+        if known is None:
+            return None, None
+        return mechanism(f"{spec}(n={known.n})"), known.origin
+
+    def _allows(self, table: str, spec: str) -> bool:
+        allowed = self._allowed[table]
+        return allowed is None or spec in allowed or family_of(spec) in allowed
+
+    def _unfit(self, noise: Mechanism, workload: Workload, additive: bool) -> str | None:
+        if noise.needs.public_range and additive:
+            return "answers apart, and its answers cannot be added up"
+        return noise.unfit(workload)
+
+    def _others(self, table: str, workload: Workload, additive: bool) -> str:
+        """A hint that says which mechanisms can serve."""
+        measure, names = self._accounts[table].measure, []
+        for spec in self._allowed[table] or mechanism_names():
+            # Whether it serves does not depend on n.
+            noise = mechanism(spec if family_of(spec) != spec else f"{spec}(n=1)")
+            if reason_against(noise, measure) or self._unfit(noise, workload, additive):
+                continue
+            names.append(f"'{spec}(n=…)'" if family_of(spec) == spec else spec)
+        if not names:
+            return "None of those its policy allows does; ask for plain counts."
+        return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
 
     def _rank(self, noise: Noise, workload: Workload, target: Target) -> float:
         if target.half_width is None:
             return sum(
-                column.height * float(column.multiplier) ** 2 * noise.mechanism.law(scale).variance
+                column.height * float(column.multiplier) ** 2 * noise.mechanism.worst_error(scale)
                 for column, scale in zip(workload.columns, noise.scales, strict=True)
             )
         account = self._accounts[workload.table]
@@ -169,10 +238,11 @@ class Choice:
         return float(loss.bound)
 
 
-def _distinct(mechanisms: tuple[Mechanism, ...]) -> list[Mechanism]:
-    """Without those whose law is an earlier one's."""
-    found: list[Mechanism] = []
-    for noise in mechanisms:
-        if noise.law(1.0) not in [other.law(1.0) for other in found]:
-            found.append(noise)
-    return found
+def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:
+    """Find out before anything is charged whether the law can be had. It is kept for the release.
+
+    Raises StatementTooComplex, InvalidParameterValue.
+    """
+    if isinstance(noise, CountMechanism):
+        for scale in {scale for scale in scales if scale}:
+            noise.matrix(scale)

@@ -1,16 +1,23 @@
 """The decision: what is known already is free; the rest is bought, and remembered.
 
-For each row of a workload the accountant recalls the best recorded answer. Where its variance is
-at most that of what would be bought now, it is used, whichever mechanism gave it. The rows that
-fall short are bought together: dry-run, durable charge, receipt, and only then Wx and noise. One
-thread decides at a time, so that the same question asked twice at once is paid for once.
+For each row of a workload the accountant recalls the best recorded answer. Where it is at least as
+precise as what would be bought now, it is used:
+
+- additive noise is compared by its variance, whichever mechanism gave it;
+- an answer of a mechanism with a public range serves a question that means this mechanism, with
+  its parameters, at the same scale or a larger one;
+- where such a mechanism was chosen by "auto", additive noise serves too, if its variance is at
+  most the mechanism's mean squared error where that is largest.
+
+The rows that fall short are bought together: dry-run, durable charge, receipt, and only then Wx
+and noise. One thread decides at a time, so that the same question asked twice at once is paid for
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -18,28 +25,23 @@ from tallyveil.accountant import Accountant, Charge, Quote, Recorded
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, QueryCanceled
 from tallyveil.gate.choice import Choice, Noise
+from tallyveil.gate.known import Known, known
 from tallyveil.gate.settings import Answers, Target
-from tallyveil.inference import NoiseLaw
-from tallyveil.mechanisms import Mechanism, mechanism
+from tallyveil.mechanisms import AnyMechanism, mechanism
 from tallyveil.rewriter import Workload
 
-__all__ = ["Answered", "Decision", "Forecast", "Known", "Request"]
+__all__ = ["Answered", "Decision", "Forecast", "Request"]
 
-# Variances that differ by less than this are the same precision computed twice.
-_SAME_VARIANCE = 1 + 2e-9
-
-
-@dataclass(frozen=True)
-class Known:
-    """A noisy answer of one integer row: ``value`` in lattice units, and its noise's law."""
-
-    value: int
-    law: NoiseLaw
+# Spreads that differ by less than this are the same precision computed twice.
+_SAME_SPREAD = 1 + 2e-9
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto"."""
+    """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto".
+
+    Of the tables in ``summed`` answers are added up, which takes additive noise.
+    """
 
     workloads: Mapping[str, Workload]
     target: Target
@@ -47,15 +49,18 @@ class Request:
     mechanism: str
     sql: str
     analyst: str
+    summed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Answered:
     """``columns[table][c][i]`` is row i of column c, None where only history was asked and
-    does not know it. ``quote`` is what was charged, None if nothing was.
+    does not know it. ``noise`` is by table what was wanted, and ``quote`` what was charged, None
+    if nothing was.
     """
 
     columns: Mapping[str, tuple[tuple[Known | None, ...], ...]]
+    noise: Mapping[str, Noise]
     quote: Quote | None
 
 
@@ -75,7 +80,7 @@ class _Purchase:
     rows ``rows[n]``, which are row 0, 1, … of the charge's n-th column."""
 
     charge: Charge
-    mechanism: Mechanism
+    mechanism: AnyMechanism
     columns: tuple[int, ...]
     rows: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]
 
@@ -94,63 +99,86 @@ class Decision:
         Raises:
             BudgetExceeded: nothing was charged.
             QueryCanceled: cancelled before anything was charged.
-            FeatureNotSupported, InvalidParameterValue: no noise meets the target; nothing was
-                charged.
+            FeatureNotSupported, InvalidParameterValue, StatementTooComplex: no noise meets the
+                target; nothing was charged.
         """
+        wanted = self._wanted(request)
         with self._accountant.transaction():
-            wanted = self._wanted(request)
-            known = self._recall(request, wanted)
-            purchases = self._purchases(request, wanted, known)
+            found = self._recall(request, wanted)
+            purchases = self._purchases(request, wanted, found)
             if not purchases:
-                return Answered({t: _frozen(k) for t, k in known.items()}, None)
+                return Answered({t: _frozen(k) for t, k in found.items()}, wanted, None)
             if cancelled():
                 raise QueryCanceled("canceling statement due to user request")
-            quote = self._buy(request, purchases, known)
-        return Answered({t: _frozen(k) for t, k in known.items()}, quote)
+            quote = self._buy(request, purchases, found)
+        return Answered({t: _frozen(k) for t, k in found.items()}, wanted, quote)
 
     def forecast(self, request: Request) -> Forecast:
         """What `answer` would do now. Free; it changes nothing."""
+        wanted = self._wanted(request)
         with self._accountant.transaction():
-            wanted = self._wanted(request)
-            known = self._recall(request, wanted)
-            purchases = self._purchases(request, wanted, known)
+            found = self._recall(request, wanted)
+            purchases = self._purchases(request, wanted, found)
             quote = self._accountant.quote([p.charge for p in purchases]) if purchases else None
-        missing = sum(row is None for table in known.values() for col in table for row in col)
-        total = sum(len(col) for table in known.values() for col in table)
+        missing = sum(row is None for table in found.values() for col in table for row in col)
+        total = sum(len(col) for table in found.values() for col in table)
         return Forecast(total - missing, missing, wanted, quote)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
-        """The noise that each table's target asks for."""
+        """The noise that each table's target asks for. It depends on nothing in the ledger, and is
+        worked out while others decide.
+        """
         return {
-            table: self._choice.noise(workload, request.target, request.mechanism)
+            table: self._choice.noise(
+                workload, request.target, request.mechanism, additive=table in request.summed
+            )
             for table, workload in request.workloads.items()
         }
 
     def _recall(
         self, request: Request, wanted: Mapping[str, Noise]
     ) -> dict[str, list[list[Known | None]]]:
-        known: dict[str, list[list[Known | None]]] = {}
+        found: dict[str, list[list[Known | None]]] = {}
         for table, workload in request.workloads.items():
-            noise = wanted[table]
-            known[table] = []
-            for column, scale in zip(workload.columns, noise.scales, strict=True):
-                variance = noise.mechanism.law(scale).variance
-                recorded = self._accountant.recall(table, column.row_keys)
-                known[table].append([_usable(row, variance, request.source) for row in recorded])
-        return known
+            found[table] = [
+                self._best(table, column.row_keys, wanted[table], scale, request.source)
+                for column, scale in zip(workload.columns, wanted[table].scales, strict=True)
+            ]
+        return found
+
+    def _best(
+        self,
+        table: str,
+        row_keys: Sequence[bytes],
+        wanted: Noise,
+        scale: float,
+        source: Answers,
+    ) -> list[Known | None]:
+        """For each row the recorded answer that will do, or None."""
+        noise = wanted.mechanism
+        if not noise.needs.public_range or scale == 0:
+            recorded = self._accountant.recall(table, row_keys)
+            return [_usable(row, noise.spread(scale), source) for row in recorded]
+        own = self._accountant.recall(table, row_keys, noise.name)
+        best = [_usable(row, noise.spread(scale), source) for row in own]
+        if wanted.by_auto:
+            additive = self._accountant.recall(table, row_keys)
+            error = noise.worst_error(scale)
+            best = [a or _usable(b, error, source) for a, b in zip(best, additive, strict=True)]
+        return best
 
     def _purchases(
         self,
         request: Request,
         wanted: Mapping[str, Noise],
-        known: Mapping[str, list[list[Known | None]]],
+        found: Mapping[str, list[list[Known | None]]],
     ) -> list[_Purchase]:
         """The rows that history does not answer, per table, at what the request would pay."""
         if request.source == "history":
             return []
         purchases = []
         for table, workload in request.workloads.items():
-            missing = [np.flatnonzero([row is None for row in column]) for column in known[table]]
+            missing = [np.flatnonzero([row is None for row in column]) for column in found[table]]
             numbers = tuple(n for n, rows in enumerate(missing) if len(rows))
             if not numbers:
                 continue
@@ -163,7 +191,7 @@ class Decision:
             if not whole:
                 columns = (workload.columns[n].take(missing[n]) for n in numbers)
                 part = Workload(table, tuple(columns))
-                scales = self._choice.scales(noise, part, request.target)
+                scales = self._choice.part(wanted[table], part, numbers, request.target)
             charge = Charge(part, noise.name, scales, request.sql)
             bought = tuple(missing[n] for n in numbers)
             purchases.append(_Purchase(charge, noise, numbers, bought))
@@ -173,7 +201,7 @@ class Decision:
         self,
         request: Request,
         purchases: list[_Purchase],
-        known: Mapping[str, list[list[Known | None]]],
+        answers: Mapping[str, list[list[Known | None]]],
     ) -> Quote:
         charges = [purchase.charge for purchase in purchases]
         quote = self._accountant.quote(charges)
@@ -190,24 +218,18 @@ class Decision:
             for number, rows, values, scale in zip(
                 purchase.columns, purchase.rows, noisy, receipt.scales, strict=True
             ):
-                law = noise.law(scale)
                 for row, value in zip(rows.tolist(), values, strict=True):
-                    known[workload.table][number][row] = Known(value, law)
+                    answers[workload.table][number][row] = known(noise, scale, value)
         return quote
 
 
 def _usable(recorded: Recorded | None, wanted: float, source: Answers) -> Known | None:
-    """The recorded answer, if its variance is at most that of what would be bought instead."""
+    """The recorded answer, if its spread is at most that of what would be bought instead."""
     if recorded is None or source == "fresh":
         return None
-    if source == "auto" and recorded.variance > wanted * _SAME_VARIANCE:
+    if source == "auto" and not recorded.spread <= wanted * _SAME_SPREAD:
         return None
-    return Known(recorded.value, _law(recorded.mechanism, recorded.scale))
-
-
-@lru_cache(maxsize=4096)
-def _law(name: str, scale: float) -> NoiseLaw:
-    return mechanism(name).law(scale)
+    return known(mechanism(recorded.mechanism), recorded.scale, recorded.value)
 
 
 def _frozen(columns: list[list[Known | None]]) -> tuple[tuple[Known | None, ...], ...]:

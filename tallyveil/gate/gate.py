@@ -13,8 +13,10 @@ import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger
 from tallyveil.cube import load_cubes, load_public
-from tallyveil.gate.choice import Choice, check_mechanisms
+from tallyveil.gate.choice import Choice
 from tallyveil.gate.decision import Decision
+from tallyveil.gate.fitness import check_mechanisms
+from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.mechanisms import rho_for
@@ -132,8 +134,10 @@ class Gate:
         self._ledger = Ledger(policy.ledger)
         try:
             self.accountant = Accountant(self._ledger, self.accounts)
-            choice = Choice(policy, self.accounts)
-            self.decision = Decision(self.accountant, choice, load_cubes(policy, source))
+            cubes = load_cubes(policy, source)
+            totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
+            choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
+            self.decision = Decision(self.accountant, choice, cubes)
             domains = {name: table.domain for name, table in policy.tables.items()}
             public = load_public(policy, source)
             self.copies = read_copies(policy, public)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tallyveil.accountant import Accountant
 from tallyveil.gate.copies import COPY_RELATIONS
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
-from tallyveil.mechanisms import mechanism, mechanism_names
+from tallyveil.mechanisms import PARAMETERS, mechanism, mechanism_names
 from tallyveil.policy import Attribute, Policy
 from tallyveil.sanitise import Copy
 
@@ -108,9 +108,16 @@ def _public(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Ta
 def _mechanisms(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
     rows = []
     for name in mechanism_names():
-        noise = mechanism(name)
-        budgets = "rho" if noise.needs.delta else "epsilon, rho"
-        rows.append({"name": name, "budgets": budgets, "guarantee": noise.guarantee})
+        takes = PARAMETERS.get(name, ())
+        noise = mechanism(f"{name}(n=1)" if takes else name)
+        rows.append(
+            {
+                "name": name,
+                "parameters": ", ".join(takes) or None,
+                "budgets": "rho" if noise.needs.delta else "epsilon, rho",
+                "guarantee": noise.guarantee,
+            }
+        )
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["mechanisms"])
 
 
@@ -145,7 +152,9 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("unit", _TEXT), ("rows", _INT),
             ]
         ),
-        "mechanisms": pa.schema([("name", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT)]),
+        "mechanisms": pa.schema(
+            [("name", _TEXT), ("parameters", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT)]
+        ),
         "public": pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)]),
         "settings": pa.schema([("name", _TEXT), ("value", _TEXT), ("description", _TEXT)]),
     }

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from tallyveil.gate.decision import Answered, Known
+from tallyveil.gate.decision import Answered
+from tallyveil.gate.known import InRange, Known, Noisy
 from tallyveil.inference import NoiseLaw, half_width_of_sum
 from tallyveil.rewriter import NoisyTable, Output, Plan, Workload
 from tallyveil.rewriter.workload import IntArray
@@ -69,7 +70,13 @@ def _sums(
     sums: tuple[_Values, _Values, _Values] = ([], [], [])
     widths: dict[Hashable, Fraction] = {}
     for group in groups:
-        parts = [k for k in group if k is not None]
+        if len(group) == 1 and isinstance(group[0], InRange):
+            for values, count in zip(
+                sums, (group[0].value, *group[0].ends(confidence)), strict=True
+            ):
+                values.append(multiplier * count)
+            continue
+        parts = [k for k in group if isinstance(k, Noisy)]
         if len(parts) < len(group):
             for values in sums:
                 values.append(None)

@@ -142,12 +142,8 @@ class GateSession:
         if self._gate.rewriter.uses_session(piece.sql, self._dialect):
             settings = tuple(self.settings.all().items())
             session = (self._user, self._database, *settings)
-        return (self._dialect, piece.sql, tuple(types), _hashable(values), session, self._shares)
-
-    @property
-    def _shares(self) -> bool:
-        """A target for the interval is one for every row; a cost leaves the choice to planning."""
-        return self.settings.target.half_width is None
+        shares = self.settings.shares
+        return (self._dialect, piece.sql, tuple(types), _hashable(values), session, shares)
 
     def _plan(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> Plan:
         return self._gate.plans.get(
@@ -159,7 +155,7 @@ class GateSession:
                 types=types,
                 values=values,
                 session=self._session_function,
-                share=self._shares,
+                share=self.settings.shares,
             ),
         )
 
@@ -176,8 +172,15 @@ class GateSession:
 
     def _request(self, plan: Plan, sql: str) -> Request:
         settings = self.settings
-        asked = {t: w for t, w in plan.workloads.items() if w.columns}
-        return Request(asked, settings.target, settings.source, settings.mechanism, sql, self._user)
+        return Request(
+            {t: w for t, w in plan.workloads.items() if w.columns},
+            settings.target,
+            settings.source,
+            settings.mechanism,
+            sql,
+            self._user,
+            frozenset(o.table for t in plan.noisy for o in t.outputs if o.sums is not None),
+        )
 
     def _release(
         self,

@@ -9,8 +9,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, UndefinedSetting
-from tallyveil.mechanisms import mechanism_names
+from tallyveil.errors import InvalidParameterValue, UndefinedSetting
+from tallyveil.mechanisms import canonical, family_of, mechanism_names
 from tallyveil.policy import Defaults
 
 __all__ = ["DESCRIPTIONS", "SERVER_VERSION", "Settings", "Target"]
@@ -153,6 +153,15 @@ class Settings:
         return self._dp["dp.mechanism"]
 
     @property
+    def shares(self) -> bool:
+        """Whether answers may be summed up from finer ones.
+
+        A target for the interval is one for every row; a cost leaves the choice to planning. The
+        answers of a mechanism with a public range do not add up.
+        """
+        return self.target.half_width is None and family_of(self.mechanism) is None
+
+    @property
     def source(self) -> Answers:
         source: Answers = self._dp["dp.source"]  # type: ignore[assignment]
         return source
@@ -271,11 +280,7 @@ def _switch(name: str, value: str) -> str:
 
 
 def _mechanism(name: str, value: str) -> str:
-    if value.lower() not in ("auto", *mechanism_names()):
-        raise FeatureNotSupported(
-            f'there is no mechanism "{value}"', hint=f"Known: auto, {', '.join(mechanism_names())}."
-        )
-    return value.lower()
+    return "auto" if value.lower() == "auto" else canonical(value)
 
 
 _CHECKS: Final[MappingProxyType[str, Callable[[str, str], str]]] = MappingProxyType(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant, Quote
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast, Request
 from tallyveil.gate.interface import Notice
+from tallyveil.gate.known import EXACT, InRange, Noisy
 from tallyveil.gate.rows import half_width
-from tallyveil.mechanisms import sensitivity
+from tallyveil.mechanisms import CountMechanism, sensitivity
 from tallyveil.rewriter import Plan
 from tallyveil.rewriter.workload import Column
 
@@ -25,20 +26,23 @@ def number(value: Fraction | float) -> str:
 
 def notice(request: Request, answered: Answered, accountant: Accountant) -> Notice:
     """What the answer cost, how wide it is, and what remains."""
-    halves = {
-        half_width([known.law], column.multiplier, request.target.confidence)
+    confidence = request.target.confidence
+    rows = [
+        (column.multiplier, known)
         for table, workload in request.workloads.items()
-        for column, rows in zip(workload.columns, answered.columns[table], strict=True)
-        for known in rows
-        if known is not None
-    }
-    missing = any(
-        known is None for columns in answered.columns.values() for rows in columns for known in rows
-    )
+        for column, answers in zip(workload.columns, answered.columns[table], strict=True)
+        for known in answers
+    ]
+    halves = {half_width([k.law], m, confidence) for m, k in rows if isinstance(k, Noisy)}
+    ranged = {k for _, k in rows if isinstance(k, InRange)}
+    missing = any(known is None for _, known in rows)
     cost = _cost(answered.quote)
     parts = [f"{cost}" if answered.quote else "answered from history, free"]
     if halves:
-        parts.append(_interval(halves, request.target.confidence))
+        parts.append(_interval(halves, confidence))
+    if ranged:
+        parts.append(_widths([k.ends(confidence) for k in ranged], confidence))
+        parts.append(_from(ranged, answered.noise))
     parts += [_remaining(accountant, table) for table in request.workloads]
     return Notice(
         "; ".join(parts),
@@ -59,6 +63,23 @@ def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
     low, high = min(halves), max(halves)
     width = f"±{number(high)}" if low == high else f"±{number(low)} to ±{number(high)}"
     return f"interval {width} at {number(confidence * 100)} %"
+
+
+def _widths(ends: Collection[tuple[int, int]], confidence: Fraction) -> str:
+    """Of intervals that are not symmetric."""
+    widths = {high - low for low, high in ends}
+    low, high = min(widths), max(widths)
+    width = f"{low}" if low == high else f"{low} to {high}"
+    return f"interval of width {width} at {number(confidence * 100)} %"
+
+
+def _from(ranged: Collection[InRange], noise: Mapping[str, Noise]) -> str:
+    """By which mechanisms, and where their n is from if the analyst did not say."""
+    origins = {n.mechanism.name: n.origin for n in noise.values() if n.origin is not None}
+    names = sorted({known.mechanism.name for known in ranged})
+    return "by " + ", ".join(
+        f"{name}, n from {origins[name]}" if name in origins else name for name in names
+    )
 
 
 def _remaining(accountant: Accountant, table: str) -> str:
@@ -95,19 +116,27 @@ def explanation(
             continue
         noise = forecast.noise[table]
         lines[-1] += f", by {noise.mechanism.name}"
+        lines[-1] += f", n from {noise.origin}" if noise.origin is not None else ""
         for index, column in enumerate(workload.columns):
             scale = noise.scales[index]
-            law = noise.mechanism.law(scale)
-            half = half_width([law], column.multiplier, request.target.confidence)
             lines.append(
                 f"  aggregate {index + 1}: {column.height} rows, {column.entries} non-zero "
                 f"coefficients, {_sensitivity(column, noise, account[table])}, "
                 f"scale {number(float(column.multiplier) * scale)}, "
-                f"interval ±{number(half)} at {number(request.target.confidence * 100)} %"
+                f"{_expected(noise, column, scale, request.target.confidence)}"
             )
     lines.append(f"Known from history: {forecast.known_rows} rows; to buy: {forecast.missing_rows}")
     lines += _costs(forecast, plan, accountant)
     return lines
+
+
+def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) -> str:
+    """The interval to expect."""
+    if isinstance(noise.mechanism, CountMechanism) and scale:
+        widest = noise.mechanism.widest(scale, confidence)
+        return f"interval of width at most {widest} at {number(confidence * 100)} %"
+    law = EXACT if isinstance(noise.mechanism, CountMechanism) else noise.mechanism.law(scale)
+    return _interval([half_width([law], column.multiplier, confidence)], confidence)
 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:

@@ -12,24 +12,39 @@ alike and cancels from the cost.
 from tallyveil.mechanisms.calibrate import MAX_SCALE
 from tallyveil.mechanisms.cells import CellLoss
 from tallyveil.mechanisms.clamped_laplace import ClampedLaplace
+from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.geometric import Geometric
 from tallyveil.mechanisms.laplace import DiscreteLaplace
 from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.pairs import PairLoss
-from tallyveil.mechanisms.protocol import Charged, Mechanism, Needs
+from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism, Needs
 from tallyveil.mechanisms.randomised_response import RandomisedResponse
-from tallyveil.mechanisms.registry import charged, mechanism, mechanism_names, register
+from tallyveil.mechanisms.registry import (
+    AnyMechanism,
+    additive,
+    canonical,
+    charged,
+    family_of,
+    mechanism,
+    mechanism_names,
+    register,
+)
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
+from tallyveil.mechanisms.spec import PARAMETERS
 from tallyveil.mechanisms.zcdp import delta_of, epsilon_of, rho_for
 
 __all__ = [
     "MAX_SCALE",
+    "PARAMETERS",
+    "Additive",
+    "AnyMechanism",
     "CellLoss",
     "Charged",
     "ClampedLaplace",
+    "CountMechanism",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Geometric",
@@ -43,9 +58,12 @@ __all__ = [
     "RandomisedResponse",
     "Relation",
     "Sanitiser",
+    "additive",
+    "canonical",
     "charged",
     "delta_of",
     "epsilon_of",
+    "family_of",
     "mechanism",
     "mechanism_names",
     "privacy_loss",

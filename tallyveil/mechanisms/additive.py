@@ -26,7 +26,7 @@ Sampler = Callable[[list[int]], list[int]]
 
 
 class AdditiveNoise(ABC):
-    """Implements `Mechanism`. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`)."""
+    """Implements `Additive`. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`)."""
 
     name: str
     guarantee: str
@@ -47,6 +47,15 @@ class AdditiveNoise(ABC):
     ) -> Loss:
         self._check(measure)
         return calibrate.scale_loss(workload, scales, relation, measure)
+
+    def unfit(self, workload: Workload) -> str | None:
+        return None
+
+    def spread(self, scale: float) -> float:
+        return self.law(scale).variance
+
+    def worst_error(self, scale: float) -> float:
+        return self.law(scale).variance
 
     @abstractmethod
     def law(self, scale: float) -> NoiseLaw: ...

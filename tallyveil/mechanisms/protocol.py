@@ -14,7 +14,7 @@ from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.rewriter.workload import Workload
 
-__all__ = ["Charged", "Mechanism", "Needs"]
+__all__ = ["Additive", "Charged", "Mechanism", "Needs"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Needs:
     """What a mechanism asks for before it can serve. All of them release integers.
 
     ``delta``: it is differentially private with a δ > 0 only, so a ledger of pure ε cannot pay
-    for it. ``public_range``: each answer has a public range 0..n.
+    for it. ``public_range``: each answer has a public range 0..n, and its answers do not add up.
     """
 
     delta: bool = False
@@ -79,16 +79,19 @@ class Mechanism(Charged, Protocol):
         """
         ...
 
-    def law(self, scale: float) -> NoiseLaw:
-        """Of the noise added to one answer, in lattice units.
-
-        A mechanism whose error depends on the truth has no such law; it will need a method of its
-        own for the likelihood of each truth, and callers that ask for it.
-        """
+    def unfit(self, workload: Workload) -> str | None:
+        """Why it does not answer ``workload``, as the end of a sentence; None if it does."""
         ...
 
-    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        """The largest scale with P(|noise| ≤ half) ≥ confidence."""
+    def spread(self, scale: float) -> float:
+        """By what its recorded answers are compared with others of their kind: less is better."""
+        ...
+
+    def worst_error(self, scale: float) -> float:
+        """The mean squared error of an answer in lattice units, for the truth where it is largest.
+
+        Raises StatementTooComplex if the mechanism cannot be worked out.
+        """
         ...
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
@@ -97,4 +100,20 @@ class Mechanism(Charged, Protocol):
         Raises ReceiptError unless the receipt is unused and paid for this answer, and
         InvalidParameterValue for a scale that cannot be drawn; then the answer stays sealed.
         """
+        ...
+
+
+class Additive(Mechanism, Protocol):
+    """Adds noise of one law to each answer, whatever the truth.
+
+    Answers of all such mechanisms are of one kind: their ``spread`` and ``worst_error`` are the
+    variance of the law.
+    """
+
+    def law(self, scale: float) -> NoiseLaw:
+        """Of the noise added to one answer, in lattice units."""
+        ...
+
+    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
+        """The largest scale with P(|noise| ≤ half) ≥ confidence."""
         ...

@@ -2,37 +2,85 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import TypeAlias
+
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
 from tallyveil.mechanisms.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.geometric import Geometric
 from tallyveil.mechanisms.laplace import DiscreteLaplace
-from tallyveil.mechanisms.protocol import Charged, Mechanism
+from tallyveil.mechanisms.matrix.privacy_level import checked_range
+from tallyveil.mechanisms.protocol import Additive, Charged
 from tallyveil.mechanisms.sanitiser import Sanitiser
+from tallyveil.mechanisms.spec import count_mechanism, read
 
-__all__ = ["charged", "mechanism", "mechanism_names", "register"]
+__all__ = [
+    "AnyMechanism",
+    "additive",
+    "canonical",
+    "charged",
+    "family_of",
+    "mechanism",
+    "mechanism_names",
+    "register",
+]
 
-_families: dict[str, Mechanism] = {}
+AnyMechanism: TypeAlias = Additive | CountMechanism
+
+_families: dict[str, Additive] = {}
 _others: dict[str, Charged] = {Sanitiser.name: Sanitiser()}
 
 
-def register(family: Mechanism) -> None:
+def register(family: Additive) -> None:
     """Make a family available under its name, once: a ledger refers to it for good."""
-    if family.name in _families or family.name in _others:
+    if family.name in _families or family.name in _others or family.name in FAMILIES:
         raise ValueError(f"there is a mechanism {family.name} already")
     _families[family.name] = family
 
 
-def mechanism(spec: str) -> Mechanism:
+@lru_cache(maxsize=4096)
+def _ranged(spec: str) -> CountMechanism:
+    return count_mechanism(read(spec))
+
+
+def mechanism(spec: str) -> AnyMechanism:
     """The mechanism a policy, a setting or a ledger means. Its ``name`` is the canonical text.
 
-    Raises InvalidParameterValue for an unknown one.
+    Raises InvalidParameterValue for an unknown one, or parameters it does not have.
     """
-    family = _families.get(spec)
-    if family is None:
+    if spec in _families:
+        return _families[spec]
+    asked = read(spec)
+    if asked.name in FAMILIES:
+        return _ranged(spec)
+    if asked.name not in _families:
         raise InvalidParameterValue(
             f'there is no mechanism "{spec}"', hint=f"Known: {', '.join(mechanism_names())}."
         )
-    return family
+    if asked.parameters:
+        raise InvalidParameterValue(f"{asked.name} has no parameters", hint=f"Write {asked.name}.")
+    return _families[asked.name]
+
+
+def canonical(spec: str) -> str:
+    """The text ``spec`` is kept as: a family that takes its n from the policy stays a bare name.
+
+    Raises InvalidParameterValue as `mechanism`, and for an n beyond what is offered.
+    """
+    asked = read(spec)
+    if asked.name in FAMILIES and not asked.parameters:
+        return asked.name
+    found = mechanism(spec)
+    if isinstance(found, CountMechanism):
+        checked_range(found.n)
+    return found.name
+
+
+def family_of(spec: str) -> str | None:
+    """The family of mechanisms with a public range that a canonical text belongs to, if any."""
+    name = spec.partition("(")[0]
+    return name if name in FAMILIES else None
 
 
 def charged(name: str) -> Charged:
@@ -43,8 +91,14 @@ def charged(name: str) -> Charged:
     return _others[name] if name in _others else mechanism(name)
 
 
+def additive() -> tuple[Additive, ...]:
+    """Those that add noise to any answer."""
+    return tuple(_families.values())
+
+
 def mechanism_names() -> tuple[str, ...]:
-    return tuple(_families)
+    """The names of all; those of families with a public range need an n besides."""
+    return (*_families, *FAMILIES)
 
 
 register(DiscreteLaplace())

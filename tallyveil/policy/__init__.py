@@ -8,12 +8,22 @@ does not enforce is refused too.
 
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.load import load_policy, parse_policy
-from tallyveil.policy.model import Budget, Defaults, Policy, PrivacyUnit, PublicTable, Source, Table
+from tallyveil.policy.model import (
+    Budget,
+    CountRange,
+    Defaults,
+    Policy,
+    PrivacyUnit,
+    PublicTable,
+    Source,
+    Table,
+)
 from tallyveil.policy.summary import summary
 
 __all__ = [
     "Attribute",
     "Budget",
+    "CountRange",
     "Defaults",
     "Domain",
     "Policy",

@@ -20,11 +20,14 @@ from pydantic_core import PydanticCustomError
 
 __all__ = [
     "MAX_CELLS",
+    "MAX_COUNT",
+    "attribute_names",
     "bins",
     "confidence",
     "delta",
     "epsilon",
     "half_width",
+    "largest_count",
     "ledger",
     "max_rows",
     "mechanism",
@@ -39,6 +42,8 @@ __all__ = [
 ]
 
 MAX_CELLS = 1_000_000
+# A range beyond it is of no use: no mechanism is offered for it.
+MAX_COUNT = 500
 _INT64 = 2**63
 _LEAST_EPSILON, _GREATEST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 _KINDS = {
@@ -118,6 +123,23 @@ def mechanisms(value: Any) -> tuple[str, ...]:
     if not listed or any(name == "auto" for name in listed):
         raise wrong(f"expected {expected}")
     return tuple(mechanism(name) for name in listed)
+
+
+def largest_count(value: Any) -> int:
+    if not _is_integer(value) or not 1 <= value <= MAX_COUNT:
+        raise wrong(
+            f"expected a whole number from 1 to {MAX_COUNT}; larger counts are as well off with "
+            "noise that knows no range"
+        )
+    return int(value)
+
+
+def attribute_names(value: Any) -> tuple[str, ...]:
+    expected = 'a list of attributes such as ["household"]'
+    listed = _listed(value, expected)
+    if not all(isinstance(name, str) for name in listed):
+        raise wrong(f"expected {expected}")
+    return tuple(listed)
 
 
 def half_width(value: Any) -> float:

@@ -34,6 +34,7 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
             yield from _unit(f"tables.{name}.privacy_unit", unit)
         attributes = table.get("attributes")
         if isinstance(attributes, Mapping):
+            yield from _count_range(f"tables.{name}.count_range", table, attributes)
             for attribute, declared in attributes.items():
                 if isinstance(declared, Mapping):
                     yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
@@ -91,6 +92,16 @@ def _unit(key: str, unit: Mapping[str, Any]) -> Iterator[str]:
             f'{key}: {" and ".join(missing)} missing; expected "row" or '
             '{ column = "…", max_rows = 3 }'
         )
+
+
+def _count_range(
+    key: str, table: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> Iterator[str]:
+    declared = table.get("count_range")
+    by = declared.get("by") if isinstance(declared, Mapping) else None
+    for name in by if isinstance(by, list | tuple) else ():
+        if isinstance(name, str) and name not in attributes:
+            yield f"{key}.by: expected attributes of the table; {written(name)} is none"
 
 
 def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:

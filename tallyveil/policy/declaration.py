@@ -17,6 +17,7 @@ from tallyveil.policy.names import is_table_reference, name_mistake
 __all__ = [
     "AttributeDeclaration",
     "BudgetDeclaration",
+    "CountRangeDeclaration",
     "DefaultsDeclaration",
     "PolicyDeclaration",
     "PublicDeclaration",
@@ -106,6 +107,26 @@ class BudgetDeclaration(_Declaration):
     )
 
 
+class CountRangeDeclaration(_Declaration):
+    """``20``, or with the attributes it goes by."""
+
+    at_most: Annotated[int, _checked(checks.largest_count)] = Field(
+        description="the largest possible count, a whole number"
+    )
+    by: Annotated[Any, _checked(checks.attribute_names)] = Field(
+        (), description='a list of attributes such as ["household"]'
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"at_most": value}
+        if not isinstance(value, dict):
+            raise checks.wrong('expected a whole number or { at_most = 20, by = ["household"] }')
+        return value
+
+
 class AttributeDeclaration(_Declaration):
     """One axis. What none of its keys says is in `domain.Attribute`."""
 
@@ -132,6 +153,9 @@ class TableDeclaration(_Declaration):
     budget: BudgetDeclaration = Field(description="a budget such as { epsilon = 3.0 }")
     mechanisms: Annotated[Any, _checked(checks.mechanisms)] = Field(
         None, description='a list of names such as ["laplace", "gaussian"]'
+    )
+    count_range: CountRangeDeclaration | None = Field(
+        None, description='a whole number or { at_most = 20, by = ["household"] }'
     )
     attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"

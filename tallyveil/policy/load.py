@@ -26,6 +26,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.policy.mistakes import mistakes, written
 from tallyveil.policy.model import (
     Budget,
+    CountRange,
     Defaults,
     Policy,
     PrivacyUnit,
@@ -127,6 +128,9 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         domain=Domain(name, tuple(axes.values())),
         columns=tuple(a.column or n for n, a in declared.attributes.items()),
         mechanisms=declared.mechanisms,
+        count_range=None
+        if declared.count_range is None
+        else CountRange(declared.count_range.at_most, declared.count_range.by),
     )
 
 

@@ -15,6 +15,7 @@ from tallyveil.policy.names import is_table_reference
 
 __all__ = [
     "Budget",
+    "CountRange",
     "Defaults",
     "Neighbours",
     "Policy",
@@ -48,6 +49,21 @@ class PrivacyUnit:
 
     column: str | None = None
     max_rows: int = 1
+
+
+@dataclass(frozen=True)
+class CountRange:
+    """What the custodian vouches for: at most ``at_most`` records have the same values of the
+    attributes ``by``, NULL and "other" being values too; of no attributes, at most that many are
+    in the table.
+    """
+
+    at_most: int
+    by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.at_most >= 1:
+            raise ValueError("a range of counts ends at 1 or more")
 
 
 @dataclass(frozen=True)
@@ -104,7 +120,7 @@ class Table:
     ``origin`` is the source's table, view or SELECT; ``columns[i]`` is its column that holds
     ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
     (``add_remove``) or exchanged for another (``replace``). ``mechanisms`` are the names of those
-    that may answer, None if all may.
+    that may answer, None if all may. ``count_range`` bounds how many records are alike.
     """
 
     name: str
@@ -116,10 +132,13 @@ class Table:
     domain: Domain
     columns: tuple[str, ...]
     mechanisms: tuple[str, ...] | None = None
+    count_range: CountRange | None = None
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):
             raise ValueError(f"table {self.name}: every attribute needs a column")
+        if self.count_range and not set(self.count_range.by) <= set(self.domain.names):
+            raise ValueError(f"table {self.name}: a range of counts goes by its attributes")
 
     @property
     def whole(self) -> bool:
@@ -141,7 +160,7 @@ class Table:
         """A digest of all that gives the ledger's charges their meaning.
 
         It covers where the rows come from, the neighbouring relation, the privacy unit and the
-        domain; not the budget or the defaults, which may be changed later on.
+        domain; not the budget, the range of counts or the defaults, which may be changed later on.
         """
         unit = (self.privacy_unit.column, self.privacy_unit.max_rows)
         origin = (self.name, self.origin, self.source_url)

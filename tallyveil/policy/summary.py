@@ -38,6 +38,11 @@ def _table(table: Table) -> Iterator[str]:
     yield (f"table {table.name}: {table.domain.size:,} cells, budget {_budget(table.budget)}")
     if table.mechanisms is not None:
         yield f"  mechanisms: {', '.join(table.mechanisms)}"
+    if table.count_range is not None:
+        alike = (
+            f"of the same {', '.join(table.count_range.by)}" if table.count_range.by else "in all"
+        )
+        yield f"  vouched for: at most {table.count_range.at_most} records {alike}"
     yield f"  protects: {_unit(table.privacy_unit, table.neighbours)}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"

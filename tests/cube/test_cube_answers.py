@@ -258,7 +258,8 @@ def test_a_cube_shows_public_facts_only(counts: Callable[..., list[int]]) -> Non
     for doubled in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="confidential"):
             doubled(cube)
-    faces = ["answer", "domain", "records"]
+    assert cube.public_total is None
+    faces = ["answer", "domain", "public_total", "records"]
     assert [name for name in dir(cube) if not name.startswith("_")] == faces
 
 

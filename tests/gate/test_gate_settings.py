@@ -37,7 +37,7 @@ def test_a_cost_and_a_target_exclude_each_other(connect: Connect) -> None:
         ("SET dp.half_width = -3", "22023"),
         ("SET dp.source = everywhere", "22023"),
         ("SET dp.notices = perhaps", "22023"),
-        ("SET dp.mechanism = none", "0A000"),
+        ("SET dp.mechanism = none", "22023"),
         ("SET dp.noise = off", "42704"),
         ("SET noise = off", "42704"),
         ("SET client_encoding = 'LATIN1'", "22023"),

@@ -1,0 +1,40 @@
+"""Whether a policy's mechanisms exist and can serve their tables, looked at when it is opened."""
+
+from __future__ import annotations
+
+from tallyveil.errors import PolicyError, TallyveilError
+from tallyveil.gate.choice import AUTO, reason_against
+from tallyveil.mechanisms import canonical, family_of, mechanism
+from tallyveil.policy import Policy, Table
+
+__all__ = ["check_mechanisms"]
+
+
+def check_mechanisms(policy: Policy) -> None:
+    """Raises PolicyError for names of mechanisms that are unknown or cannot serve their table."""
+    mistakes = []
+    if policy.defaults.mechanism != AUTO:
+        mistakes += _unknown("defaults.mechanism", policy.defaults.mechanism)
+    for name, table in policy.tables.items():
+        key = f"tables.{name}.mechanisms"
+        for spec in table.mechanisms or ():
+            mistakes += _unknown(key, spec) or _unfit(key, spec, table)
+    if mistakes:
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        where = "the policy" if policy.path is None else f"the policy {policy.path}"
+        raise PolicyError(f"{where} has {count}", mistakes)
+
+
+def _unknown(key: str, spec: str) -> list[str]:
+    try:
+        known = canonical(spec)
+    except TallyveilError as error:
+        return [f"{key}: {error.message}" + (f"; {error.hint}" if error.hint else "")]
+    return [] if known == spec else [f'{key}: write "{spec}" as "{known}"']
+
+
+def _unfit(key: str, spec: str, table: Table) -> list[str]:
+    if family_of(spec) is not None:
+        return []
+    reason = reason_against(mechanism(spec), "epsilon" if table.budget.pure else "rho")
+    return [] if reason is None else [f"{key}: {spec} {reason}"]

@@ -1,0 +1,64 @@
+"""The public range 0..n that each count of a workload is known to lie in, and from where.
+
+It comes from public facts alone: what the custodian vouches for in the policy, and the number of
+records where that is public. What an analyst writes into dp.mechanism takes precedence; it need
+not hold, since truths outside count as the nearer end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil.mechanisms.matrix import MAX_RANGE
+from tallyveil.policy import Table
+from tallyveil.rewriter import Workload
+from tallyveil.rewriter.workload import Column, Factor
+
+__all__ = ["PublicRange", "Ranges"]
+
+
+@dataclass(frozen=True)
+class PublicRange:
+    """0..``n``; ``origin`` says where n is from, as the end of a sentence."""
+
+    n: int
+    origin: str
+
+
+class Ranges:
+    """Of the tables of one policy; ``totals`` are their numbers of records where public."""
+
+    def __init__(self, tables: Mapping[str, Table], totals: Mapping[str, int]) -> None:
+        self._tables = tables
+        self._totals = totals
+
+    def of(self, workload: Workload) -> PublicRange | None:
+        """The least range that holds every row of a workload of plain counts; None if none that a
+        mechanism is offered for does.
+        """
+        found = []
+        declared = self._tables[workload.table].count_range
+        if declared is not None and _within_groups(workload, declared.by):
+            found.append(PublicRange(declared.at_most, "the policy's count_range"))
+        total = self._totals.get(workload.table, 0)
+        if 1 <= total <= MAX_RANGE:
+            found.append(PublicRange(total, "the public number of records"))
+        return min(found, key=lambda found: found.n, default=None)
+
+
+def _within_groups(workload: Workload, by: tuple[str, ...]) -> bool:
+    """Whether each row counts records of one cell of every attribute in ``by`` only."""
+    return all(_fixes(column, axis) for column in workload.columns for axis in by)
+
+
+def _fixes(column: Column, axis: str) -> bool:
+    return any(axis in factor.axes and _one_cell(factor, axis) for factor in column.factors)
+
+
+def _one_cell(factor: Factor, axis: str) -> bool:
+    at = np.unravel_index(factor.cells, factor.shape)[factor.axes.index(axis)]
+    same_row = np.diff(factor.rows) == 0
+    return not bool((same_row & (np.diff(at) != 0)).any())

@@ -1,0 +1,188 @@
+"""Mechanisms for plain counts with a public range 0..n, by name (COUNT; `matrix` builds them).
+
+At scale b, α is e^{−1/b} rounded to the private side, so a step of one in the truth costs at most
+1/b in ε, and s steps s/b by chaining: a cell pays Σ_i |C_ij| / b under add/remove and a pair
+Σ_i |C_ij − C_ik| / b under replace, as for discrete Laplace noise, and in ρ what `measure` says of
+it. A truth outside 0..n counts as the nearer end. That brings no two truths further apart, so it
+costs nothing; but it is a bias, if n was chosen too small.
+
+What a release costs follows from scale and workload alone. The matrix is worked out where an
+answer is drawn or read, and not where a ledger is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from tallyveil.boundary import Receipt, TrueAnswer, open_answer
+from tallyveil.errors import FeatureNotSupported, ReceiptError
+from tallyveil.mechanisms import calibrate
+from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.matrix import (
+    CountMatrix,
+    Objective,
+    Property,
+    alpha_for,
+    choose,
+    design,
+    draw,
+    explicit_fair,
+    geometric,
+    posterior,
+    score,
+)
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.protocol import Needs
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.rewriter.workload import Workload
+
+__all__ = ["FAMILIES", "CountMechanism"]
+
+FAMILIES: Final = MappingProxyType(
+    {
+        "truncated_geometric": "discrete Laplace noise, cut off at the ends of 0..n",
+        "fair": "the explicit fair mechanism on 0..n: the truth is equally likely whatever it is",
+        "weakly_honest": "the best mechanism on 0..n that gives the truth with a probability of at"
+        " least 1/(n+1)",
+        "designed": "the best mechanism on 0..n for an objective, with the properties asked for",
+    }
+)
+
+_WRONG_ANSWERS: Final = Objective("L0")
+
+# A program that takes longer is refused, before anything is charged.
+_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class CountMechanism:
+    """Implements `Mechanism` for one family, one n and, if it is designed, one program.
+
+    ``properties`` are closed under what follows from them; they and ``objective`` are for the
+    family ``designed``.
+    """
+
+    family: str
+    n: int
+    properties: frozenset[Property] = frozenset()
+    objective: Objective = _WRONG_ANSWERS
+    needs: ClassVar[Needs] = Needs(public_range=True)
+
+    @property
+    def name(self) -> str:
+        """The canonical text: equal mechanisms have equal names."""
+        parts = [f"n={self.n}"]
+        if self.properties:
+            parts.append("properties=" + "+".join(sorted(p.lower() for p in self.properties)))
+        if self.objective.penalty != "L0":
+            parts.append(f"objective={self.objective.penalty.lower()}")
+        if self.objective.beyond:
+            parts.append(f"beyond={self.objective.beyond}")
+        if self.objective.aggregate != "sum":
+            parts.append(f"over={self.objective.aggregate}")
+        return f"{self.family}({', '.join(parts)})"
+
+    @property
+    def guarantee(self) -> str:
+        return (
+            f"{FAMILIES[self.family]}; a record that moves a count by d changes the probability"
+            " of any answer by a factor of at most e^(d/scale)"
+        )
+
+    def unfit(self, workload: Workload) -> str | None:
+        """It answers counts: every coefficient is 0 or 1, and a step of the lattice a record."""
+        plain = all(
+            column.multiplier == 1 and all((f.coefficients == 1).all() for f in column.factors)
+            for column in workload.columns
+        )
+        return None if plain else "answers counts only, in which each record counts 0 or 1"
+
+    def scales_for(
+        self,
+        workload: Workload,
+        cost: Fraction | float | str,
+        relation: Relation,
+        measure: Measure,
+    ) -> tuple[float, ...]:
+        """Raises FeatureNotSupported also for a workload it is unfit for."""
+        reason = self.unfit(workload)
+        if reason is not None:
+            raise FeatureNotSupported(f"{self.name} {reason}")
+        return calibrate.scales_for(workload, cost, relation, measure)
+
+    def loss(
+        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    ) -> Loss:
+        return calibrate.scale_loss(workload, scales, relation, measure)
+
+    def matrix(self, scale: float) -> CountMatrix:
+        """The law at ``scale``, proved to cost at most 1/scale for each step.
+
+        Raises InvalidParameterValue for a scale or an n out of range, StatementTooComplex if the
+        program has no solution in time, and ReceiptError if it would cost more.
+        """
+        return _matrix(self, scale)
+
+    def spread(self, scale: float) -> float:
+        """2b². Its kind are its own answers: the error of another mechanism is another function
+        of the truth.
+        """
+        return 2 * scale**2
+
+    def worst_error(self, scale: float) -> float:
+        return _worst_error(self, scale) if scale else 0.0
+
+    def interval(self, scale: float, value: int, confidence: Fraction) -> tuple[int, int]:
+        """The narrowest interval of truths with this probability, given the answer ``value`` and
+        a flat prior on 0..n.
+        """
+        return _interval(self, scale, value, confidence)
+
+    def widest(self, scale: float, confidence: Fraction) -> int:
+        """The largest difference between the ends of `interval`, over all answers."""
+        ends = (self.interval(scale, value, confidence) for value in range(self.n + 1))
+        return max(high - low for low, high in ends)
+
+    def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
+        matrices = [self.matrix(scale) if scale != 0 else None for scale in receipt.scales]
+        exact = open_answer(answer, receipt)
+        return tuple(
+            column if matrix is None else tuple(draw(matrix, truth) for truth in column)
+            for column, matrix in zip(exact, matrices, strict=True)
+        )
+
+
+@lru_cache(maxsize=64)
+def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
+    charged = calibrate.rate(scale, "epsilon")
+    alpha, n = alpha_for(charged), mechanism.n
+    match mechanism.family:
+        case "truncated_geometric":
+            matrix = geometric(n, alpha)
+        case "fair":
+            matrix = explicit_fair(n, alpha)
+        case "weakly_honest":
+            matrix = choose(n, alpha, [Property.WEAKLY_HONEST], time_limit=_SECONDS)
+        case _:
+            asked, objective = mechanism.properties, mechanism.objective
+            matrix = design(n, alpha, asked, objective, time_limit=_SECONDS)
+    if not matrix.epsilon <= charged:
+        raise ReceiptError("the mechanism is less private than what was charged")
+    return matrix
+
+
+@lru_cache(maxsize=64)
+def _worst_error(mechanism: CountMechanism, scale: float) -> float:
+    return float(score(mechanism.matrix(scale), Objective("L2", aggregate="max")))
+
+
+@lru_cache(maxsize=8192)
+def _interval(
+    mechanism: CountMechanism, scale: float, value: int, confidence: Fraction
+) -> tuple[int, int]:
+    return posterior(mechanism.matrix(scale), value).interval(confidence)

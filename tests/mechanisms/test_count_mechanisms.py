@@ -1,0 +1,193 @@
+"""Mechanisms with a public range, by name: what they cost, exactly, and what they say."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from tallyveil.boundary import TrueAnswer, issue_receipt
+from tallyveil.errors import InvalidParameterValue, ReceiptError
+from tallyveil.mechanisms import CountMechanism, Relation, canonical, counts, mechanism
+from tallyveil.mechanisms.matrix import CountMatrix, tightest_alpha
+from tallyveil.mechanisms.matrix.privacy_level import exp_below
+from tallyveil.rewriter.workload import Column, Workload
+
+ADD_REMOVE = Relation("add_remove")
+KEY = b"key"
+SPECS = [
+    "truncated_geometric(n=6)",
+    "fair(n=1)",
+    "fair(n=7)",
+    "weakly_honest(n=4)",
+    "designed(n=5, properties=cm, objective=l1, over=max)",
+    "designed(n=6, beyond=1)",
+]
+EVERY = pytest.mark.parametrize("spec", SPECS)
+
+
+def noise_of(spec: str) -> CountMechanism:
+    noise = mechanism(spec)
+    assert isinstance(noise, CountMechanism)
+    return noise
+
+
+def moving(step: int) -> Workload:
+    """One count, that a record of one kind moves by ``step``."""
+    at = np.zeros(1, dtype=np.int64)
+    return Workload("t", (Column.joint(("a",), (2,), 1, at, at, at + step),))
+
+
+def release(noise: CountMechanism, truth: int, draws: int, scale: float) -> tuple[int, ...]:
+    answer = TrueAnswer(KEY, [[truth] * draws])
+    (values,) = noise.release(answer, issue_receipt(1, KEY, [scale]))
+    return values
+
+
+def law(matrix: CountMatrix, truth: int) -> list[Fraction]:
+    return [matrix.probability(i, truth) for i in range(matrix.n + 1)]
+
+
+@EVERY
+@pytest.mark.parametrize("scale", [0.02, 0.7, 3.0, 20.0, 1e6])
+def test_the_charge_covers_the_exact_ratio_of_every_two_truths(spec: str, scale: float) -> None:
+    """In rationals: e^charge is at least the largest ratio, for one step and for several."""
+    noise = noise_of(spec)
+    matrix = noise.matrix(scale)
+    for step in range(1, noise.n + 1):
+        charged = noise.loss(moving(step), [scale], ADD_REMOVE, "epsilon").bound
+        least = exp_below(min(Fraction(charged, 10**12), Fraction(1000)))
+        for j in range(noise.n + 1 - step):
+            here, there = law(matrix, j), law(matrix, j + step)
+            for p, q in zip(here, there, strict=True):
+                assert p <= least * q
+                assert q <= least * p
+    assert tightest_alpha(matrix.weights) * exp_below(min(1 / Fraction(scale), Fraction(1000))) >= 1
+
+
+@EVERY
+@pytest.mark.parametrize("scale", [0.7, 3.0])
+def test_the_cost_in_rho_bounds_the_renyi_divergence(spec: str, scale: float) -> None:
+    noise = noise_of(spec)
+    table = noise.matrix(scale).probabilities()
+    for step in range(1, noise.n + 1):
+        charged = noise.loss(moving(step), [scale], ADD_REMOVE, "rho").bound / 1e12
+        p, q = table[:, :-step], table[:, step:]
+        for a in (1.0001, 1.5, 2.0, 8.0):
+            for one, other in ((p, q), (q, p)):
+                divergence = np.log((one**a * other ** (1 - a)).sum(axis=0)) / (a - 1)
+                assert (divergence <= a * charged * (1 + 1e-9) + 1e-9).all()
+
+
+@EVERY
+@pytest.mark.parametrize("truth", [-3, 0, 1, 10**30])
+def test_releases_follow_the_column_of_the_truth_within_the_range(spec: str, truth: int) -> None:
+    """χ² on 5,000 draws, that a sound sampler fails once in 10⁸ runs."""
+    noise, draws = noise_of(spec), 5000
+    column = law(noise.matrix(2.0), min(max(truth, 0), noise.n))
+    expected = draws * np.array([float(p) for p in column])
+    seen = np.bincount(release(noise, truth, draws, 2.0), minlength=noise.n + 1)
+    assert seen.shape == expected.shape
+    # Outputs that hardly ever come are one class with the least of the others.
+    order = np.argsort(expected)
+    rare = int((expected <= 5).sum())
+    seen, expected = (
+        np.add.reduceat(x[order], [0, *range(rare + 1, len(x))]) for x in (seen, expected)
+    )
+    assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-8, len(expected) - 1)
+
+
+def test_a_range_of_one_is_randomised_response() -> None:
+    for family in ("fair", "truncated_geometric", "weakly_honest", "designed"):
+        matrix = noise_of(f"{family}(n=1)").matrix(1 / math.log(3))
+        assert float(matrix.probability(1, 1)) == pytest.approx(3 / 4, abs=1e-7)
+        assert matrix.probability(0, 0) == matrix.probability(1, 1)
+
+
+def test_its_worst_error_is_that_of_the_worst_truth() -> None:
+    noise = noise_of("fair(n=7)")
+    table, i = noise.matrix(2.0).probabilities(), np.arange(8)
+    errors = [float(((i - j) ** 2 * table[:, j]).sum()) for j in range(8)]
+    assert noise.worst_error(2.0) == pytest.approx(max(errors))
+    assert noise.worst_error(0.0) == noise.spread(0.0) == 0
+
+
+def test_intervals_hold_what_they_promise_and_the_widest_is_one_of_them() -> None:
+    noise, confidence = noise_of("weakly_honest(n=4)"), Fraction(9, 10)
+    matrix, widths = noise.matrix(1.0), []
+    for value in range(5):
+        low, high = noise.interval(1.0, value, confidence)
+        row = [matrix.probability(value, j) for j in range(5)]
+        assert sum(row[low : high + 1]) >= confidence * sum(row)
+        widths.append(high - low)
+    assert noise.widest(1.0, confidence) == max(widths)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("fair", "fair"),
+        ("LAPLACE", "laplace"),
+        (" Fair ( N = 020 ) ", "fair(n=20)"),
+        ("designed(properties=wh + cm,n=9)", "designed(n=9, properties=ch+cm+wh)"),
+        ("designed(n=9,properties=CM,objective=L0)", "designed(n=9, properties=ch+cm+wh)"),
+        ("designed(over=max, beyond=2, n=9)", "designed(n=9, beyond=2, over=max)"),
+        ("designed(n=9, objective=l2, over=sum)", "designed(n=9, objective=l2)"),
+    ],
+)
+def test_a_mechanism_has_one_name(text: str, name: str) -> None:
+    assert canonical(text) == canonical(name) == name
+    if name != "fair":
+        assert mechanism(text) == mechanism(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "fair(",
+        "fair(20)",
+        "fair(n=20",
+        "fair(n=20, n=20)",
+        "fair(n=20,)",
+        "fair(n=0)",
+        "fair(n=-3)",
+        "fair(n=2.5)",
+        "fair(n=nan)",
+        "fair(n=501)",
+        "fair(n=99999999999999999999)",
+        "fair(properties=wh)",
+        "fair(n=9, properties=wh)",
+        "designed(properties=wh)",
+        "designed(n=9, properties=xy)",
+        "designed(n=9, objective=l3)",
+        "designed(n=9, objective=l1, beyond=2)",
+        "designed(n=9, over=min)",
+        "laplace(n=20)",
+        "gumbel(n=20)",
+        "fair(n=20)x",
+    ],
+)
+def test_what_is_no_mechanism_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParameterValue):
+        canonical(text)
+
+
+def test_a_ledger_is_read_whatever_is_offered_now() -> None:
+    noise = noise_of("fair(n=100000)")
+    assert noise.loss(moving(1), [10.0], ADD_REMOVE, "epsilon").bound == 10**11
+    with pytest.raises(InvalidParameterValue, match="largest possible count"):
+        noise.matrix(10.0)
+
+
+def test_what_would_cost_more_than_was_charged_is_not_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counts, "alpha_for", lambda epsilon: Fraction(1, 2))
+    receipt = issue_receipt(1, KEY, [123.0])
+    with pytest.raises(ReceiptError, match="less private"):
+        noise_of("fair(n=3)").release(TrueAnswer(KEY, [[1]]), receipt)
+    assert not receipt._spent
