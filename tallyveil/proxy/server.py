@@ -28,6 +28,8 @@ __all__ = ["Server", "SessionFactory"]
 SessionFactory = Callable[[str, str], Session]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
 
+STACK: Final = 16 << 20
+
 _log = logging.getLogger(__name__)
 
 
@@ -82,6 +84,9 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._closed: asyncio.Event | None = None
         self._closing = False
+        # Nested statements are refused by the depth of Python's stack, if that of C is deep enough:
+        # 2 MiB do, of which some systems give a thread a quarter. It is set for the process.
+        threading.stack_size(max(threading.stack_size(), STACK))
         self.workers = ThreadPoolExecutor(self.limits.workers, "tallyveil-worker")
         # A thread of its own, so that a cancel gets through when every worker is busy.
         self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -14,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
 
-__all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "Dialect", "Piece", "parse_query", "split"]
+__all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
 
 Dialect: TypeAlias = Literal["postgres", "duckdb"]
 
@@ -31,6 +32,7 @@ _PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, Valu
 
 MAX_CHARACTERS: Final = 200_000
 MAX_TOKENS: Final = 20_000
+MAX_WORK: Final = 4 * MAX_TOKENS
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
     """The statements of a text; empty ones are left out.
 
     Raises:
-        StatementTooComplex: the text is longer than MAX_CHARACTERS or MAX_TOKENS.
+        StatementTooComplex: the text is longer than MAX_CHARACTERS or MAX_TOKENS, or would be
+            read in more than MAX_WORK steps.
         SQLSyntaxError: a string or comment does not end.
     """
     if len(sql) > MAX_CHARACTERS:
@@ -70,6 +73,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
         )
+    _refuse_retries(tokens, dialect)
     pieces: list[Piece] = []
     start: list[Token] = []
     for token in [*tokens, None]:
@@ -81,6 +85,35 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             pieces.append(Piece(text, tuple(start), first))
             start = []
     return tuple(pieces)
+
+
+def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
+    """Bound the work of the parser, which reads twice what stands in some brackets.
+
+    After a word that can be a type, or IF, it takes the bracket for the type's, and starts again
+    where it is not; so it does at every [. In d such brackets a token is read 2^d times.
+    """
+    types = (Postgres if dialect == "postgres" else DuckDB).Parser.TYPE_TOKENS
+    work, depth, before = 0, 0, None
+    twice: list[bool] = []
+    for token in tokens:
+        kind = token.token_type
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            doubtful = before is not None and (
+                before.token_type in types or before.text.upper() == "IF"
+            )
+            twice.append(kind is TokenType.L_BRACKET or doubtful)
+            depth += twice[-1]
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET) and twice:
+            depth -= twice.pop()
+        work += 2**depth
+        if work > MAX_WORK:
+            raise StatementTooComplex(
+                "the statement is nested too deeply: too much stands inside of arrays or of "
+                "functions that are named like types",
+                position=token.start + 1,
+            )
+        before = token
 
 
 def _numbered(text: str, tokens: list[Token]) -> str:

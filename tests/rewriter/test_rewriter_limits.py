@@ -43,6 +43,13 @@ STATEMENTS = {
         "54001",
         "101 SELECTs that aggregate records",
     ),
+    **{
+        f"nested {opened}": (f"select {opened * 60}1{closed * 60}", "54001", "nested too deeply")
+        for opened, closed in (
+            ("array[", "]"), ("[", "]"), ("bigint[", "]"), ("null[", "]"), ("if[", "]"),
+            ("x::foo[", "]"), ("decimal(", ")"), ("char(", ")"), ("date(", ")"), ("text([", "])"),
+        )
+    },
     "brackets": ("select " + "(" * 3000 + "1" + ")" * 3000, "54001", "nested too deeply"),
     "signs": ("select " + "- " * 9000 + "1", "54001", "nested too deeply"),
     "sum": ("select count(*)" + " + 1" * 9000 + " from person", "54001", "nested too deeply"),
