@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.decision import Answered
 from tallyveil.gate.known import InRange, Known, Noisy
 from tallyveil.inference import NoiseLaw, half_width_of_sum
@@ -18,7 +20,8 @@ from tallyveil.rewriter.workload import IntArray
 
 __all__ = ["empty_tables", "half_width", "noisy_tables"]
 
-_INT64: Final = 2**63 - 1
+_LARGEST_DOUBLE: Final = Fraction(sys.float_info.max)
+_EXACT: Final = Context(prec=38)
 
 # Of each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
@@ -106,12 +109,32 @@ def _array(values: list[Fraction | None], output: Output) -> pa.Array:
 
 
 def _value(value: Fraction, kind: pa.DataType) -> Any:
+    """Of the Arrow type, cut off after its last decimal.
+
+    Raises NumericValueOutOfRange where it does not fit: noise can exceed any bound, if seldom.
+    """
     if pa.types.is_floating(kind):
+        if abs(value) > _LARGEST_DOUBLE:
+            raise _does_not_fit("double precision")
         return float(value)
     if pa.types.is_decimal(kind):
-        return Decimal(int(value * 10**kind.scale)).scaleb(-kind.scale)
-    # Noise can exceed any bound, if seldom: what does not fit is answered by the nearest that does.
-    return max(-_INT64, min(_INT64, int(value)))
+        units = int(value * 10**kind.scale)
+        if abs(units) >= 10**kind.precision:
+            raise _does_not_fit(f"numeric({kind.precision}, {kind.scale})")
+        return _EXACT.scaleb(Decimal(units), -kind.scale)
+    whole = int(value)
+    if not -(2**63) <= whole < 2**63:
+        raise _does_not_fit("bigint")
+    return whole
+
+
+def _does_not_fit(kind: str) -> NumericValueOutOfRange:
+    """About an answer that is bought, noise and all."""
+    return NumericValueOutOfRange(
+        f"a noisy answer, or an end of its interval, is out of range for type {kind}",
+        hint="Divide what is summed up, sum(x / 1000.0), or ask with less noise. What has been "
+        "paid for is remembered.",
+    )
 
 
 def empty_tables(plan: Plan) -> dict[str, pa.Table]:

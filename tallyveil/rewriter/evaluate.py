@@ -25,6 +25,7 @@ from tallyveil.rewriter.components import Component, attributes_of, components
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.domain_relation import MAX_COEFFICIENTS, coefficient_query
 from tallyveil.rewriter.linearise import IntArray, factor, groups, indicator, nothing
+from tallyveil.rewriter.value_types import value_type
 from tallyveil.rewriter.workload import Column, Factor
 
 __all__ = ["MAX_GROUPS", "Evaluated", "EvaluatedOutput", "evaluate"]
@@ -35,8 +36,8 @@ _FEW_CELLS: Final = 5_000
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedOutput:
-    """A coefficient's matrix, in the ``type`` DuckDB gave it: group r is row ``rows[r]`` of the
-    column, or row r where ``rows`` is None.
+    """A coefficient's matrix: group r is row ``rows[r]`` of the column, or row r where ``rows`` is
+    None. ``type`` is that of the answers.
     """
 
     column: Column
@@ -117,7 +118,8 @@ def evaluate(
         names = _keys(parts, height, rows)
         types = {number: kind for part in parts for number, kind in part.types.items()}
         for number in numbers:
-            outputs[number] = EvaluatedOutput(_column(parts, number), rows, types[number])
+            kind = value_type(types[number], coefficients[number], domain)
+            outputs[number] = EvaluatedOutput(_column(parts, number), rows, kind)
     in_order = tuple(outputs[number] for number in range(len(coefficients)))
     return Evaluated(names, height, in_order, tuple(ask.results))
 

@@ -219,7 +219,8 @@ def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:
 
 
 def _of(source: exp.Expr, name: str) -> exp.Column:
-    table = exp.to_identifier(source.alias_or_name, quoted=True)
+    """No other column has such a name, so that a subquery without one of its own is as good."""
+    table = exp.to_identifier(source.alias_or_name or None, quoted=True)
     return exp.column(exp.to_identifier(name, quoted=True), table)
 
 

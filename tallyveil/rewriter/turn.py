@@ -20,6 +20,7 @@ from tallyveil.rewriter.moments import centring
 from tallyveil.rewriter.outputs import Outputs
 from tallyveil.rewriter.plan import NoisyTable, Output
 from tallyveil.rewriter.sharing import choose, sums
+from tallyveil.rewriter.value_types import WIDE
 from tallyveil.rewriter.workload import Column, IntArray, Workload
 
 __all__ = ["MAX_ROWS", "Collected", "Turned", "turn"]
@@ -104,15 +105,31 @@ def _evaluate(block: Block, keys: Sequence[int], outputs: Outputs, cursor: Curso
 def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
     """The tables of the grouping sets, one below the other."""
     alias = exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True))
-    if len(tables) == 1:
+    if len(tables) == 1 and not _wide(tables[0]):
         source: exp.Expr = exp.to_table(tables[0].name)
     else:
-        rows: exp.Query = exp.select("*").from_(tables[0].name)
+        rows: exp.Query = _rows(tables[0])
         for table in tables[1:]:
-            rows = exp.union(rows, exp.select("*").from_(table.name), distinct=False, copy=False)
+            rows = exp.union(rows, _rows(table), distinct=False, copy=False)
         source = exp.Subquery(this=rows)
     source.set("alias", alias)
     return source
+
+
+def _rows(table: NoisyTable) -> exp.Query:
+    """All of a table; integers beyond 64 bits, which Arrow has as decimals, as such."""
+    integers = [
+        exp.alias_(exp.cast(exp.column(name, quoted=True), "hugeint", dialect="duckdb"), name)
+        for number in _wide(table)
+        for name in (f"__c{number}", f"__l{number}", f"__u{number}")
+    ]
+    star = exp.Star(replace=integers) if integers else exp.Star()
+    return exp.select(star).from_(table.name)
+
+
+def _wide(table: NoisyTable) -> list[int]:
+    """The numbers of the outputs that are integers beyond 64 bits."""
+    return [number for number, output in enumerate(table.outputs) if output.type == WIDE]
 
 
 def _over_noisy_rows(
@@ -189,9 +206,7 @@ def _outputs(
     outputs = []
     for one in evaluated.outputs:
         column, rows = _distinct(one)
-        outputs.append(
-            Output(table, collected.add(table, column), _value_type(one.type), rows, places)
-        )
+        outputs.append(Output(table, collected.add(table, column), one.type, rows, places))
     return tuple(outputs)
 
 
@@ -261,12 +276,3 @@ def _spoken(key: exp.Expr) -> str:
         column.set("table", None)
         column.this.set("quoted", False)
     return str(holder.this.sql("postgres"))
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    """BIGINT for whole numbers, as PostgreSQL counts; else what the coefficients are."""
-    if pa.types.is_floating(kind):
-        return pa.float64()
-    if pa.types.is_decimal(kind) and kind.scale > 0:
-        return pa.decimal128(38, kind.scale)
-    return pa.int64()

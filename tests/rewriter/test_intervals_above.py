@@ -43,6 +43,7 @@ ANSWERED = [
     "WITH c AS (SELECT state, count(*) AS n FROM person GROUP BY state) SELECT a.state, "
     "dp_interval_low(a.n), dp_interval_low(b.n) FROM c a JOIN c b ON a.state = b.state",
     "SELECT n AS m, dp_interval_low(m) FROM (SELECT count(*) AS n FROM person) t",
+    "SELECT n, dp_interval_low(n) FROM (SELECT state, count(*) AS n FROM person GROUP BY state)",
     "SELECT k, n, dp_interval_low(n) FROM (SELECT 'p' AS k, count(*) AS n FROM person "
     "UNION ALL SELECT 'v', count(*) AS m FROM visit) t",
     "SELECT state, n, dp_interval_low(n) FROM by_state",
