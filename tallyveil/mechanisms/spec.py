@@ -21,6 +21,8 @@ PARAMETERS: Final = MappingProxyType(
 
 _TEXT: Final = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(?:\((.*)\))?\s*")
 _PARAMETER: Final = re.compile(r"\s*([a-z]+)\s*=\s*([a-z0-9+\s]+?)\s*")
+# The longest name there is has about half of that.
+_LONGEST: Final = 200
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -34,7 +36,7 @@ class Spec:
 
 def read(text: str) -> Spec:
     """Raises InvalidParameterValue for text of another form."""
-    match = _TEXT.fullmatch(text.lower())
+    match = _TEXT.fullmatch(text.lower()) if len(text) <= _LONGEST else None
     if match is None:
         raise _malformed(text)
     name, inside = match.groups()

@@ -169,6 +169,7 @@ def test_a_mechanism_has_one_name(text: str, name: str) -> None:
         "laplace(n=20)",
         "gumbel(n=20)",
         "fair(n=20)x",
+        "fair(n=20" + " " * 10**6 + ")",
     ],
 )
 def test_what_is_no_mechanism_is_refused(text: str) -> None:
