@@ -140,7 +140,9 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
         )
     if isinstance(argument, exp.Order) or argument is None:
         raise FeatureNotSupported(
-            f"{name} takes one argument, without ORDER BY", position=position(node)
+            f"{name} takes one argument, without ORDER BY",
+            hint="count(*) counts the records." if isinstance(node, exp.Count) else None,
+            position=position(node),
         )
     if isinstance(argument, exp.Star) and not isinstance(node, exp.Count):
         raise FeatureNotSupported(f"{name}(*) is not answered", position=position(node))

@@ -267,7 +267,11 @@ def _check_dot(node: exp.Dot) -> None:
     named = isinstance(schema, exp.Identifier) and schema.name.lower() == "pg_catalog"
     if named and isinstance(function, exp.Func):
         return
-    raise _refuse(node)
+    raise FeatureNotSupported(
+        "a dot is answered between the names of a table and a column only",
+        hint="Write person.age for a column, and lower(state) for a function.",
+        position=position(node) or position(node.parent or node),
+    )
 
 
 def _check_number(node: exp.Literal) -> None:

@@ -149,7 +149,7 @@ def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     try:
         trees = sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.IMMEDIATE)
     except ParseError as error:
-        raise _syntax_error(sql, error) from error
+        raise _syntax_error(sql, dialect, error) from error
     except TokenError as error:
         raise SQLSyntaxError(
             "a string, identifier or comment is not terminated", position=_unterminated(sql)
@@ -164,6 +164,8 @@ def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     for node in tree.walk():
         for name in ("line", "col"):  # copied with every node, and of no use
             node.meta.pop(name, None)
+        if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
+            node.set("this", exp.Star())  # DuckDB's count()
     if not isinstance(tree, exp.Query):
         raise _no_query(sql.split(None, 1)[0], 1)
     return tree
@@ -192,7 +194,7 @@ def _no_query(word: str, position: int) -> FeatureNotSupported:
     )
 
 
-def _syntax_error(sql: str, error: ParseError) -> SQLSyntaxError:
+def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> SQLSyntaxError:
     """In PostgreSQL's words, at PostgreSQL's place: the first character of the bad token."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line") or 1, first.get("col") or 1
@@ -204,4 +206,25 @@ def _syntax_error(sql: str, error: ParseError) -> SQLSyntaxError:
     unexpected = str(first.get("description") or "").startswith("Invalid expression")
     if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
         return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
-    return SQLSyntaxError(f'syntax error at or near "{found}"', position=position)
+    return SQLSyntaxError(
+        f'syntax error at or near "{found}"',
+        hint=_bracket_hint(sql, dialect, position),
+        position=position,
+    )
+
+
+def _bracket_hint(sql: str, dialect: Dialect, position: int) -> str | None:
+    """SQL that is right, and that the parser does not read: CUBE (a IS NULL)."""
+    opened: list[str] = []
+    before = ""
+    for token in split(sql, dialect)[0].tokens:
+        if token.start >= position - 1:
+            break
+        if token.text == "(":
+            opened.append(before)
+        elif token.text == ")" and opened:
+            opened.pop()
+        before = token.text.upper()
+    if not opened or opened[-1] not in ("CUBE", "ROLLUP", "SETS", "GROUPING SETS"):
+        return None
+    return f"Put brackets around what is no plain name or function: {opened[-1]} ((a IS NULL), b)."

@@ -106,6 +106,8 @@ ANSWERED = [
     "SELECT h % 2, count(*) FROM (SELECT age // 5 AS h FROM person) t GROUP BY ALL HAVING h > 1",
     "SELECT count(*) FROM (SELECT age AS h FROM person UNION ALL SELECT age + 1 FROM person) t "
     "GROUP BY ALL HAVING h > 15",
+    # what DuckDB calls count(*) as well
+    "SELECT sex, count() AS n, count() FILTER (WHERE age > 3) FROM person GROUP BY sex",
     # a name that is an attribute's and an item's
     "SELECT married, count(*) AS sex, rank() OVER (ORDER BY sex, married) FROM person "
     "GROUP BY married, sex",
