@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inference": set(),
     "mechanisms": {"boundary", "inference"},
     "accountant": {"boundary", "mechanisms"},
+    "strategies": {"policy"},
     "sanitise": {"policy", "cube", "mechanisms", "accountant"},
     "gate": {"policy", "rewriter", "cube", "mechanisms", "inference", "accountant", "sanitise"},
     "audit": {"policy", "cube", "mechanisms", "inference", "accountant"},

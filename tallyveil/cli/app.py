@@ -193,6 +193,39 @@ def sanitise(
 
 
 @app.command()
+def warm(
+    policy: Policy,
+    table: Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")],
+    strategy: Annotated[
+        str,
+        typer.Option(help="identity, marginals:K or tree:ATTRIBUTE[:FANOUT].", metavar="STRATEGY"),
+    ],
+    epsilon: Annotated[
+        str | None, typer.Option(help="What it may cost in all, in ε.", metavar="ε")
+    ] = None,
+    rho: Annotated[
+        str | None, typer.Option(help="What it may cost in all, in ρ instead.", metavar="ρ")
+    ] = None,
+    attributes: Annotated[
+        str | None, typer.Option(help="Those to count by, such as sex,age; all unless given.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how wide intervals would be. Free.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Release many counts at once, so that later questions are answered from them, free."""
+    from tallyveil.cli.warming import price
+    from tallyveil.cli.warming import warm as work
+
+    with complaints(json=json):
+        names = None if attributes is None else [name.strip() for name in attributes.split(",")]
+        cost = price(epsilon, rho)
+        work(policy, table, strategy, names, cost, dry=dry_run, yes=yes, json=json)
+
+
+@app.command()
 def audit(
     names: Annotated[
         list[str] | None, typer.Argument(help="The mechanisms; all unless given.", metavar="NAME")

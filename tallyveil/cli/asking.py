@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json as json_format
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 import typer
 
 from tallyveil.cli.text import aligned, plain
+from tallyveil.cli.user import user
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate import Gate, GateSession, Notice, Result
 from tallyveil.policy import load_policy
@@ -74,15 +74,7 @@ def _session(
 
 
 def _open(gate: Gate, dialect: Dialect) -> GateSession:
-    return gate.session(_user(), "tallyveil", dialect)
-
-
-def _user() -> str:
-    """Whom the ledger names for the charges."""
-    try:
-        return getpass.getuser()
-    except OSError:
-        return ""
+    return gate.session(user(), "tallyveil", dialect)
 
 
 def _as_text(result: Result) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json as json_format
 import os
 import re
@@ -16,6 +15,7 @@ import typer
 
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.cli.text import aligned, up
+from tallyveil.cli.user import user
 from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
 from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import RandomisedResponse
@@ -93,7 +93,7 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
 def _released(policy: Policy, planned: Plan, out: Path) -> int:
     with closing(Ledger(policy.ledger)) as ledger:
         accountant = Accountant(ledger, accounts(policy))
-        return sanitise(policy, planned, out, accountant, _user())
+        return sanitise(policy, planned, out, accountant, user())
 
 
 def _document(
@@ -140,11 +140,3 @@ def _served(policy: Policy, planned: Plan, out: Path) -> list[str]:
 
 def _listed(text: str | None) -> list[str]:
     return [] if text is None else [item.strip() for item in text.split(",")]
-
-
-def _user() -> str:
-    """Whom the ledger names for the charge."""
-    try:
-        return getpass.getuser()
-    except OSError:
-        return ""

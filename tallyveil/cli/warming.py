@@ -1,0 +1,173 @@
+"""`tallyveil warm`: a strategy released once, for later questions to be answered from."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tallyveil.accountant import Quote
+from tallyveil.cli.text import aligned, up
+from tallyveil.cli.user import user
+from tallyveil.errors import InvalidParameterValue, UndefinedTable
+from tallyveil.gate import Gate
+from tallyveil.gate.choice import AUTO, Noise
+from tallyveil.gate.decision import Request
+from tallyveil.gate.known import Noisy, known
+from tallyveil.gate.rows import half_width
+from tallyveil.gate.settings import Target
+from tallyveil.mechanisms.units import positive
+from tallyveil.policy import Policy, load_policy
+from tallyveil.strategies import Strategy, Typical, parse_strategy
+
+__all__ = ["Price", "price", "warm"]
+
+_COLUMNS = ("question", "counts_added", "half_width")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the whole release may cost: one of the two is given."""
+
+    epsilon: Fraction | None
+    rho: Fraction | None
+
+
+def price(epsilon: str | None, rho: str | None) -> Price:
+    """What the command line says. Raises InvalidParameterValue."""
+    if (epsilon is None) == (rho is None):
+        raise InvalidParameterValue("a warm-up takes either --epsilon or --rho")
+    return Price(
+        None if epsilon is None else positive(epsilon, "epsilon"),
+        None if rho is None else positive(rho, "rho"),
+    )
+
+
+def warm(
+    path: Path,
+    table: str,
+    text: str,
+    names: list[str] | None,
+    cost: Price,
+    *,
+    dry: bool,
+    yes: bool,
+    json: bool,
+) -> None:
+    """Print what typical questions will get, ask, and release the strategy unless ``dry``.
+
+    Raises PolicyError, SourceError, BudgetExceeded and what `parse_strategy` raises, with nothing
+    charged.
+    """
+    policy = load_policy(path)
+    if table not in policy.tables:
+        known_tables = ", ".join(policy.tables)
+        raise UndefinedTable(
+            f'there is no protected table "{table}"', hint=f"Known: {known_tables}."
+        )
+    asks = not (dry or yes)
+    if asks and (json or not _on_a_terminal()):
+        raise InvalidParameterValue(
+            "a warm-up asks before it spends, and there is nobody to ask",
+            hint="Add --yes to spend, or --dry-run to see what it would give.",
+        )
+    strategy = parse_strategy(text, policy.tables[table], names)
+    request = _request(policy, strategy, cost)
+    with closing(Gate(policy)) as gate:
+        forecast = gate.decision.forecast(request)
+        confidence = request.target.confidence
+        rows = [_row(one, strategy, forecast.noise[table], confidence) for one in strategy.typical]
+        quote = forecast.quote
+        if not json:
+            _describe(strategy, rows, confidence, forecast.known_rows, quote)
+        released = not dry
+        # A refusal needs no confirmation.
+        if asks and quote is not None and quote.allowed:
+            released = typer.confirm("Spend it?")
+        if released:
+            quote = gate.decision.answer(request, lambda: False).quote
+    if json:
+        document = {
+            "strategy": strategy.words,
+            "counts": strategy.counts,
+            "known": forecast.known_rows,
+            "confidence": float(confidence),
+            "typical": rows,
+            "released": released,
+            **_cost(quote, table),
+        }
+        typer.echo(json_format.dumps(document, ensure_ascii=False))
+    elif released:
+        typer.echo("Released. It is in the ledger's history, where questions find it.")
+    else:
+        typer.echo("Nothing was charged.")
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _request(policy: Policy, strategy: Strategy, cost: Price) -> Request:
+    """Counts that are to be added up take additive noise; the best of it is chosen."""
+    table = strategy.workload.table
+    confidence = Fraction(repr(policy.defaults.confidence))
+    target = Target(cost.epsilon, cost.rho, None, confidence)
+    return Request(
+        {table: strategy.workload}, target, "auto", AUTO, strategy.words, user(), frozenset({table})
+    )
+
+
+def _row(
+    typical: Typical, strategy: Strategy, noise: Noise, confidence: Fraction
+) -> dict[str, Any]:
+    """The interval to expect around the sum of the counts that answer the question."""
+    laws = []
+    for column, number in typical.parts.items():
+        one = known(noise.mechanism, noise.scales[column], 0)
+        if not isinstance(one, Noisy):
+            raise TypeError(f"{noise.mechanism.name} does not add up")
+        laws += [one.law] * number
+    multiplier = strategy.workload.columns[0].multiplier
+    return {
+        "question": typical.question,
+        "counts_added": sum(typical.parts.values()),
+        "half_width": up(half_width(laws, multiplier, confidence), 0),
+    }
+
+
+def _describe(
+    strategy: Strategy,
+    rows: list[dict[str, Any]],
+    confidence: Fraction,
+    known_rows: int,
+    quote: Quote | None,
+) -> None:
+    shown = [[row["question"], row["counts_added"], f"±{row['half_width']:.0f}"] for row in rows]
+    typer.echo(f"{strategy.words}: {strategy.counts:,} counts")
+    typer.echo("\n".join(aligned(_COLUMNS, shown)))
+    typer.echo(f"Intervals at {float(confidence * 100):g} %.")
+    if known_rows:
+        typer.echo(f"History knows {known_rows:,} of the counts well enough; they are not bought.")
+    if quote is None:
+        typer.echo("This costs nothing.")
+        return
+    for one in quote.tables:
+        left = (
+            f"{float(one.remaining_after):.6g} remains after"
+            if one.allowed
+            else f"more than the {float(one.remaining_before):.6g} that remains"
+        )
+        typer.echo(f"This costs {one.measure} {up(one.cost):g} of {one.table}'s budget: {left}.")
+
+
+def _cost(quote: Quote | None, table: str) -> dict[str, Any]:
+    if quote is None:
+        return {"cost": 0.0, "unit": None, "allowed": True}
+    one = quote[table]
+    return {"cost": up(one.cost), "unit": one.measure, "allowed": one.allowed}

@@ -1,0 +1,55 @@
+"""The text of a strategy, such as identity, marginals:2 or tree:age:4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.policy import Attribute, Table
+from tallyveil.strategies.marginals import identity, marginals
+from tallyveil.strategies.strategy import Strategy
+from tallyveil.strategies.tree import tree
+
+__all__ = ["parse_strategy"]
+
+
+def parse_strategy(text: str, table: Table, names: Sequence[str] | None = None) -> Strategy:
+    """The strategy over the attributes ``names``, or all; a tree names its own.
+
+    Raises InvalidParameterValue for a text that is none or an attribute that is not there, and
+    what the strategies raise.
+    """
+    match text.split(":"):
+        case ["identity"]:
+            return identity(table.name, _attributes(table, names))
+        case ["marginals", ways] if _is_number(ways):
+            return marginals(table.name, _attributes(table, names), int(ways))
+        case ["tree", name, *fanout] if len(fanout) <= 1 and all(map(_is_number, fanout)):
+            if names is not None:
+                raise InvalidParameterValue(
+                    "a tree is over the one attribute it names", hint="Leave --attributes out."
+                )
+            (attribute,) = _attributes(table, [name])
+            return tree(table.name, attribute, int(fanout[0]) if fanout else None)
+    raise InvalidParameterValue(
+        f'"{text}" is no strategy',
+        hint="Write identity, marginals:2, tree:age, or tree:age:4 for a fanout of 4.",
+    )
+
+
+def _attributes(table: Table, names: Sequence[str] | None) -> tuple[Attribute, ...]:
+    if names is None:
+        return table.domain.attributes
+    for name in names:
+        if name not in table.domain:
+            raise InvalidParameterValue(
+                f'table {table.name} has no attribute "{name}"',
+                hint=f"Its attributes are {', '.join(table.domain.names)}.",
+            )
+        if names.count(name) > 1:
+            raise InvalidParameterValue(f'attribute "{name}" is to be named once')
+    return table.domain.project(names)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 6

@@ -1,0 +1,61 @@
+"""What a strategy is: counts to release, and the questions they are meant for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tallyveil.errors import StatementTooComplex
+from tallyveil.policy import Attribute
+from tallyveil.rewriter.workload import Column, Factor, Workload
+
+__all__ = ["MAX_COUNTS", "Strategy", "Typical", "check_size", "marginal"]
+
+MAX_COUNTS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Typical:
+    """A question that the released counts answer: it is the sum of ``parts[c]`` counts of
+    column c, all of them distinct.
+    """
+
+    question: str
+    parts: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """``words`` say what it is, as the history shows it."""
+
+    words: str
+    workload: Workload
+    typical: tuple[Typical, ...]
+
+    @property
+    def counts(self) -> int:
+        return sum(column.height for column in self.workload.columns)
+
+
+def marginal(attributes: Sequence[Attribute]) -> Column:
+    """A count for every combination of the attributes' cells; of no attribute, the total."""
+    return Column(tuple(_identity(attribute) for attribute in attributes))
+
+
+def _identity(attribute: Attribute) -> Factor:
+    every = np.arange(attribute.size, dtype=np.int64)
+    ones = np.ones(attribute.size, dtype=np.int64)
+    return Factor((attribute.name,), (attribute.size,), attribute.size, every, every.copy(), ones)
+
+
+def check_size(groups: Sequence[Sequence[Attribute]], hint: str) -> None:
+    """Raises StatementTooComplex if the marginals over ``groups`` have too many counts."""
+    counts = sum(math.prod(attribute.size for attribute in group) for group in groups)
+    if counts > MAX_COUNTS:
+        raise StatementTooComplex(
+            f"the strategy has {counts:,} counts, more than {MAX_COUNTS:,}", hint=hint
+        )

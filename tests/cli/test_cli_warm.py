@@ -1,0 +1,97 @@
+"""`tallyveil warm`, from what it would give to free answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tallyveil.cli import warming
+from tallyveil.cli.app import app
+from tallyveil.cli.demo_data import copy_example, write_people
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    write_people(tmp_path / "people.parquet", 2_000)
+    return copy_example(tmp_path)
+
+
+def shell(*arguments: object, typed: str | None = None) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=typed)
+
+
+def spent(policy: Path) -> float:
+    [row] = json.loads(shell("budget", policy, "--json").stdout)
+    return float(row["spent"])
+
+
+WARM = ("person", "--strategy", "marginals:2", "--attributes", "sex,education,age")
+
+
+def test_what_was_warmed_up_is_free(policy: Path) -> None:
+    dry = json.loads(shell("warm", policy, *WARM, "--epsilon", "0.3", "--dry-run", "--json").stdout)
+    assert (dry["cost"], dry["released"], dry["counts"]) == (0.3, False, 117 * 4 + 117 * 8 + 32)
+    assert spent(policy) == 0
+    done = json.loads(shell("warm", policy, *WARM, "--epsilon", "0.3", "--yes", "--json").stdout)
+    assert done["released"]
+    assert spent(policy) == 0.3
+    query = "SELECT education, sex, count(*) AS n FROM person GROUP BY 1, 2"
+    asked = shell("sql", policy, query, "--epsilon", "0.1", "--json")
+    [notice] = json.loads(asked.stdout)["notices"]
+    assert notice.startswith("answered from history, free; ")
+    assert f"±{dry['typical'][0]['half_width']:g} " in notice
+    added = f"SELECT sex, sum(n) FROM ({query}) AS t GROUP BY sex"
+    assert shell("sql", policy, added).exit_code == 0
+    assert spent(policy) == 0.3
+    again = shell("warm", policy, *WARM, "--epsilon", "0.3", "--yes")
+    assert "This costs nothing." in again.stdout
+    assert spent(policy) == 0.3
+
+
+def test_a_tree_answers_its_intervals(policy: Path) -> None:
+    found = shell("warm", policy, "person", "--strategy", "tree:age:10", "--epsilon", "2", "--yes")
+    assert found.exit_code == 0, found.stderr
+    query = "SELECT count(*) FROM person WHERE age BETWEEN 30 AND 39"
+    asked = shell("sql", policy, query, "--epsilon", "0.5", "--json")
+    assert "answered from history, free" in json.loads(asked.stdout)["notices"][0]
+    everybody = "SELECT count(*) FROM person WHERE age IS NOT NULL"
+    [[count]] = json.loads(shell("sql", policy, everybody, "--json").stdout)["rows"]
+    assert 1500 < count <= 2100
+    assert spent(policy) == 2
+
+
+def test_on_a_terminal_it_asks_first(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("warm", policy, "person", "--strategy", "tree:age", "--epsilon", "0.1")
+    nobody = shell(*arguments)
+    assert nobody.exit_code == 1
+    assert "Add --yes to spend" in nobody.stderr
+    monkeypatch.setattr(warming, "_on_a_terminal", lambda: True)
+    declined = shell(*arguments, typed="n\n")
+    assert "Nothing was charged." in declined.stdout
+    assert spent(policy) == 0
+    agreed = shell(*arguments, typed="y\n")
+    assert "Released." in agreed.stdout
+    assert spent(policy) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody", "--strategy", "identity", "--epsilon", "1"], "no protected table"),
+        (["person", "--strategy", "identity", "--epsilon", "1"], "counts, more than 100,000"),
+        (["person", "--strategy", "tree:sex", "--epsilon", "1"], "has no order"),
+        (["person", "--strategy", "tree:age", "--epsilon", "nan"], "epsilon is a positive"),
+        (["person", "--strategy", "tree:age"], "either --epsilon or --rho"),
+        (["person", "--strategy", "tree:age", "--rho", "1"], "dp.rho"),
+        (["person", "--strategy", "tree:age", "--epsilon", "4"], "ERROR 53400"),
+    ],
+)
+def test_what_is_refused_charges_nothing(policy: Path, arguments: list[str], words: str) -> None:
+    found = shell("warm", policy, *arguments, "--yes")
+    assert found.exit_code == 1
+    assert words in found.stderr
+    assert spent(policy) == 0
