@@ -41,3 +41,11 @@ def postgres_uri() -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _designs_of_this_run() -> Iterator[None]:
+    """Mechanisms that were designed before are not found, and none are left behind."""
+    with tempfile.TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", cache)
+        yield

@@ -25,6 +25,7 @@ from tallyveil.mechanisms import calibrate
 from tallyveil.mechanisms.loss import Loss
 from tallyveil.mechanisms.matrix import (
     CountMatrix,
+    DesignCache,
     Objective,
     Property,
     alpha_for,
@@ -167,10 +168,11 @@ def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
         case "fair":
             matrix = explicit_fair(n, alpha)
         case "weakly_honest":
-            matrix = choose(n, alpha, [Property.WEAKLY_HONEST], time_limit=_SECONDS)
+            honest = [Property.WEAKLY_HONEST]
+            matrix = choose(n, alpha, honest, cache=DesignCache(), time_limit=_SECONDS)
         case _:
             asked, objective = mechanism.properties, mechanism.objective
-            matrix = design(n, alpha, asked, objective, time_limit=_SECONDS)
+            matrix = design(n, alpha, asked, objective, cache=DesignCache(), time_limit=_SECONDS)
     if not matrix.epsilon <= charged:
         raise ReceiptError("the mechanism is less private than what was charged")
     return matrix

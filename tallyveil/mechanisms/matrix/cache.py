@@ -31,12 +31,14 @@ class DesignCache:
     """A directory with a file for each design, named after what it depends on.
 
     ``directory`` defaults to the user's cache directory (XDG on Linux). Several processes can
-    share one: a file appears whole or not at all.
+    share one: a file appears whole or not at all. Of more than ``size`` designs the ones stored
+    first are dropped, since whoever asks questions decides how many there are.
     """
 
-    def __init__(self, directory: str | Path | None = None) -> None:
+    def __init__(self, directory: str | Path | None = None, *, size: int = 256) -> None:
         chosen = platformdirs.user_cache_path("tallyveil") / "designs"
         self.directory = Path(directory) if directory is not None else chosen
+        self._size = size
 
     def load(self, key: Mapping[str, Any], name: str, alpha: Fraction) -> CountMatrix | None:
         """The design stored under ``key``, proved α-DP; None if there is none that is whole."""
@@ -62,8 +64,14 @@ class DesignCache:
                 whole = Path(beside) / "design.json"
                 whole.write_text(text)
                 os.replace(whole, self._path(key))
+            self._drop_oldest()
         except OSError as error:
             _log.warning("a mechanism's design was not kept in %s: %s", self.directory, error)
+
+    def _drop_oldest(self) -> None:
+        kept = sorted(self.directory.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        for path in kept[: -self._size]:
+            path.unlink(missing_ok=True)
 
     def _path(self, key: Mapping[str, Any]) -> Path:
         return self.directory / f"{_digest(dict(key))}.json"

@@ -310,6 +310,14 @@ def test_a_damaged_file_is_solved_again(cached: tuple[DesignCache, CountMatrix, 
     assert file.read_bytes() == whole
 
 
+def test_a_cache_keeps_the_designs_stored_last(tmp_path: Path) -> None:
+    cache = DesignCache(tmp_path / "designs", size=2)
+    for n in (3, 4, 5):
+        design(n, "0.9", ["WH", "CM"], cache=cache)
+    kept = {json.loads(file.read_bytes())["key"]["n"] for file in cache.directory.iterdir()}
+    assert kept == {4, 5}
+
+
 def test_a_cache_that_cannot_be_written_does_not_matter(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
