@@ -194,4 +194,7 @@ class Expressions:
             lambda: f"({e.text()} not in (select state from state_name))",
             lambda: f"({e.integer()} > (select min(high) from band))",
             lambda: f"exists (select 1 from region where pop > {self._small()})",
+            lambda: f"exists (select 1 from region as z where z.code = {e.text()})",
+            lambda: f"({e.integer()} in (select z.low from band as z where z.label > {e.text()}))",
+            lambda: f"((select max(z.pop) from region as z where z.code = {e.text()}) > 10)",
         ])  # fmt: skip

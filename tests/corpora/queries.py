@@ -291,6 +291,7 @@ class _Queries:
             lambda: (f"count(*){where} * 100.0 / nullif(count(*), 0)", "number"),
             lambda: ("case when count(*) > 5 then 'many' else 'few' end", "text"),
             lambda: (f"nullif(count(*){where}, 3)", "integer"),
+            lambda: (f"{draw.one(_MOMENTS)}({own.integer()}){where}", "number"),
         ]  # fmt: skip
         if sure and kept:
             forms.append(lambda: (f"sum({draw.one(sure)})", "number"))
@@ -307,4 +308,5 @@ class _Queries:
         return self._draw.one(forms)()
 
 
+_MOMENTS = ("var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev")
 _BY_STATE = (Column("v.state", "text"), Column("v.n", "integer"))
