@@ -13,6 +13,7 @@ from tallyveil.accountant.values import (
     Charge,
     Entry,
     Quote,
+    Reading,
     Recorded,
     TableQuote,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Quote",
+    "Reading",
     "Recorded",
     "TableQuote",
 ]

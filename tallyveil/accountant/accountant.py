@@ -25,6 +25,7 @@ from tallyveil.accountant.values import (
     Charge,
     Entry,
     Quote,
+    Reading,
     Recorded,
     TableQuote,
 )
@@ -161,6 +162,24 @@ class Accountant:
             stored = self._ledger.history(table)
         return [_entry(charge) for charge in stored]
 
+    def odometer(self) -> list[Reading]:
+        """Every charge of the accounts' tables, oldest first, with what was spent after it."""
+        meters = {
+            table: meter_for(account.relation, account.measure)
+            for table, account in self._accounts.items()
+        }
+        readings = []
+        with self._lock, self._ledger.reading():
+            for stored, _ in self._ledger.charges_after(0, b""):
+                account = self._accounts.get(stored.table)
+                if account is None:
+                    continue
+                meter = meters[stored.table].after(self._work_out(_charge(stored)))
+                meters[stored.table] = meter
+                spent = from_units(meter.spent)
+                readings.append(Reading(_entry(stored), spent, meter.exact, account.measure))
+        return readings
+
     def _plan(
         self, charges: Sequence[Charge], losses: Sequence[Loss]
     ) -> tuple[Quote, dict[str, Meter]]:
@@ -228,8 +247,7 @@ class Accountant:
             self._last_answer = answer.id
 
     def _admit(self, stored: StoredCharge) -> None:
-        columns, scales = decode_columns(stored.columns)
-        charge = Charge(Workload(stored.table, columns), stored.mechanism, scales, stored.sql)
+        charge = _charge(stored)
         try:
             loss = self._work_out(charge)
         except FeatureNotSupported as error:
@@ -279,6 +297,11 @@ class Accountant:
 def _asked(charge: Charge) -> Asked:
     workload = charge.workload
     return Asked(workload.table, charge.mechanism, workload.columns, charge.scales)
+
+
+def _charge(stored: StoredCharge) -> Charge:
+    columns, scales = decode_columns(stored.columns)
+    return Charge(Workload(stored.table, columns), stored.mechanism, scales, stored.sql)
 
 
 def _entry(stored: StoredCharge) -> Entry:

@@ -16,7 +16,16 @@ from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Workload
 
-__all__ = ["Account", "Balance", "Charge", "Entry", "Quote", "Recorded", "TableQuote"]
+__all__ = [
+    "Account",
+    "Balance",
+    "Charge",
+    "Entry",
+    "Quote",
+    "Reading",
+    "Recorded",
+    "TableQuote",
+]
 
 
 @dataclass(frozen=True)
@@ -221,3 +230,15 @@ class Entry:
     cost: Fraction
     measure: Measure
     rows: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The odometer after a charge: all that its table has ``spent`` by then, in the ``measure`` of
+    its budget now; an upper bound where not ``exact``.
+    """
+
+    entry: Entry
+    spent: Fraction
+    exact: bool
+    measure: Measure

@@ -159,6 +159,25 @@ def budget(policy: Policy, json: Json = False) -> None:
 
 
 @app.command()
+def history(
+    policy: Policy,
+    table: Annotated[
+        str | None, typer.Argument(help="A protected table; all unless given.", metavar="[TABLE]")
+    ] = None,
+    json: Json = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the spending, to .png, .svg or .pdf.", metavar="FILE"),
+    ] = None,
+) -> None:
+    """Show every charge, oldest first, and what was spent by then. Reads no data."""
+    from tallyveil.cli.spending import history as work
+
+    with complaints(json=json):
+        work(policy, table, plot, json=json)
+
+
+@app.command()
 def sanitise(
     policy: Policy,
     table: Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")],

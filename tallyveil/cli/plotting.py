@@ -8,10 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from tallyveil.accountant import Balance, Reading
 from tallyveil.errors import FeatureNotSupported, OutputError
 from tallyveil.mechanisms.matrix import CountMatrix
 
-__all__ = ["curves", "heatmap"]
+__all__ = ["curves", "heatmap", "spending"]
 
 _FORMATS: Final = (".png", ".svg", ".pdf")
 _MARKS: Final = ("o-", "v:", "s-", "^-", "x--")
@@ -71,6 +72,25 @@ def curves(
             place.grid(alpha=0.3)
         axes[0].set_ylabel(f"expected loss, {loss}")
         axes[0].legend(fontsize=8)
+
+
+def spending(tables: Sequence[tuple[str, Balance, Sequence[Reading]]], path: Path) -> None:
+    """What each table has spent over time, as steps below the line of its budget.
+
+    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
+    """
+    with _figure(path, len(tables), (4.6 * len(tables) + 0.6, 3.4)) as axes:
+        for place, (name, balance, readings) in zip(axes, tables, strict=True):
+            times = [reading.entry.time for reading in readings]
+            spent = [float(reading.spent) for reading in readings]
+            place.step(times, spent, "o-", where="post", markersize=4, label="spent")
+            place.axhline(float(balance.budget), color="black", linestyle="--", label="budget")
+            place.set_ylim(bottom=0)
+            place.set_title(name, fontsize=10)
+            place.set_ylabel(balance.measure)
+            place.tick_params(axis="x", labelrotation=30)
+            place.grid(alpha=0.3)
+            place.legend(fontsize=8)
 
 
 def _entries(probabilities: Any) -> Iterator[tuple[tuple[int, int], float]]:
