@@ -29,9 +29,26 @@ CONSTRUCTS = {
     "count": "SELECT count(*) FROM person WHERE a0 < {v}",
     "conjunction of 3": "SELECT count(*) FROM person WHERE a0 < {v} AND a1 = 2 AND a2 IN (1, 3)",
     "disjunction of 2": "SELECT count(*) FROM person WHERE a0 < {v} OR a1 = 2",
-    "group by 1": "SELECT a1, count(*) FROM person WHERE a0 < {v} GROUP BY a1",
-    "group by 3": "SELECT a1, a2, a3, count(*) FROM person WHERE a0 < {v} GROUP BY 1, 2, 3",
+    "10 groups": "SELECT a1, count(*) FROM person WHERE a0 < {v} GROUP BY a1",
+    "100 groups": "SELECT a1, a2, count(*) FROM person WHERE a0 < {v} GROUP BY 1, 2",
+    "1000 groups": "SELECT a1, a2, a3, count(*) FROM person WHERE a0 < {v} GROUP BY 1, 2, 3",
     "group by expression of 2": "SELECT a1 + a2, count(*) FROM person WHERE a0 < {v} GROUP BY 1",
+    "rollup of 3": "SELECT a1, a2, a3, count(*) FROM person WHERE a0 < {v} "
+    "GROUP BY ROLLUP (a1, a2, a3)",
+    "cube of 3": "SELECT a1, a2, a3, count(*) FROM person WHERE a0 < {v} "
+    "GROUP BY CUBE (a1, a2, a3)",
+    "join": "SELECT name, count(*) FROM person JOIN region ON a1 = code WHERE a0 < {v} GROUP BY 1",
+    "common table": "WITH some AS (SELECT a1, a2 FROM person WHERE a0 < {v}) "
+    "SELECT a1, count(*) FROM some GROUP BY 1",
+    "union all of 3": "SELECT x, count(*) FROM (SELECT a1 AS x FROM person WHERE a0 < {v} "
+    "UNION ALL "
+    "SELECT a2 FROM person UNION ALL SELECT a3 FROM person) AS united GROUP BY 1",
+    "window above": "SELECT a1, count(*) / sum(count(*)) OVER () FROM person WHERE a0 < {v} "
+    "GROUP BY a1",
+    "5 blocks": "SELECT "
+    + ", ".join(f"(SELECT count(*) FROM person WHERE a0 < {{v}} AND a1 = {n})" for n in range(5)),
+    "exists": "SELECT count(*) FROM person WHERE a0 < {v} AND EXISTS "
+    "(SELECT 1 FROM region WHERE code = a1 AND name = 'even')",
     "sum, avg": "SELECT sum(a1), avg(a2) FROM person WHERE a0 < {v}",
     "sum of a product": "SELECT sum(a1 * a2 * a3) FROM person WHERE a0 < {v}",
     "filter": "SELECT count(*) FILTER (WHERE a1 = 1 AND a2 = 2) FROM person WHERE a0 < {v}",
@@ -49,6 +66,7 @@ def policy(axes: int, cells: int, base: Path) -> Policy:
     return parse_policy(
         {
             "tables": {"person": table},
+            "public": {"region": {"from": "region"}},
             "defaults": {"epsilon": 1.0},
             "ledger": str(base / f"{axes}.sqlite"),
         },
@@ -60,6 +78,10 @@ def opened(axes: int, cells: int, base: Path) -> Gate:
     with duckdb.connect(":memory:") as source:
         columns = ", ".join(f"hash(i + {n} * 1000003) % {cells} AS a{n}" for n in range(axes))
         source.execute(f"CREATE TABLE person AS SELECT {columns} FROM range({ROWS}) r(i)")
+        source.execute(
+            "CREATE TABLE region AS SELECT range AS code, "
+            "CASE WHEN range % 2 = 0 THEN 'even' ELSE 'odd' END AS name FROM range(10)"
+        )
         return Gate(policy(axes, cells, base), source)
 
 

@@ -59,23 +59,55 @@ def coefficient_query(
 ) -> str:
     """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
 
-    Keys and coefficients go by their numbers.
+    Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so
+    that what only counts it takes no grouping.
 
     Raises InvalidParameterValue where there are more than MAX_COEFFICIENTS of them.
     """
     _refuse_many(domain, mentioned, len(coefficients))
+    grouped = not (source.plain and all(map(_only_counts, coefficients.values())))
     items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
-    items += [f"{_sql(c)} AS __c{number}" for number, c in coefficients.items()]
+    for number, coefficient in coefficients.items():
+        value = coefficient if grouped else _of_one_row(coefficient)
+        items.append(f"{_sql(value)} AS __c{number}")
     query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned))}"
     if where is not None:
         query += f" WHERE {_sql(where)}"
-    if coefficients:
+    if coefficients and grouped:
         query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
     if keys and not source.plain:
         # One cell may lie in several groups then, whose order is to be the same every time.
         query += " ORDER BY ALL"
     return query
+
+
+def _only_counts(coefficient: exp.Expr) -> bool:
+    """Whether it has no aggregate but COUNT, nor a query, which has aggregates of its own."""
+    found = coefficient.find_all(exp.AggFunc, exp.Query)
+    return all(isinstance(node, exp.Count) for node in found)
+
+
+def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
+    """What an expression of counts is where there is one row."""
+    holder = exp.Paren(this=coefficient.copy())
+    for node in list(holder.find_all(exp.Count)):
+        passes = None if isinstance(node.this, exp.Star) else _is_there(node.this)
+        place: exp.Expr = node
+        if isinstance(node.parent, exp.Filter):
+            place, condition = node.parent, node.parent.expression.this
+            passes = condition if passes is None else exp.and_(condition, passes, copy=False)
+        one: exp.Expr = exp.Literal.number(1)
+        if passes is not None:
+            otherwise = exp.Literal.number(0)
+            one = exp.Case(ifs=[exp.If(this=passes, true=one)], default=otherwise)
+        place.replace(exp.cast(one, "bigint", copy=False))
+    result: exp.Expr = holder.this
+    return result
+
+
+def _is_there(value: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=exp.paren(value, copy=False), expression=exp.Null()))
 
 
 def _refuse_many(domain: Domain, mentioned: frozenset[str], aggregates: int) -> None:

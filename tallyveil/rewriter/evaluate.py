@@ -173,8 +173,10 @@ def _evaluate(
         # A block with groups has none where nothing passes; one without has its only row.
         rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
         height = min(1, len(cells)) if grouped else 1
-    one = indicator(domain, component.attributes, height, rows, cells)
-    factors = dict.fromkeys(outputs, one)
+    factors: dict[int, Factor] = {}
+    if not asked.keys() >= set(outputs):
+        one = indicator(domain, component.attributes, height, rows, cells)
+        factors = dict.fromkeys(outputs, one)
     multipliers = dict.fromkeys(outputs, Fraction(1))
     for number in asked:
         ask.check()

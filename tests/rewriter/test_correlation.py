@@ -78,6 +78,8 @@ ANSWERED = [
     "person.state)",
     "SELECT count(*) FROM person WHERE EXISTS (SELECT 1 FROM state_name WHERE state = state)",
     "SELECT count(*) FROM person p WHERE (SELECT count(*) FROM region WHERE code = p.state) = 2",
+    "SELECT count(*) FILTER (WHERE (SELECT count(*) FROM region WHERE code = p.state) = 2), "
+    "3 * count(p.state) - count(p.age) FILTER (WHERE sex = 'F' OR p.age < 3) FROM person p",
     "SELECT count(*) FROM person p WHERE (SELECT sum(r.pop * p.age) FROM region r WHERE "
     "r.code = p.state) > 100",
     "SELECT count(*) FROM person p WHERE EXISTS (SELECT 1 FROM region WHERE p.income < "
