@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Final, TypeAlias
@@ -13,7 +13,7 @@ from tallyveil.audit.noise import noise_findings, staircase_findings
 from tallyveil.audit.records import laplace_findings, response_findings
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
-from tallyveil.mechanisms.matrix import NAMED
+from tallyveil.mechanisms.matrix import NAMED, named
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["Audit", "audit", "audits", "checked_epsilon"]
@@ -49,11 +49,7 @@ def audit(names: Sequence[str], epsilons: Sequence[Fraction], draws: int) -> Ite
     is drawn.
     """
     known = audits()
-    for name in names:
-        if name not in known:
-            raise InvalidParameterValue(
-                f'there is no mechanism "{name}" to audit', hint=f"Known: {', '.join(known)}."
-            )
+    asked = [_known(name, known) for name in names]
     if not MIN_DRAWS <= draws <= MAX_DRAWS:
         raise InvalidParameterValue(f"draws are from {MIN_DRAWS} to {MAX_DRAWS}, not {draws}")
     if not epsilons:
@@ -61,10 +57,22 @@ def audit(names: Sequence[str], epsilons: Sequence[Fraction], draws: int) -> Ite
     checked = [checked_epsilon(epsilon) for epsilon in epsilons]
     return (
         finding
-        for name in names or known
+        for name in asked or known
         for epsilon in checked
         for finding in known[name](epsilon, draws)
     )
+
+
+def _known(name: str, known: Collection[str]) -> str:
+    """What ``name`` is called here; names of SQL and any case are understood."""
+    if name.lower() in known:
+        return name.lower()
+    try:
+        return named(name).name
+    except InvalidParameterValue:
+        raise InvalidParameterValue(
+            f'there is no mechanism "{name}" to audit', hint=f"Known: {', '.join(known)}."
+        ) from None
 
 
 def checked_epsilon(epsilon: Fraction | float | str) -> Fraction:

@@ -12,7 +12,7 @@ from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_ran
 
 __all__ = ["level_of", "levels_of", "objective_of", "ranges_of"]
 
-_OBJECTIVE = re.compile(r"(L[012])(?:,([0-9]{1,4}))?(?: +(sum|max))?")
+_OBJECTIVE = re.compile(r"(L[012])(?:,([0-9]{1,4}))?(?: +(SUM|MAX))?")
 
 
 def level_of(alpha: str | None, epsilon: str | None) -> Fraction:
@@ -43,11 +43,11 @@ def ranges_of(text: str) -> list[int]:
 
 def objective_of(text: str) -> Objective:
     """From "L0", "L0,1", "L1", "L2 max". Raises InvalidParameterValue for other text."""
-    found = _OBJECTIVE.fullmatch(text.strip())
+    found = _OBJECTIVE.fullmatch(text.strip().upper())
     if found is None:
         raise InvalidParameterValue(
             f'there is no objective "{text}"', hint="Write L0, L0,1, L1 or L2, and sum or max."
         )
     penalty: Penalty = found[1]  # type: ignore[assignment]
     beyond = int(found[2] or 0)
-    return Objective(penalty, beyond=beyond, aggregate="max" if found[3] == "max" else "sum")
+    return Objective(penalty, beyond=beyond, aggregate="max" if found[3] == "MAX" else "sum")

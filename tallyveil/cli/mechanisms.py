@@ -33,6 +33,7 @@ from tallyveil.rewriter.workload import Column, Workload
 __all__ = ["listing", "show"]
 
 _BEST: Final = "best"
+_DESIGNED: Final = (_BEST, "designed")
 _WIDEST: Final = 15  # larger matrices do not fit a line
 _LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
 
@@ -81,16 +82,16 @@ def show(
     """
     level = level_of(alpha, epsilon)
     noise = {family.name: family for family in additive()}
-    if name in noise:
+    if name.lower() in noise:
         if (n, properties, objective, plot) != (None, None, None, None):
             raise InvalidParameterValue(
                 f"{name} is noise for any count: it has no range, matrix or properties to choose",
                 hint="Give it --alpha or --epsilon alone.",
             )
-        _show_noise(noise[name], epsilon_for(level), json=json)
+        _show_noise(noise[name.lower()], epsilon_for(level), json=json)
         return
     matrix = _matrix(name, n, level, properties, objective)
-    guarantee = named("GM" if name == _BEST else name).guarantee
+    guarantee = named("GM" if name.lower() in _DESIGNED else name).guarantee
     if plot is not None:
         from tallyveil.cli.plotting import heatmap
 
@@ -105,21 +106,28 @@ def _matrix(
     name: str, n: int | None, level: Fraction, properties: str | None, objective: str | None
 ) -> CountMatrix:
     known = [*(family.name for family in additive()), *NAMED, _BEST]
-    if name != _BEST and name.upper() not in NAMED:
+    best = name.lower() in _DESIGNED
+    if "(" in name:
+        raise InvalidParameterValue(
+            f'"{name}" is for SQL', hint="Here its parameters are options: see --help."
+        )
+    try:
+        maker = None if best else named(name)
+    except InvalidParameterValue:
         raise InvalidParameterValue(
             f'there is no mechanism "{name}"', hint=f"Known: {', '.join(known)}."
-        )
+        ) from None
     if n is None:
         raise InvalidParameterValue(
             f"{name} is for counts from 0 to a public n", hint="Give it, such as --n 8."
         )
-    if name == _BEST:
+    if maker is None:
         return design(n, level, parse_properties(properties or ""), objective_of(objective or "L0"))
     if properties is not None or objective is not None:
         raise InvalidParameterValue(
             f"{name} has the properties it has", hint=f"They are chosen for {_BEST} alone."
         )
-    return named(name).make(n, level)
+    return maker.make(n, level)
 
 
 def _lines(matrix: CountMatrix, guarantee: str) -> list[str]:

@@ -31,9 +31,12 @@ from tallyveil.mechanisms import (
     CountMechanism,
     Measure,
     Mechanism,
+    canonical,
     family_of,
+    lacks_range,
     mechanism,
     mechanism_names,
+    with_range,
 )
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
@@ -74,7 +77,10 @@ class Choice:
     ) -> None:
         self._accounts = accounts
         self._ranges = ranges
-        self._allowed = {name: table.mechanisms for name, table in tables.items()}
+        self._allowed = {
+            name: None if table.mechanisms is None else tuple(map(canonical, table.mechanisms))
+            for name, table in tables.items()
+        }
 
     def noise(
         self, workload: Workload, target: Target, asked: str, *, additive: bool = False
@@ -142,13 +148,13 @@ class Choice:
         table, measure = workload.table, self._accounts[workload.table].measure
         noise, origin = self._with_range(asked, workload)
         reason = reason_against(noise, measure) if noise is not None else None
-        if not self._allows(table, asked if noise is None else noise.name):
+        if not self._allows(table, asked, noise):
             reason = "is not among the mechanisms of its policy"
         elif noise is None:
             raise FeatureNotSupported(
                 f"{asked} needs a public range 0..n of every count asked for, and the policy"
                 f' declares none for these of table "{table}"',
-                hint=f"SET dp.mechanism = '{asked}(n=…)', with a bound you know of, or auto.",
+                hint=f"SET dp.mechanism = {_completed(asked)}, with a bound you know of, or auto.",
             )
         else:
             reason = reason or self._unfit(noise, workload, additive)
@@ -198,16 +204,21 @@ class Choice:
 
     def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
         """The mechanism, and where n is from if the text does not say n; None if none is known."""
-        if family_of(spec) != spec:
+        if not lacks_range(spec):
             return mechanism(spec), None
         known = self._ranges.of(workload)
         if known is None:
             return None, None
-        return mechanism(f"{spec}(n={known.n})"), known.origin
+        return with_range(spec, known.n), known.origin
 
-    def _allows(self, table: str, spec: str) -> bool:
-        allowed = self._allowed[table]
-        return allowed is None or spec in allowed or family_of(spec) in allowed
+    def _allows(self, table: str, asked: str, noise: AnyMechanism | None) -> bool:
+        """Whether it, or it with any n, or all of its family are allowed."""
+        allowed, names = self._allowed[table], {asked, family_of(asked)}
+        if noise is not None:
+            names.add(noise.name)
+        if isinstance(noise, CountMechanism):
+            names.add(noise.kind)
+        return allowed is None or not names.isdisjoint(allowed)
 
     def _unfit(self, noise: Mechanism, workload: Workload, additive: bool) -> str | None:
         if noise.needs.public_range and additive:
@@ -219,10 +230,10 @@ class Choice:
         measure, names = self._accounts[table].measure, []
         for spec in self._allowed[table] or mechanism_names():
             # Whether it serves does not depend on n.
-            noise = mechanism(spec if family_of(spec) != spec else f"{spec}(n=1)")
+            noise = with_range(spec, 1) if lacks_range(spec) else mechanism(spec)
             if reason_against(noise, measure) or self._unfit(noise, workload, additive):
                 continue
-            names.append(f"'{spec}(n=…)'" if family_of(spec) == spec else spec)
+            names.append(_completed(spec))
         if not names:
             return "None of those its policy allows does; ask for plain counts."
         return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
@@ -236,6 +247,16 @@ class Choice:
         account = self._accounts[workload.table]
         loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
         return float(loss.bound)
+
+
+def _completed(spec: str) -> str:
+    """As it is written in SET, with an n to fill in if it has none."""
+    if family_of(spec) is None:
+        return spec
+    if not lacks_range(spec):
+        return f"'{spec}'"
+    family, opened, rest = spec.partition("(")
+    return f"'{family}(n=…, {rest}'" if opened else f"'{family}(n=…)'"
 
 
 def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:

@@ -27,14 +27,14 @@ def check_mechanisms(policy: Policy) -> None:
 
 def _unknown(key: str, spec: str) -> list[str]:
     try:
-        known = canonical(spec)
+        canonical(spec)
     except TallyveilError as error:
         return [f"{key}: {error.message}" + (f"; {error.hint}" if error.hint else "")]
-    return [] if known == spec else [f'{key}: write "{spec}" as "{known}"']
+    return []
 
 
 def _unfit(key: str, spec: str, table: Table) -> list[str]:
-    if family_of(spec) is not None:
+    if family_of(canonical(spec)) is not None:
         return []
     reason = reason_against(mechanism(spec), "epsilon" if table.budget.pure else "rho")
     return [] if reason is None else [f"{key}: {spec} {reason}"]

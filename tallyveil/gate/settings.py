@@ -136,7 +136,7 @@ class Settings:
             "dp.rho": "" if default.rho is None else _decimal(default.rho),
             "dp.half_width": "" if default.half_width is None else repr(default.half_width),
             "dp.confidence": repr(default.confidence),
-            "dp.mechanism": default.mechanism,
+            "dp.mechanism": _mechanism("dp.mechanism", default.mechanism),
             "dp.source": "auto",
             "dp.notices": "on",
         }

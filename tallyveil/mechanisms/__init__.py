@@ -27,9 +27,11 @@ from tallyveil.mechanisms.registry import (
     canonical,
     charged,
     family_of,
+    lacks_range,
     mechanism,
     mechanism_names,
     register,
+    with_range,
 )
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
@@ -64,6 +66,7 @@ __all__ = [
     "delta_of",
     "epsilon_of",
     "family_of",
+    "lacks_range",
     "mechanism",
     "mechanism_names",
     "privacy_loss",
@@ -71,4 +74,5 @@ __all__ = [
     "rho_for",
     "sensitivity",
     "spent",
+    "with_range",
 ]

@@ -77,7 +77,16 @@ class CountMechanism:
     @property
     def name(self) -> str:
         """The canonical text: equal mechanisms have equal names."""
-        parts = [f"n={self.n}"]
+        return f"{self.family}({', '.join([f'n={self.n}', *self._design])})"
+
+    @property
+    def kind(self) -> str:
+        """The name without n."""
+        return f"{self.family}({', '.join(self._design)})" if self._design else self.family
+
+    @property
+    def _design(self) -> list[str]:
+        parts = []
         if self.properties:
             parts.append("properties=" + "+".join(sorted(p.lower() for p in self.properties)))
         if self.objective.penalty != "L0":
@@ -86,7 +95,7 @@ class CountMechanism:
             parts.append(f"beyond={self.objective.beyond}")
         if self.objective.aggregate != "sum":
             parts.append(f"over={self.objective.aggregate}")
-        return f"{self.family}({', '.join(parts)})"
+        return parts
 
     @property
     def guarantee(self) -> str:

@@ -13,7 +13,7 @@ from tallyveil.mechanisms.laplace import DiscreteLaplace
 from tallyveil.mechanisms.matrix.privacy_level import checked_range
 from tallyveil.mechanisms.protocol import Additive, Charged
 from tallyveil.mechanisms.sanitiser import Sanitiser
-from tallyveil.mechanisms.spec import count_mechanism, read
+from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
 __all__ = [
     "AnyMechanism",
@@ -21,9 +21,11 @@ __all__ = [
     "canonical",
     "charged",
     "family_of",
+    "lacks_range",
     "mechanism",
     "mechanism_names",
     "register",
+    "with_range",
 ]
 
 AnyMechanism: TypeAlias = Additive | CountMechanism
@@ -64,13 +66,12 @@ def mechanism(spec: str) -> AnyMechanism:
 
 
 def canonical(spec: str) -> str:
-    """The text ``spec`` is kept as: a family that takes its n from the policy stays a bare name.
+    """The text ``spec`` is kept as: what takes its n from the policy stays without.
 
     Raises InvalidParameterValue as `mechanism`, and for an n beyond what is offered.
     """
-    asked = read(spec)
-    if asked.name in FAMILIES and not asked.parameters:
-        return asked.name
+    if lacks_range(spec):
+        return with_range(spec, 1).kind
     found = mechanism(spec)
     if isinstance(found, CountMechanism):
         checked_range(found.n)
@@ -81,6 +82,18 @@ def family_of(spec: str) -> str | None:
     """The family of mechanisms with a public range that a canonical text belongs to, if any."""
     name = spec.partition("(")[0]
     return name if name in FAMILIES else None
+
+
+def lacks_range(spec: str) -> bool:
+    """Whether it is a mechanism with a public range that does not say which."""
+    asked = read(spec)
+    return asked.name in FAMILIES and "n" not in dict(asked.parameters)
+
+
+def with_range(spec: str, n: int) -> CountMechanism:
+    """What ``spec``, which lacks a range, means on 0..n. Raises as `mechanism`."""
+    asked = read(spec)
+    return count_mechanism(Spec(asked.name, (("n", str(n)), *asked.parameters)))
 
 
 def charged(name: str) -> Charged:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
-from tallyveil.mechanisms.matrix import Objective, closure
+from tallyveil.mechanisms.matrix import Objective, closure, named
 
 __all__ = ["PARAMETERS", "Spec", "count_mechanism", "read"]
 
@@ -19,10 +19,21 @@ PARAMETERS: Final = MappingProxyType(
     {family: ("n", *(_DESIGN if family == "designed" else ())) for family in FAMILIES}
 )
 
-_TEXT: Final = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(?:\((.*)\))?\s*")
-_PARAMETER: Final = re.compile(r"\s*([a-z]+)\s*=\s*([a-z0-9+\s]+?)\s*")
-# The longest name there is has about half of that.
+# The names of COUNT, in `matrix.NAMED`, and what they are called here.
+_OTHER_NAMES: Final = MappingProxyType(
+    {
+        "gm": ("truncated_geometric", None),
+        "em": ("fair", None),
+        "wh": ("weakly_honest", None),
+        "wm": ("designed", "wh+rm+cm"),
+        "best": ("designed", None),
+    }
+)
+_SHELL_ONLY: Final = ("rr", "exp", "um")
+
+# Longer than any that says something; whoever reads it has no more to do than that.
 _LONGEST: Final = 200
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -35,18 +46,35 @@ class Spec:
 
 
 def read(text: str) -> Spec:
-    """Raises InvalidParameterValue for text of another form."""
-    match = _TEXT.fullmatch(text.lower()) if len(text) <= _LONGEST else None
-    if match is None:
+    """The names of COUNT are read as the family's own. Takes time in proportion to the text.
+
+    Raises InvalidParameterValue for text of another form.
+    """
+    if len(text) > _LONGEST:
         raise _malformed(text)
-    name, inside = match.groups()
+    name, opened, rest = text.lower().strip().partition("(")
+    name = name.strip()
+    if not _NAME.fullmatch(name) or (opened and not rest.endswith(")")):
+        raise _malformed(text)
+    if name in _SHELL_ONLY:
+        raise InvalidParameterValue(
+            f"{named(name).name} is there to be compared with, and answers no query",
+            hint="To look at it: tallyveil mechanism show. To ask with: fair or weakly_honest.",
+        )
     found: dict[str, str] = {}
-    for part in (inside or "").split(",") if inside else ():
-        parameter = _PARAMETER.fullmatch(part)
-        if parameter is None or parameter[1] in found:
+    for part in rest[:-1].split(",") if rest[:-1].strip() else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (equals and _NAME.fullmatch(key) and value) or key in found:
             raise _malformed(text)
-        found[parameter[1]] = parameter[2]
-    return Spec(name, tuple(found.items()))
+        found[key] = value
+    family, properties = _OTHER_NAMES.get(name, (name, None))
+    if properties is not None:
+        if "properties" in found:
+            raise InvalidParameterValue(
+                f"{name.upper()} has the properties it has", hint="They are chosen for designed."
+            )
+        found["properties"] = properties
+    return Spec(family, tuple(found.items()))
 
 
 def count_mechanism(spec: Spec) -> CountMechanism:

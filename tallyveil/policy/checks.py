@@ -112,7 +112,7 @@ def delta(value: Any) -> Fraction:
 
 
 def mechanism(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]*(\([^()]*\))?", value):
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(\([^()]*\))?", value):
         raise wrong('expected the name of a mechanism, such as "laplace"')
     return value
 

@@ -147,3 +147,17 @@ def test_an_audit_of_nothing_is_refused() -> None:
         found = shell("audit", *arguments)
         assert found.exit_code == 1
         assert found.stdout == ""
+
+
+def test_names_of_sql_are_understood_in_any_case() -> None:
+    ask = ("--n", 4, "--alpha", 0.9)
+    assert shell("mechanism", "show", "fair", *ask).stdout.startswith("EM for counts")
+    design = ("--properties", "wh+cm", "--objective", "l1 max")
+    paper = shell("mechanism", "show", "best", *ask, *design)
+    assert paper.exit_code == 0
+    assert shell("mechanism", "show", "Designed", *ask, *design).stdout == paper.stdout
+    other = shell("mechanism", "show", "fair(n=4)", "--alpha", 0.9)
+    assert "Here its parameters are options" in other.stderr
+    audited = shell("audit", "fair", "em", "--epsilon", 1, "--draws", 1000, "--json")
+    names = {check["mechanism"][:2] for check in json.loads(audited.stdout)["checks"]}
+    assert names == {"EM"}

@@ -221,7 +221,7 @@ def test_a_policy_restricts_to_families_or_to_single_mechanisms(connect: Connect
         use(connection, name)
         with pytest.raises(tallyveil.Error, match="not among the mechanisms") as caught:
             connection.execute(ONE_AGE)
-        assert "'fair(n=…)', truncated_geometric(n=8)" in str(caught.value.hint)
+        assert "'fair(n=…)', 'truncated_geometric(n=8)'" in str(caught.value.hint)
     use(connection, "auto")
     with pytest.raises(tallyveil.Error, match="no mechanism of table") as caught:
         connection.execute("SELECT sum(age) FROM person WHERE age = 7")
@@ -276,7 +276,7 @@ def test_a_wrong_range_is_a_mistake_of_the_policy(
     [
         (["fair(n=20"], "expected the name of a mechanism"),
         (["fair(m=20)"], "fair has no parameter m"),
-        (["designed(n=9, properties=cm)"], 'as "designed(n=9, properties=ch+cm+wh)"'),
+        (["RR"], "RR is there to be compared with"),
     ],
 )
 def test_a_wrong_mechanism_is_a_mistake_of_the_policy(
@@ -285,3 +285,21 @@ def test_a_wrong_mechanism_is_a_mistake_of_the_policy(
     with pytest.raises(tallyveil.Error) as caught:
         connect(mechanisms=mechanisms)
     assert says in str(caught.value)
+
+
+def test_the_names_of_the_paper_are_accepted_by_policy_and_settings(connect: Connect) -> None:
+    """WM takes its n from the policy, and is allowed there without one."""
+    connection = connect(
+        {"epsilon": 0.1, "mechanism": "EM"}, mechanisms=["EM", "WM"], count_range=BY_AGE
+    )
+    connection.execute(ONE_AGE)
+    use(connection, "WM")
+    connection.execute(ONE_AGE)
+    monotone = "designed(n=9, properties=ch+cm+rh+rm+wh)"
+    use(connection, "WM(n=9)")
+    connection.execute(ONE_AGE)
+    assert used(connection) == ["fair(n=50)", monotone.replace("n=9", "n=50"), monotone]
+    use(connection, "best")
+    with pytest.raises(tallyveil.Error, match="not among the mechanisms of its policy") as caught:
+        connection.execute(ONE_AGE)
+    assert "'designed(n=…, properties=ch+cm+rh+rm+wh)'" in str(caught.value.hint)

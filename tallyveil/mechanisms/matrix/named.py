@@ -41,14 +41,19 @@ class Named:
 
 
 def named(name: str) -> Named:
-    """Upper and lower case are the same. Raises InvalidParameterValue for an unknown name."""
-    found = NAMED.get(name.upper())
+    """By its name in COUNT or in SQL; upper and lower case are the same.
+
+    Raises InvalidParameterValue for an unknown name.
+    """
+    found = NAMED.get(_IN_SQL.get(name.lower(), name.upper()))
     if found is None:
         raise InvalidParameterValue(
             f'there is no count mechanism "{name}"', hint=f"Known: {', '.join(NAMED)}."
         )
     return found
 
+
+_IN_SQL: Final = {"truncated_geometric": "GM", "fair": "EM", "weakly_honest": "WH"}
 
 NAMED: Final = {
     one.name: one

@@ -32,14 +32,20 @@ class Property(StrEnum):
 
 
 def parse_properties(names: Iterable[str]) -> frozenset[Property]:
-    """Raises InvalidParameterValue for a name that is none of the seven."""
+    """From names, or from text such as "WH,CM", "wh+cm" or "wh cm".
+
+    Raises InvalidParameterValue for a name that is none of the seven.
+    """
     if isinstance(names, str):
-        names = names.replace(",", " ").split()
-    try:
-        return frozenset(Property(name) for name in names)
-    except ValueError as error:
-        known = ", ".join(Property)
-        raise InvalidParameterValue(str(error), hint=f"The properties are {known}.") from None
+        names = names.replace(",", " ").replace("+", " ").split()
+    found = set()
+    for name in names:
+        if name.upper() not in tuple(Property):
+            raise InvalidParameterValue(
+                f'there is no property "{name}"', hint=f"The properties are {', '.join(Property)}."
+            )
+        found.add(Property(name.upper()))
+    return frozenset(found)
 
 
 def closure(asked: Iterable[str]) -> frozenset[Property]:
