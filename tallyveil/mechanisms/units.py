@@ -7,6 +7,7 @@ charges of 0.05 use up a budget of 3, and no order of summation matters.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -24,12 +25,17 @@ UNIT = 10**12
 # A loss is cut off here, beyond any budget; two of them still add up within 64 bits.
 CEILING = 1 << 60
 
+_ENDLESS = re.compile(r"[eE][+-]?[\d_]{5}")
+
 
 def positive(value: float | str | Fraction | Decimal, what: str) -> Fraction:
     """The exact value of a positive finite number; a float means its decimal text.
 
-    Raises InvalidParameterValue for NaN, infinities, zero, negative numbers and other text.
+    Raises InvalidParameterValue for NaN, infinities, zero, negative numbers and other text, and
+    for text with an exponent of more than four digits, which would take long to spell out.
     """
+    if isinstance(value, str) and _ENDLESS.search(value):
+        raise InvalidParameterValue(f"{what} has too large an exponent: {value[:40]}")
     try:
         exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
     except (ValueError, OverflowError, ZeroDivisionError):

@@ -70,3 +70,9 @@ def test_what_is_not_positive_and_finite_is_refused(value: float | str) -> None:
 def test_decimals_that_are_no_numbers_are_refused(value: Decimal) -> None:
     with pytest.raises(InvalidParameterValue):
         positive(value, "epsilon")
+
+
+@pytest.mark.parametrize("text", ["1e-400000000", "1E+99999", "1e1_000_000_000"])
+def test_an_exponent_nobody_means_is_not_spelt_out(text: str) -> None:
+    with pytest.raises(InvalidParameterValue, match="too large an exponent"):
+        positive(text, "epsilon")
