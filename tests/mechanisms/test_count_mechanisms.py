@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -199,3 +200,34 @@ def test_what_would_cost_more_than_was_charged_is_not_released(
     with pytest.raises(ReceiptError, match="less private"):
         noise_of("fair(n=3)").release(TrueAnswer(KEY, [[1]]), receipt)
     assert not receipt._spent
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        Relation("add_remove"),
+        Relation("add_remove", max_rows=2),
+        Relation("replace"),
+        Relation("replace", complete=True),
+    ],
+    ids=repr,
+)
+def test_the_charge_covers_every_unit_by_brute_force(relation: Relation) -> None:
+    """All units, in overlapping rows, by the matrix's own ratios of truths d apart."""
+    rng, noise, scale = np.random.default_rng(8), noise_of("fair(n=6)"), 1.7
+    logs = np.log(noise.matrix(scale).probabilities())
+    apart = [0.0] + [np.abs(logs[:, d:] - logs[:, :-d]).max() for d in range(1, 7)]
+    for _ in range(20):
+        coefficients = rng.integers(0, 2, (3, 4))
+        coefficients[0, 0] = 1
+        rows, cells = np.nonzero(coefficients)
+        column = Column.joint(("a",), (4,), 3, rows, cells, np.ones_like(rows))
+        charged = noise.loss(Workload("t", (column,)), [scale], relation, "epsilon").bound / 1e12
+        records = list(coefficients.T)
+        if relation.neighbours == "replace":
+            ends = records if relation.closed else [*records, np.zeros(3, dtype=np.int64)]
+            units = [a - b for a in ends for b in ends]
+        else:
+            units = [sum(unit) for unit in product(records, repeat=relation.max_rows)]
+        lost = max(sum(apart[abs(d)] for d in unit.tolist()) for unit in units)
+        assert lost <= charged + 1e-9
