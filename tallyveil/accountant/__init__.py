@@ -9,7 +9,6 @@ from tallyveil.accountant.accountant import Accountant
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.values import (
     Account,
-    Answer,
     Balance,
     Charge,
     Entry,
@@ -22,7 +21,6 @@ from tallyveil.accountant.values import (
 __all__ = [
     "Account",
     "Accountant",
-    "Answer",
     "Balance",
     "Charge",
     "Entry",

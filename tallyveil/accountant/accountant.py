@@ -21,7 +21,6 @@ from tallyveil.accountant.memory import Asked, Memory
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.accountant.values import (
     Account,
-    Answer,
     Balance,
     Charge,
     Entry,
@@ -149,12 +148,6 @@ class Accountant:
         with self._lock:
             self._refresh()
             return self._memory.recall(table, row_keys, own)
-
-    def answers(self, table: str, start: int = 0) -> list[Answer]:
-        """The recorded answers about a table from number ``start`` on; more are only appended."""
-        with self._lock:
-            self._refresh()
-            return self._memory.answers(table, start)
 
     def balance(self, table: str) -> Balance:
         account = self._account(table)

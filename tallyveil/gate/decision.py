@@ -1,48 +1,39 @@
 """The decision: what is known already is free; the rest is bought, and remembered.
 
-For each row of a workload there is the best recorded answer of this very row, and the best
-combination of everything recorded that bears on it (`estimates`); the narrower of the two is what
-history says. Where that is good enough it is the answer:
+For each row of a workload the accountant recalls the best recorded answer. Where it is at least as
+precise as what would be bought now, it is used:
 
-- for a target, if its interval is no wider than dp.half_width on either side;
-- for a cost, if its variance is at most that of what would be bought now.
+- additive noise is compared by its variance, whichever mechanism gave it;
+- an answer of a mechanism with a public range serves a question that means this mechanism, with
+  its parameters, at the same scale or a larger one;
+- where such a mechanism was chosen by "auto", additive noise serves too, if its variance is at
+  most the mechanism's mean squared error where that is largest.
 
-The rows that fall short are bought together, in one release: dry-run, durable charge, receipt, and
-only then Wx and noise. For a target the noise is the most with which history and purchase together
-meet it (`top_up`). What is bought becomes history too, and the answer is what history then says.
-Which of several estimates is taken is decided by the laws of their errors, never by their values.
-
-One thread decides at a time, so that the same question asked twice at once is paid for once.
+The rows that fall short are bought together: dry-run, durable charge, receipt, and only then Wx
+and noise. One thread decides at a time, so that the same question asked twice at once is paid for
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 
-from tallyveil.accountant import Accountant, Charge, Quote
+from tallyveil.accountant import Accountant, Charge, Quote, Recorded
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, QueryCanceled
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.estimates import Estimated, Estimates
-from tallyveil.gate.known import InRange, Known, Noisy, known, narrower, released
-from tallyveil.gate.refusal import what_remains
+from tallyveil.gate.known import Known, known
 from tallyveil.gate.settings import Answers, Target
-from tallyveil.gate.topping_up import topped_up
-from tallyveil.mechanisms import AnyMechanism, CountMechanism
+from tallyveil.mechanisms import AnyMechanism, mechanism
 from tallyveil.rewriter import Workload
-from tallyveil.rewriter.workload import Column, IntArray
 
-__all__ = ["Answered", "Decision", "Forecast", "Request", "Rows"]
+__all__ = ["Answered", "Decision", "Forecast", "Request"]
 
-# Widths and variances that differ by less than this are the same precision computed twice.
-_SAME = 1 + 2e-9
-
-Rows: TypeAlias = tuple[tuple[Known | None, ...], ...]
-"""By column and row; None for what is not known."""
+# Spreads that differ by less than this are the same precision computed twice.
+_SAME_SPREAD = 1 + 2e-9
 
 
 @dataclass(frozen=True)
@@ -64,33 +55,23 @@ class Request:
 @dataclass(frozen=True)
 class Answered:
     """``columns[table][c][i]`` is row i of column c, None where only history was asked and
-    does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
-    nothing was, and ``bought`` for how many rows.
+    does not know it. ``noise`` is by table what was wanted, and ``quote`` what was charged, None
+    if nothing was.
     """
 
-    columns: Mapping[str, Rows]
+    columns: Mapping[str, tuple[tuple[Known | None, ...], ...]]
     noise: Mapping[str, Noise]
     quote: Quote | None
-    bought: int = 0
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a request would do: ``found`` is what history says, ``bought`` how many rows would be
-    bought, with the noise of ``noise`` or, for a target, as much more as history allows:
-    ``scales[table][c]`` for column c, if rows of it would be bought."""
+    """What a request would do: rows known, rows to buy, with which noise and at which cost."""
 
-    found: Mapping[str, Rows]
-    bought: int
+    known_rows: int
+    missing_rows: int
     noise: Mapping[str, Noise]
-    scales: Mapping[str, Mapping[int, float]]
     quote: Quote | None
-
-    @property
-    def known_rows(self) -> int:
-        """How many rows history knows well enough."""
-        rows = sum(len(column) for columns in self.found.values() for column in columns)
-        return rows - self.bought
 
 
 @dataclass(frozen=True)
@@ -101,7 +82,7 @@ class _Purchase:
     charge: Charge
     mechanism: AnyMechanism
     columns: tuple[int, ...]
-    rows: tuple[IntArray, ...]
+    rows: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]
 
 
 class Decision:
@@ -111,7 +92,6 @@ class Decision:
         self._accountant = accountant
         self._choice = choice
         self._cubes = cubes
-        self._estimates = Estimates(accountant)
 
     def answer(self, request: Request, cancelled: Callable[[], bool]) -> Answered:
         """Answer from history where it suffices, buy the rest, remember it.
@@ -124,37 +104,29 @@ class Decision:
         """
         wanted = self._wanted(request)
         with self._accountant.transaction():
-            found = self._recall_all(request, wanted)
+            found = self._recall(request, wanted)
             purchases = self._purchases(request, wanted, found)
             if not purchases:
-                return Answered(found, wanted, None)
+                return Answered({t: _frozen(k) for t, k in found.items()}, wanted, None)
             if cancelled():
                 raise QueryCanceled("canceling statement due to user request")
-            quote, fresh = self._buy(request, purchases, wanted, found)
-            if _alone(found):
-                found = fresh
-            elif request.source != "fresh":
-                found = self._recall_all(request, wanted)
-        bought = sum(len(rows) for purchase in purchases for rows in purchase.rows)
-        return Answered(fresh if request.source == "fresh" else found, wanted, quote, bought)
+            quote = self._buy(request, purchases, found)
+        return Answered({t: _frozen(k) for t, k in found.items()}, wanted, quote)
 
     def forecast(self, request: Request) -> Forecast:
         """What `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
         with self._accountant.transaction():
-            found = self._recall_all(request, wanted)
+            found = self._recall(request, wanted)
             purchases = self._purchases(request, wanted, found)
             quote = self._accountant.quote([p.charge for p in purchases]) if purchases else None
-        bought = sum(len(rows) for purchase in purchases for rows in purchase.rows)
-        scales = {
-            p.charge.workload.table: dict(zip(p.columns, p.charge.scales, strict=True))
-            for p in purchases
-        }
-        return Forecast(found, bought, wanted, scales, quote)
+        missing = sum(row is None for table in found.values() for col in table for row in col)
+        total = sum(len(col) for table in found.values() for col in table)
+        return Forecast(total - missing, missing, wanted, quote)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
-        """The noise that each table's target asks for if history says nothing. It depends on
-        nothing in the ledger, and is worked out while others decide.
+        """The noise that each table's target asks for. It depends on nothing in the ledger, and is
+        worked out while others decide.
         """
         return {
             table: self._choice.noise(
@@ -163,157 +135,111 @@ class Decision:
             for table, workload in request.workloads.items()
         }
 
-    def _recall_all(self, request: Request, wanted: Mapping[str, Noise]) -> dict[str, Rows]:
-        return {
-            table: tuple(
-                self._recall(request, table, column, wanted[table], scale)
-                for column, scale in zip(workload.columns, wanted[table].scales, strict=True)
-            )
-            for table, workload in request.workloads.items()
-        }
-
     def _recall(
-        self, request: Request, table: str, column: Column, wanted: Noise, scale: float
-    ) -> tuple[Known | None, ...]:
-        """What history says of each row of a column; nothing under "fresh"."""
-        if request.source == "fresh":
-            return (None,) * column.height
-        noise = wanted.mechanism
-        if not isinstance(noise, CountMechanism) or scale == 0:
-            return self._additive(request.target, table, column)
-        own = self._accountant.recall(table, column.row_keys, noise.name)
-        ranged = [None if recorded is None else known(recorded) for recorded in own]
-        if not wanted.by_auto:
-            return tuple(ranged)
-        return tuple(
-            a if a is not None and (b is None or _suffices(a, request.target, column, wanted, scale)
-                                    or not _suffices(b, request.target, column, wanted, scale))
-            else b
-            for a, b in zip(ranged, self._additive(request.target, table, column), strict=True)
-        )  # fmt: skip
+        self, request: Request, wanted: Mapping[str, Noise]
+    ) -> dict[str, list[list[Known | None]]]:
+        found: dict[str, list[list[Known | None]]] = {}
+        for table, workload in request.workloads.items():
+            found[table] = [
+                self._best(table, column.row_keys, wanted[table], scale, request.source)
+                for column, scale in zip(workload.columns, wanted[table].scales, strict=True)
+            ]
+        return found
 
-    def _additive(
-        self, target: Target, table: str, column: Column
-    ) -> tuple[Noisy | Estimated | None, ...]:
-        by_width = target.confidence if target.half_width is not None else None
-        recorded = self._accountant.recall(table, column.row_keys)
-        own = [None if one is None else known(one) for one in recorded]
-        estimates = self._estimates.rows(table, column)
-        return tuple(
-            narrower(one if isinstance(one, Noisy) else None, estimate, by_width)
-            for one, estimate in zip(own, estimates, strict=True)
-        )
+    def _best(
+        self,
+        table: str,
+        row_keys: Sequence[bytes],
+        wanted: Noise,
+        scale: float,
+        source: Answers,
+    ) -> list[Known | None]:
+        """For each row the recorded answer that will do, or None."""
+        noise = wanted.mechanism
+        if not noise.needs.public_range or scale == 0:
+            recorded = self._accountant.recall(table, row_keys)
+            return [_usable(row, noise.spread(scale), source) for row in recorded]
+        own = self._accountant.recall(table, row_keys, noise.name)
+        best = [_usable(row, noise.spread(scale), source) for row in own]
+        if wanted.by_auto:
+            additive = self._accountant.recall(table, row_keys)
+            error = noise.worst_error(scale)
+            best = [a or _usable(b, error, source) for a, b in zip(best, additive, strict=True)]
+        return best
 
     def _purchases(
-        self, request: Request, wanted: Mapping[str, Noise], found: Mapping[str, Rows]
+        self,
+        request: Request,
+        wanted: Mapping[str, Noise],
+        found: Mapping[str, list[list[Known | None]]],
     ) -> list[_Purchase]:
-        """The rows that history does not answer well enough, per table."""
+        """The rows that history does not answer, per table, at what the request would pay."""
         if request.source == "history":
             return []
         purchases = []
         for table, workload in request.workloads.items():
-            noise = wanted[table]
-            short = [
-                np.flatnonzero(
-                    [not _suffices(row, request.target, column, noise, scale) for row in rows]
-                )
-                for column, rows, scale in zip(
-                    workload.columns, found[table], noise.scales, strict=True
-                )
-            ]
+            missing = [np.flatnonzero([row is None for row in column]) for column in found[table]]
+            numbers = tuple(n for n, rows in enumerate(missing) if len(rows))
+            if not numbers:
+                continue
             # A column without rows is no part of what is bought.
-            numbers = tuple(n for n, rows in enumerate(short) if len(rows))
-            if numbers:
-                rows = tuple(short[n] for n in numbers)
-                part, scales = self._part(request, workload, noise, numbers, rows, found[table])
-                charge = Charge(part, noise.mechanism.name, scales, request.sql)
-                purchases.append(_Purchase(charge, noise.mechanism, numbers, rows))
-        return purchases
-
-    def _part(
-        self,
-        request: Request,
-        workload: Workload,
-        noise: Noise,
-        numbers: tuple[int, ...],
-        rows: tuple[IntArray, ...],
-        found: Rows,
-    ) -> tuple[Workload, tuple[float, ...]]:
-        """Of columns ``numbers`` the ``rows``, and the scales to buy them at."""
-        part, scales, target = workload, noise.scales, request.target
-        heights = tuple(column.height for column in workload.columns)
-        if tuple(map(len, rows)) != heights:
-            columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
-            part = Workload(workload.table, tuple(columns))
-            scales = self._choice.part(noise, part, numbers, target)
-        mechanism = noise.mechanism
-        if target.half_width is None or isinstance(mechanism, CountMechanism):
-            return part, scales
-        return part, tuple(
-            topped_up(
-                mechanism,
-                scale,
-                [row if not isinstance(row := found[n][i], InRange) else None for i in r.tolist()],
-                target.half_width / column.multiplier,
-                target.confidence,
+            whole = len(numbers) == len(missing) and all(
+                len(r) == c.height for r, c in zip(missing, workload.columns, strict=True)
             )
-            for n, r, column, scale in zip(numbers, rows, part.columns, scales, strict=True)
-        )
+            noise, scales = wanted[table].mechanism, wanted[table].scales
+            part = workload
+            if not whole:
+                columns = (workload.columns[n].take(missing[n]) for n in numbers)
+                part = Workload(table, tuple(columns))
+                scales = self._choice.part(wanted[table], part, numbers, request.target)
+            charge = Charge(part, noise.name, scales, request.sql)
+            bought = tuple(missing[n] for n in numbers)
+            purchases.append(_Purchase(charge, noise, numbers, bought))
+        return purchases
 
     def _buy(
         self,
         request: Request,
         purchases: list[_Purchase],
-        wanted: Mapping[str, Noise],
-        found: Mapping[str, Rows],
-    ) -> tuple[Quote, dict[str, Rows]]:
-        """What was charged, and the purchases' answers alone in the places of ``found``."""
+        answers: Mapping[str, list[list[Known | None]]],
+    ) -> Quote:
         charges = [purchase.charge for purchase in purchases]
         quote = self._accountant.quote(charges)
         try:
             receipts = self._accountant.charge(charges, request.analyst)
         except BudgetExceeded as error:
-            refused = next((t.table for t in quote.tables if not t.allowed), None)
-            part = next((c.workload for c in charges if c.workload.table == refused), None)
-            history = self._recall_all(replace(request, source="history"), wanted)
-            error.hint = what_remains(error, request, history, self._choice, wanted, part)
+            error.hint = _what_remains(error)
             raise
-        fresh = {table: [list(rows) for rows in columns] for table, columns in found.items()}
         for purchase, receipt in zip(purchases, receipts, strict=True):
             workload = purchase.charge.workload
-            noisy = purchase.mechanism.release(
-                self._cubes[workload.table].answer(workload), receipt
-            )
+            noise = purchase.mechanism
+            noisy = noise.release(self._cubes[workload.table].answer(workload), receipt)
             self._accountant.record(receipt, noisy)
             for number, rows, values, scale in zip(
                 purchase.columns, purchase.rows, noisy, receipt.scales, strict=True
             ):
                 for row, value in zip(rows.tolist(), values, strict=True):
-                    fresh[workload.table][number][row] = released(purchase.mechanism, scale, value)
-        return quote, {table: _frozen(columns) for table, columns in fresh.items()}
+                    answers[workload.table][number][row] = known(noise, scale, value)
+        return quote
 
 
-def _suffices(
-    row: Known | None, target: Target, column: Column, wanted: Noise, scale: float
-) -> bool:
-    """Whether history's answer is as good as the target asks. An answer of a mechanism with a
-    public range serves for this mechanism only, and only at the same scale or a smaller one."""
-    if row is None:
-        return False
-    if isinstance(row, InRange):
-        if row.mechanism != wanted.mechanism:
-            return False
-        return row.mechanism.spread(row.scale) <= wanted.mechanism.spread(scale) * _SAME
-    if target.half_width is None:
-        return row.variance <= wanted.mechanism.worst_error(scale) * _SAME
-    return row.half_width(target.confidence) <= float(target.half_width / column.multiplier) * _SAME
+def _usable(recorded: Recorded | None, wanted: float, source: Answers) -> Known | None:
+    """The recorded answer, if its spread is at most that of what would be bought instead."""
+    if recorded is None or source == "fresh":
+        return None
+    if source == "auto" and not recorded.spread <= wanted * _SAME_SPREAD:
+        return None
+    return known(mechanism(recorded.mechanism), recorded.scale, recorded.value)
 
 
-def _alone(found: Mapping[str, Rows]) -> bool:
-    """Whether one row was asked that history does not determine: then nothing recorded can better
-    its fresh answer, for in A H + a q = q the a is 1 and A has no part in it."""
-    return [row for rows in found.values() for row in rows] == [(None,)]
-
-
-def _frozen(columns: Sequence[Sequence[Known | None]]) -> Rows:
+def _frozen(columns: list[list[Known | None]]) -> tuple[tuple[Known | None, ...], ...]:
     return tuple(map(tuple, columns))
+
+
+def _what_remains(error: BudgetExceeded) -> str:
+    if not error.remaining > 0:
+        return "What history knows is still answered: SET dp.source = history."
+    return (
+        f"SET dp.{error.unit} to at most {error.remaining:.12g}, ask about other "
+        "attributes' cells, or SET dp.source = history for what is known already."
+    )

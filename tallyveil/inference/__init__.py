@@ -15,7 +15,6 @@ from tallyveil.inference.discrete_laplace import (
 )
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.estimator import Estimate, Estimator
-from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.likelihoods import count_posterior
 from tallyveil.inference.monte_carlo import expected_error, monte_carlo
@@ -42,7 +41,6 @@ __all__ = [
     "Noises",
     "Posterior",
     "TopUp",
-    "best_combination",
     "classes_of",
     "combined",
     "count_posterior",
