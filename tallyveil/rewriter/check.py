@@ -210,6 +210,12 @@ def _check_arguments(node: exp.Expr) -> None:
         words = {(node.side or "").upper(), (node.kind or "").upper()}
         if not words <= _JOINS:
             raise FeatureNotSupported("this kind of join is not answered", position=position(node))
+        if _lacks_condition(node, words):
+            raise SQLSyntaxError(
+                "a join lacks its condition",
+                hint="Write ON … or USING (…), or CROSS JOIN for every pair of rows.",
+                position=position(node.this),
+            )
     if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
         raise FeatureNotSupported(
             "LIKE with ANY or ALL is not answered",
@@ -220,6 +226,15 @@ def _check_arguments(node: exp.Expr) -> None:
         node.args.get("percent") or node.args.get("with_ties")
     ):
         raise FeatureNotSupported("FETCH with PERCENT or WITH TIES is not answered")
+
+
+def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
+    """Whether it is JOIN without ON and USING, which would be written out as a comma. The parser
+    notes pivots, if only their absence, for the word JOIN and not for a comma.
+    """
+    if any(join.args.get(name) for name in ("on", "using", "method")) or "CROSS" in words:
+        return False
+    return words != {""} or "pivots" in join.args
 
 
 def _refuse_argument(node: exp.Expr, name: str, value: object) -> TallyveilError:
