@@ -15,15 +15,24 @@ from tallyveil.audit.finding import Finding, number, subject
 from tallyveil.audit.law import FloatArray
 from tallyveil.audit.matrices import law_findings
 from tallyveil.audit.noise import bounded, follows
-from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse
+from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse, SetResponse
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
 from tallyveil.mechanisms.randomised_response import DRAWS
 
-__all__ = ["counted", "grid_finding", "laplace_findings", "response_findings"]
+__all__ = [
+    "counted",
+    "counted_set",
+    "grid_finding",
+    "laplace_findings",
+    "response_findings",
+    "set_findings",
+]
 
 _SIZES: Final = (2, 3, 6)
 _GRIDS: Final = (2, 3, 4, 7, 12)
 _DRAWN: Final = 6
+# Elements with and without a value for NULL.
+_SETS: Final = ((2,), (2, 2, 2), (3, 2, 2), (3, 3))
 
 
 def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
@@ -64,6 +73,44 @@ def _first_at(law: RandomisedResponse, code: int, order: Sequence[int], place: i
         outcome = int(law.outcome(codes, np.array([middle], dtype=np.uint64))[0])
         low, high = (low, middle) if order.index(outcome) >= place else (middle + 1, high)
     return low
+
+
+def set_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """Sets: how many of all draws lead where, counted, and proved."""
+    name = subject("set-response", epsilon)
+    laws = {f"elements of {sizes}": SetResponse(sizes, epsilon) for sizes in _SETS}
+    columns = {case: counted_set(law) for case, law in laws.items()}
+    yield from law_findings(name, columns, epsilon, any_two=True)
+    law = SetResponse(_SETS[1], epsilon)
+    chances = np.array([float(p) for p in counted_set(law)[1]])
+    yield from _drawn(name, law, chances, draws)
+
+
+def counted_set(law: SetResponse) -> Columns:
+    """P[output | code] by what `outcome` makes of the draws, each output's draws in one piece.
+
+    That they are is taken for granted here; the draws of `set_findings` would tell.
+    """
+    columns = []
+    for code in range(law.cells):
+        column = [Fraction(0)] * law.cells
+        start = 0
+        while start < law.draws:
+            output = _set_outcome(law, code, start)
+            low, high = start + 1, law.draws
+            while low < high:
+                middle = (low + high) // 2
+                same = _set_outcome(law, code, middle) == output
+                low, high = (middle + 1, high) if same else (low, middle)
+            column[output] += Fraction(low - start, law.draws)
+            start = low
+        columns.append(column)
+    return columns
+
+
+def _set_outcome(law: SetResponse, code: int, draw: int) -> int:
+    codes, draws = np.array([code], dtype=np.int64), np.array([draw], dtype=np.uint64)
+    return int(law.outcome(codes, draws)[0])
 
 
 def laplace_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:

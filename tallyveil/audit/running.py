@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from tallyveil.audit.finding import Finding
 from tallyveil.audit.matrices import matrix_findings
 from tallyveil.audit.noise import noise_findings, staircase_findings
-from tallyveil.audit.records import laplace_findings, response_findings
+from tallyveil.audit.records import laplace_findings, response_findings, set_findings
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
 from tallyveil.mechanisms.matrix import NAMED, named
@@ -36,6 +36,7 @@ def audits() -> dict[str, Audit]:
         "staircase": staircase_findings,
         **{family.name: partial(matrix_findings, family) for family in NAMED.values()},
         "randomised-response": response_findings,
+        "set-response": set_findings,
         "clamped-laplace": laplace_findings,
     }
 

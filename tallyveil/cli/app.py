@@ -190,6 +190,12 @@ def sanitise(
         list[str] | None,
         typer.Option(help="Columns to perturb as one value, such as sex+state. Repeatable."),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Boolean columns that are one set, such as chess+golf. Repeatable."
+        ),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option(help="Shares of ε, such as sex=0.5,age=1; evenly unless given."),
@@ -207,7 +213,7 @@ def sanitise(
     from tallyveil.cli.sanitising import options, release
 
     with complaints(json=json):
-        asked = options(epsilon, columns, together or (), split, laplace)
+        asked = options(epsilon, columns, together or (), set_ or (), split, laplace)
         release(policy, table, asked, out, dry=dry_run, json=json)
 
 

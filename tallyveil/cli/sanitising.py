@@ -18,7 +18,7 @@ from tallyveil.cli.text import aligned, up
 from tallyveil.cli.user import user
 from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
 from tallyveil.gate.gate import accounts
-from tallyveil.mechanisms import RandomisedResponse
+from tallyveil.mechanisms import RandomisedResponse, SetResponse
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
@@ -34,6 +34,7 @@ def options(
     epsilon: str,
     columns: str | None,
     together: Sequence[str],
+    sets: Sequence[str],
     split: str | None,
     laplace: str | None,
 ) -> Options:
@@ -50,6 +51,7 @@ def options(
         positive(epsilon, "epsilon"),
         None if columns is None else _listed(columns),
         [group.split("+") for group in together],
+        [group.split("+") for group in sets],
         shares,
         _listed(laplace),
     )
@@ -111,16 +113,23 @@ def _document(
 
 def _row(part: Part) -> dict[str, Any]:
     law = part.law
-    steps = "steps" if law.diameter > 1 else "step"
-    response = isinstance(law, RandomisedResponse)
     return {
         "columns": part.name,
         "mechanism": law.name,
         "epsilon": up(law.epsilon),
         "expected_error": _digits(law.expected_error),
-        "least_error": _digits(least_error(law.cells, law.diameter, law.epsilon)),
-        "measured_in": "share of records changed" if response else f"{steps} of {part.name}",
+        "least_error": _digits(least_error(law.values, law.diameter, law.epsilon)),
+        "measured_in": _measured_in(part),
     }
+
+
+def _measured_in(part: Part) -> str:
+    match part.law:
+        case RandomisedResponse():
+            return "share of records changed"
+        case SetResponse():
+            return "elements changed"
+    return f"{'steps' if part.law.diameter > 1 else 'step'} of {part.name}"
 
 
 def _digits(value: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,7 +12,8 @@ import pyarrow as pa
 
 from tallyveil import inference
 from tallyveil.gate.settings import Settings
-from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse
+from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse, SetResponse
+from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Value
 from tallyveil.sanitise import Copy, Described
 
@@ -21,8 +23,8 @@ _DRAWS = 2.0**64
 _TEXT, _FLOAT, _INT = pa.string(), pa.float64(), pa.int64()
 _LAWS = pa.schema(
     [
-        ("table_name", _TEXT), ("column_name", _TEXT), ("mechanism", _TEXT), ("epsilon", _FLOAT),
-        ("cells", _INT), ("rows", _INT), ("kept", _FLOAT), ("changed", _FLOAT),
+        ("table_name", _TEXT), ("part", _TEXT), ("column_name", _TEXT), ("mechanism", _TEXT),
+        ("epsilon", _FLOAT), ("cells", _INT), ("rows", _INT), ("kept", _FLOAT), ("changed", _FLOAT),
         ("scale", _FLOAT), ("end_shift", _FLOAT),
     ]
 )  # fmt: skip
@@ -35,7 +37,8 @@ _COUNTS = pa.schema(
 
 
 def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
-    """``kept`` and ``changed``: the probability of the own value, and of each other one.
+    """A row for each part, or for each element of a set: ``kept`` and ``changed`` are the
+    probabilities of the own value, and of each other one.
 
     Under Laplace noise they are those of whether the value is NULL.
     """
@@ -45,49 +48,87 @@ def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
             law = part.law
             row: dict[str, Any] = {
                 "table_name": name,
+                "part": _name(part),
                 "column_name": _name(part),
                 "mechanism": law.name,
                 "epsilon": float(f"{float(law.epsilon):.12g}"),
                 "cells": law.cells,
                 "rows": copy.rows,
             }
-            response = law.flag if isinstance(law, ClampedLaplace) else law
-            if isinstance(response, RandomisedResponse):
-                row |= {"kept": response.kept / _DRAWS, "changed": response.change / _DRAWS}
             if isinstance(law, ClampedLaplace):
-                row |= {"scale": law.scale, "end_shift": law.end_shift}
-            rows.append(row)
+                flag = {"kept": law.flag.kept / _DRAWS, "changed": law.flag.change / _DRAWS}
+                rows.append(row | flag | {"scale": law.scale, "end_shift": law.end_shift})
+            for found in _responses(part):
+                own = {"column_name": found.name, "cells": len(found.values)}
+                rows.append(row | own | {"kept": found.kept, "changed": found.changed})
     return pa.Table.from_pylist(rows, schema=_LAWS)
 
 
 def _counts(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
-    """One row per value of each part that went through randomised response."""
+    """One row per value of each part that went through randomised response, and of each element
+    of a set.
+    """
     confidence = float(settings.target.confidence)
     tables = [
-        _debiased(name, copy, n, part.law, confidence)
+        _debiased(name, copy.rows, response, observed, confidence)
         for name, copy in copies.items()
-        for n, part in enumerate(copy.description.parts)
-        if isinstance(part.law, RandomisedResponse)
+        for part, observed in zip(copy.description.parts, copy.observed, strict=True)
+        for response in _responses(part)
     ]
     return pa.concat_tables([_COUNTS.empty_table(), *tables])
 
 
+@dataclass(frozen=True)
+class _Response:
+    """What a part does to one of its columns, or to all as one value: k-ary randomised response.
+
+    ``axis`` is the column's place in the part, or None for all.
+    """
+
+    name: str
+    values: tuple[str | None, ...]
+    kept: float
+    changed: float
+    shape: tuple[int, ...]
+    axis: int | None = None
+
+    def observed(self, cells: IntArray) -> IntArray:
+        """The counts of its values, of those of the part's cells."""
+        if self.axis is None:
+            return cells
+        others = tuple(n for n in range(len(self.shape)) if n != self.axis)
+        marginal: IntArray = cells.reshape(self.shape).sum(axis=others)
+        return marginal
+
+
+def _responses(part: Described) -> Iterator[_Response]:
+    shape = tuple(map(len, part.cells))
+    match part.law:
+        case RandomisedResponse() as law:
+            kept, changed = law.kept / _DRAWS, law.change / _DRAWS
+            yield _Response(_name(part), tuple(_values(part)), kept, changed, shape)
+        case SetResponse() as law:
+            for axis, (name, cells) in enumerate(zip(part.columns, part.cells, strict=True)):
+                kept, changed = map(float, law.marginal(axis))
+                yield _Response(name, tuple(map(_text, cells)), kept, changed, shape, axis)
+
+
 def _debiased(
-    name: str, copy: Copy, number: int, law: RandomisedResponse, confidence: float
+    name: str, rows: int, response: _Response, cells: IntArray, confidence: float
 ) -> pa.Table:
-    part, observed = copy.description.parts[number], copy.observed[number]
-    if law.cells == 1:
+    observed = response.observed(cells)
+    count = len(observed)
+    if count == 1:
         estimate = low = high = observed.astype(float)
     else:
         estimate, low, high = inference.debiased(
-            observed, copy.rows, law.kept / _DRAWS, law.change / _DRAWS, confidence
+            observed, rows, response.kept, response.changed, confidence
         )
-    count = len(observed)
     return pa.table(
         [
             pa.array([name] * count),
-            pa.array([_name(part)] * count),
-            pa.array(list(_values(part)), _TEXT),
+            pa.array([response.name] * count),
+            pa.array(response.values, _TEXT),
             pa.array(observed),
             *map(pa.array, (estimate, low, high)),
         ],

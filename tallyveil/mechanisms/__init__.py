@@ -35,6 +35,7 @@ from tallyveil.mechanisms.registry import (
 )
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
+from tallyveil.mechanisms.set_response import SetResponse
 from tallyveil.mechanisms.spec import PARAMETERS
 from tallyveil.mechanisms.zcdp import delta_of, epsilon_of, rho_for
 
@@ -60,6 +61,7 @@ __all__ = [
     "RandomisedResponse",
     "Relation",
     "Sanitiser",
+    "SetResponse",
     "additive",
     "canonical",
     "charged",

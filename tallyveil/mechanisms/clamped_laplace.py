@@ -55,6 +55,10 @@ class ClampedLaplace:
         self.flag = RandomisedResponse(2, self.epsilon / 2)
 
     @property
+    def values(self) -> int:
+        return self.cells
+
+    @property
     def end_shift(self) -> float:
         """a/(1−a): how far beyond its end a value at the end counts, for unbiased sums.
 

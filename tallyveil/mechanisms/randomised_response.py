@@ -61,6 +61,10 @@ class RandomisedResponse:
     def diameter(self) -> int:
         return 1
 
+    @property
+    def values(self) -> int:
+        return self.cells
+
     def perturb(self, codes: IntArray) -> IntArray:
         """Each code's own draw; the time taken depends on their number only."""
         words = np.frombuffer(secrets.token_bytes(8 * len(codes)), dtype="<u8")

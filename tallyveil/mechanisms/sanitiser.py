@@ -50,6 +50,11 @@ class OneRecord(Protocol):
         ...
 
     @property
+    def values(self) -> int:
+        """How many values are told apart, a step of distance from each other at least."""
+        ...
+
+    @property
     def expected_error(self) -> float:
         """The largest expected distance of output and value (METRIC eq. 13)."""
         ...

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from tallyveil.errors import SourceError
-from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse
+from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse, SetResponse
 from tallyveil.policy import Attribute
 from tallyveil.policy.domain import Value
 from tallyveil.sanitise.plan import Plan
@@ -73,12 +74,16 @@ def _column(attribute: Attribute) -> dict[str, Any]:
 def _parameters(law: OneRecord) -> dict[str, Any]:
     """The numbers the law consists of, for readers in other programs.
 
-    Probabilities are change · 2⁻⁶⁴ for each other value; a Laplace scale is in steps.
+    Probabilities are change · 2⁻⁶⁴ for each other value; a Laplace scale is in steps. Of a set
+    they are kept/draws for each value within the radius, and change/draws for each other one.
     """
     if isinstance(law, RandomisedResponse):
         return {"change": str(law.change)}
     if isinstance(law, ClampedLaplace):
         return {"scale": law.scale.hex(), "change": str(law.flag.change)}
+    if isinstance(law, SetResponse):
+        whole = {"kept": law.kept, "change": law.change, "draws": law.draws}
+        return {"radius": law.radius, **{name: str(number) for name, number in whole.items()}}
     return {}
 
 
@@ -102,16 +107,22 @@ def parsed(text: bytes, where: str) -> Description:
 def _part(document: dict[str, Any]) -> Described:
     columns: Sequence[dict[str, Any]] = document["columns"]
     cells = tuple(tuple(_value(v, c["type"]) for v in c["cells"]) for c in columns)
-    size = 1
-    for own in cells:
-        size *= len(own)
-    laws: dict[str, type[RandomisedResponse | ClampedLaplace]] = {
-        law.name: law for law in (RandomisedResponse, ClampedLaplace)
-    }
-    law: OneRecord = laws[document["mechanism"]](size, Fraction(document["epsilon"]))
+    shape = [len(own) for own in cells]
+    law = _law(document["mechanism"], shape, Fraction(document["epsilon"]))
     if any(document[name] != value for name, value in _parameters(law).items()):
         raise ValueError("the law is another one")
     return Described(tuple(str(c["name"]) for c in columns), cells, law)
+
+
+def _law(mechanism: str, shape: Sequence[int], epsilon: Fraction) -> OneRecord:
+    match mechanism:
+        case RandomisedResponse.name:
+            return RandomisedResponse(math.prod(shape), epsilon)
+        case ClampedLaplace.name:
+            return ClampedLaplace(math.prod(shape), epsilon)
+        case SetResponse.name:
+            return SetResponse(shape, epsilon)
+    raise ValueError("an unknown mechanism")
 
 
 def _value(value: Any, sql_type: str) -> Value:

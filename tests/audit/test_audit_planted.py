@@ -17,7 +17,7 @@ from tallyveil.audit import Finding, audit, audits
 from tallyveil.audit.exact import divergence, flaw, largest_divergence, tightest_alpha
 from tallyveil.audit.matrices import columns_of, law_findings, matrix_findings
 from tallyveil.audit.noise import bounded, follows, noise_findings, steps
-from tallyveil.audit.records import counted, grid_finding
+from tallyveil.audit.records import counted, counted_set, grid_finding
 from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import (
@@ -25,6 +25,7 @@ from tallyveil.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     RandomisedResponse,
+    SetResponse,
     registry,
 )
 from tallyveil.mechanisms.matrix import (
@@ -39,6 +40,8 @@ from tallyveil.mechanisms.matrix import tightest_alpha as tightest_in_integers
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
 from tallyveil.mechanisms.randomised_response import DRAWS
 from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.mechanisms.uniform import Words
+from tallyveil.mechanisms.units import IntArray
 
 ONE = Fraction(1)
 HALF = Fraction(1, 2)
@@ -220,6 +223,26 @@ def test_counted_draws_are_those_of_the_law(cells: int) -> None:
         assert column[code] == Fraction(law.kept, DRAWS)
         assert sum(column) == 1
         assert {p for k, p in enumerate(column) if k != code} == {Fraction(law.change, DRAWS)}
+
+
+@pytest.mark.parametrize("spoiled", ["kept", "place"])
+def test_a_set_that_tells_too_much_is_seen(spoiled: str) -> None:
+    class Spoiled(SetResponse):
+        def outcome(self, codes: IntArray, draws: Words) -> IntArray:
+            """A draw in a thousand of those that lead furthest away leads to the set itself."""
+            outputs = super().outcome(codes, draws)
+            if spoiled == "kept":
+                return outputs
+            return np.where(draws >= np.uint64(self.draws - self.change // 1000), codes, outputs)
+
+    law = SetResponse((2, 2, 2), ONE)
+    assert failing(law_findings("right", {"": counted_set(law)}, ONE, any_two=True)) == set()
+    planted = Spoiled((2, 2, 2), ONE)
+    if spoiled == "kept":
+        planted.change -= 2**20
+        planted.draws = planted.near * planted.kept + (8 - planted.near) * planted.change
+    laws = {"": counted_set(planted)}
+    assert "alpha at" in failing(law_findings("planted", laws, ONE, any_two=True))
 
 
 @pytest.mark.parametrize("spoiled", ["scale", "flag", "middle"])

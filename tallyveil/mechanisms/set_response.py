@@ -1,0 +1,145 @@
+"""A set, perturbed as one value that stays near itself in the symmetric difference (METRIC Ex. 1).
+
+A set over h elements is h columns, one for each. With k_i values a column (true and false, and one
+for NULL) the domain D = D_1 × … × D_h has N = ∏ k_i values, and their distance |A Δ B| is the
+number of elements in which they differ. Every value within distance t of the own one is drawn with
+probability K/T, every other one with P/T, where P ≤ K ≤ e^ε P are whole numbers and
+T = VK + (N − V)P, V being the number of values within t.
+
+**It is ε-DP under replacement**: any output has a probability of P/T or K/T, whatever the value,
+so P(B|A) ≤ (K/P) P(B|A′) ≤ e^ε P(B|A′) for all A, A′ and B. On finitely many outputs this is all
+there is to check (METRIC Thm 3). With t = 0 it is the randomised response of METRIC Ex. 6 on D.
+
+**No ε-DP mechanism from D to D has a smaller E = max_A E|X_A Δ A|** (METRIC eq. 13) but for the
+rounding of K, with the t that is best. Let Z = Z_{k_1} × … × Z_{k_h} shift each column in a circle:
+distances stay, and any value is shifted to any other. Averaging a mechanism over all shifts,
+Σ_z P(B + z|A + z)/N, keeps it ε-DP, and its error at every A is the old one's mean over D, so no
+more than E. What results is P(B|A) = w(B − A), and ε-DP says w(z) ≤ e^ε w(z′) for all z, z′. Given
+the least w, the mean of d(z) under w is least if w is e^ε times it wherever d(z) lies below that
+mean and the least elsewhere, which is a ball.
+
+Flipping each element by itself at ε/h, P(B|A) ∝ e^{−ε|A Δ B|/h}, is ε-DP, too, and tells two sets
+at distance d apart by no more than dε/h; but it errs by more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.randomised_response import exp_below
+from tallyveil.mechanisms.uniform import LARGEST_BOUND, Words, uniform_below
+from tallyveil.mechanisms.units import IntArray, positive
+
+__all__ = ["SetResponse"]
+
+
+class SetResponse:
+    """Perturbs codes 0 … N − 1, the C-order index into ``shape`` = (k_1, …, k_h).
+
+    ``radius`` is t; of ``draws`` = T draws ``kept`` = K lead to each value within it, ``change`` =
+    P to each other one. The bound is verified in rational arithmetic when the law is made.
+
+    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that 64
+    bits cannot tell near values from far ones.
+    """
+
+    name = "set response"
+
+    def __init__(self, shape: Sequence[int], epsilon: Fraction) -> None:
+        if not shape or not all(size >= 2 for size in shape):
+            raise ValueError("a set needs elements that can be in it or not")
+        self.shape = tuple(shape)
+        self.cells = math.prod(shape)
+        self.epsilon = positive(epsilon, "epsilon")
+        odds = exp_below(self.epsilon)
+        self._at = _at_distances(self.shape)
+        self.radius = min(range(len(shape)), key=lambda t: _mean_distance(self._at, t, odds))
+        self.near = sum(self._at[: self.radius + 1])
+        far = self.cells - self.near
+        self.change = max(1, math.floor(LARGEST_BOUND / (far + self.near * odds)))
+        most = (LARGEST_BOUND - far * self.change) // self.near
+        self.kept = min(math.floor(self.change * odds), most)
+        self.draws = self.near * self.kept + far * self.change
+        if not self.change < self.kept <= odds * self.change:
+            raise InvalidParameterValue(
+                f"epsilon {float(epsilon):g} is too small for sets of {len(shape)} elements"
+            )
+
+    @property
+    def expected_error(self) -> float:
+        """E|X_A Δ A| in elements, the same for every set A."""
+        return float(_mean_distance(self._at, self.radius, Fraction(self.kept, self.change)))
+
+    @property
+    def diameter(self) -> int:
+        return len(self.shape)
+
+    @property
+    def values(self) -> int:
+        return self.cells
+
+    def marginal(self, column: int) -> tuple[Fraction, Fraction]:
+        """With which probability a column keeps its value, and comes to each other one.
+
+        V_i values within t agree with A in column i, of N/k_i that do, and so it is kept with
+        probability (V_i K + (N/k_i − V_i) P)/T. Shifts make all other values alike.
+        """
+        others = self.shape[:column] + self.shape[column + 1 :]
+        near = sum(_at_distances(others)[: self.radius + 1])
+        agreeing = self.cells // self.shape[column]
+        kept = Fraction(near * self.kept + (agreeing - near) * self.change, self.draws)
+        return kept, (1 - kept) / (self.shape[column] - 1)
+
+    def perturb(self, codes: IntArray) -> IntArray:
+        """Each code's own draw; the draws do not depend on the codes."""
+        bounds = np.full(len(codes), self.draws, dtype=np.uint64)
+        return self.outcome(codes, uniform_below(bounds))
+
+    def outcome(self, codes: IntArray, draws: Words) -> IntArray:
+        """What each draw, uniform on 0 … T − 1, makes of its code.
+
+        The first VK draws lead to the shifts within t, K to each, the others P to each.
+        """
+        kept, change = np.uint64(self.kept), np.uint64(self.change)
+        inside = np.uint64(self.near * self.kept)
+        beyond = np.where(draws < inside, np.uint64(0), draws - inside) // change
+        place = np.where(draws < inside, draws // kept, np.uint64(self.near) + beyond)
+        return self._shifted(codes, self._by_distance[place.astype(np.int64)])
+
+    def _shifted(self, codes: IntArray, shifts: IntArray) -> IntArray:
+        columns = zip(
+            np.unravel_index(codes, self.shape),
+            np.unravel_index(shifts, self.shape),
+            self.shape,
+            strict=True,
+        )
+        moved = tuple((own + shift) % size for own, shift, size in columns)
+        return np.ravel_multi_index(moved, self.shape).astype(np.int64)
+
+    @cached_property
+    def _by_distance(self) -> IntArray:
+        """All shifts, the nearest first; a column is shifted unless its digit is 0."""
+        shifts = np.arange(self.cells, dtype=np.int64)
+        moved = sum((digit != 0).astype(np.int64) for digit in np.unravel_index(shifts, self.shape))
+        return np.argsort(moved, kind="stable").astype(np.int64)
+
+
+def _at_distances(shape: Sequence[int]) -> list[int]:
+    """How many values lie at distance 0, 1, …, h from any: ∏ (1 + (k_i − 1) x) by powers of x."""
+    counts = [1]
+    for size in shape:
+        further = [0, *(count * (size - 1) for count in counts)]
+        counts = [a + b for a, b in zip([*counts, 0], further, strict=True)]
+    return counts
+
+
+def _mean_distance(at: Sequence[int], radius: int, odds: Fraction) -> Fraction:
+    """The mean of d where values within ``radius`` weigh ``odds``, others 1."""
+    weights = [count * (odds if d <= radius else 1) for d, count in enumerate(at)]
+    return sum(d * weight for d, weight in enumerate(weights)) / Fraction(sum(weights))

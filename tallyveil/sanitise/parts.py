@@ -1,0 +1,126 @@
+"""Which columns of a copy are perturbed as one value, and by which mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse, SetResponse
+from tallyveil.policy import Attribute, Table
+
+__all__ = ["MAX_PART_CELLS", "Group", "Options", "groups"]
+
+Kind: TypeAlias = Literal["response", "laplace", "set"]
+
+MAX_PART_CELLS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """``epsilon`` is for the whole copy. ``columns`` are all unless named; each is a part of its
+    own but for those ``together``, and the boolean columns of each of ``sets``. ``split`` says the
+    ε of parts by name, the others share what is left evenly; ``laplace`` names the columns that
+    get Laplace noise.
+    """
+
+    epsilon: Fraction
+    columns: Sequence[str] | None = None
+    together: Sequence[Sequence[str]] = ()
+    sets: Sequence[Sequence[str]] = ()
+    split: Mapping[str, Fraction] = field(default_factory=dict)
+    laplace: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """``attributes``, in the domain's order, that are perturbed as one value."""
+
+    attributes: tuple[Attribute, ...]
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        return "+".join(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(attribute.size for attribute in self.attributes)
+
+    def law(self, epsilon: Fraction) -> OneRecord:
+        """A range that is complete has a cell for NULL, and it is the last."""
+        match self.kind:
+            case "response":
+                return RandomisedResponse(math.prod(self.shape), epsilon)
+            case "laplace":
+                return ClampedLaplace(self.shape[0], epsilon)
+            case "set":
+                return SetResponse(self.shape, epsilon)
+
+
+def groups(table: Table, options: Options) -> list[Group]:
+    """The parts of a copy, by the order of their first column in the domain.
+
+    Raises InvalidParameterValue for columns that are not there, are named twice, or do not fit
+    the mechanism.
+    """
+    domain = table.domain
+    joint = [*options.together, *options.sets]
+    columns = list(domain.names) if options.columns is None else list(options.columns)
+    members = [name for group in joint for name in group]
+    for name in [*columns, *options.laplace, *members]:
+        if name not in domain:
+            raise InvalidParameterValue(
+                f'table {table.name} has no attribute "{name}"',
+                hint=f"Its attributes are {', '.join(domain.names)}.",
+            )
+    if not columns and not joint:
+        raise InvalidParameterValue("a copy has no column", hint="Name one column at least.")
+    for name in {*columns, *members}:
+        if columns.count(name) > 1 or members.count(name) > 1:
+            raise InvalidParameterValue(
+                f'column "{name}" is to be named once, among the columns and in one group at most'
+            )
+    alone = [name for name in columns if name not in members]
+    for name in options.laplace:
+        if name not in alone and name not in members:
+            raise InvalidParameterValue(f'column "{name}" is not among the columns of the copy')
+    named: list[tuple[Sequence[str], Kind]] = [
+        *((group, "response") for group in options.together),
+        *((group, "set") for group in options.sets),
+        *(([name], "laplace" if name in options.laplace else "response") for name in alone),
+    ]
+    found = [Group(tuple(domain.project(names)), kind) for names, kind in named]
+    for group in found:
+        _check(group, options.laplace)
+    return sorted(found, key=lambda group: domain.names.index(group.attributes[0].name))
+
+
+def _check(group: Group, laplace: Sequence[str]) -> None:
+    for attribute in group.attributes:
+        ranged = group.kind == "laplace" and attribute.kind == "range"
+        if attribute.name in laplace and not ranged:
+            raise InvalidParameterValue(
+                f'column "{attribute.name}" cannot have Laplace noise',
+                hint="It is for one column at a time that is declared as a range; values and "
+                "bins have randomised response.",
+            )
+        if group.kind == "set" and attribute.sql_type != "BOOLEAN":
+            raise InvalidParameterValue(
+                f'column "{attribute.name}" is no element of a set: it is not boolean',
+                hint="A set has a boolean column for each element; perturb others together.",
+            )
+        if group.kind == "set" and attribute.size < 2:
+            raise InvalidParameterValue(
+                f'column "{attribute.name}" is no element of a set: it has one value',
+                hint="Declare values = [true, false], or leave the column out of the set.",
+            )
+    size = math.prod(group.shape)
+    if size > MAX_PART_CELLS:
+        raise InvalidParameterValue(
+            f"{group.name} has {size:,} values together, more than {MAX_PART_CELLS:,}",
+            hint="Take fewer columns together.",
+        )
