@@ -44,7 +44,7 @@ def show(
         str | None, typer.Option(help="The privacy level instead: α = e^−ε.", metavar="ε")
     ] = None,
     properties: Annotated[
-        str | None, typer.Option(help="For best: of RH RM CH CM F WH S, such as WH,CM.")
+        str | None, typer.Option(help="For best and auto: of RH RM CH CM F WH S, such as WH,CM.")
     ] = None,
     objective: Annotated[
         str | None, typer.Option(help="For best: L0, L0,1 …, L1 or L2; sum or max behind.")

@@ -20,6 +20,7 @@ from tallyveil.mechanisms.matrix import (
     CountMatrix,
     Objective,
     Property,
+    choose,
     design,
     epsilon_for,
     named,
@@ -33,6 +34,7 @@ from tallyveil.rewriter.workload import Column, Workload
 __all__ = ["listing", "show"]
 
 _BEST: Final = "best"
+_AUTO: Final = "auto"
 _DESIGNED: Final = (_BEST, "designed")
 _WIDEST: Final = 15  # larger matrices do not fit a line
 _LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
@@ -56,6 +58,8 @@ def listing(*, json: bool) -> None:
     gives = "designed: the least expected loss with the properties asked for"
     guarantee = NAMED["GM"].guarantee
     rows.append({"name": _BEST, "for": "0..n", "gives": gives, "guarantee": guarantee})
+    gives = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
+    rows.append({"name": _AUTO, "for": "0..n", "gives": gives, "guarantee": guarantee})
     if json:
         typer.echo(json_format.dumps(rows, ensure_ascii=False))
         return
@@ -91,7 +95,7 @@ def show(
         _show_noise(noise[name.lower()], epsilon_for(level), json=json)
         return
     matrix = _matrix(name, n, level, properties, objective)
-    guarantee = named("GM" if name.lower() in _DESIGNED else name).guarantee
+    guarantee = named("GM" if name.lower() in (*_DESIGNED, _AUTO) else name).guarantee
     if plot is not None:
         from tallyveil.cli.plotting import heatmap
 
@@ -105,8 +109,8 @@ def show(
 def _matrix(
     name: str, n: int | None, level: Fraction, properties: str | None, objective: str | None
 ) -> CountMatrix:
-    known = [*(family.name for family in additive()), *NAMED, _BEST]
-    best = name.lower() in _DESIGNED
+    known = [*(family.name for family in additive()), *NAMED, _BEST, _AUTO]
+    best = name.lower() in (*_DESIGNED, _AUTO)
     if "(" in name:
         raise InvalidParameterValue(
             f'"{name}" is for SQL', hint="Here its parameters are options: see --help."
@@ -121,11 +125,18 @@ def _matrix(
         raise InvalidParameterValue(
             f"{name} is for counts from 0 to a public n", hint="Give it, such as --n 8."
         )
+    if name.lower() == _AUTO:
+        if objective is not None:
+            raise InvalidParameterValue(
+                f"{_AUTO} is for L0", hint=f"An objective can be chosen for {_BEST}."
+            )
+        return choose(n, level, parse_properties(properties or ""))
     if maker is None:
         return design(n, level, parse_properties(properties or ""), objective_of(objective or "L0"))
     if properties is not None or objective is not None:
         raise InvalidParameterValue(
-            f"{name} has the properties it has", hint=f"They are chosen for {_BEST} alone."
+            f"{name} has the properties it has",
+            hint=f"They are chosen for {_BEST} and {_AUTO}.",
         )
     return maker.make(n, level)
 

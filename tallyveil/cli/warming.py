@@ -17,11 +17,12 @@ from tallyveil.cli.text import aligned, up
 from tallyveil.cli.user import user
 from tallyveil.errors import InvalidParameterValue, UndefinedTable
 from tallyveil.gate import Gate
-from tallyveil.gate.choice import AUTO, Noise
+from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Request
 from tallyveil.gate.known import Noisy, known
 from tallyveil.gate.rows import half_width
 from tallyveil.gate.settings import Target
+from tallyveil.mechanisms import AUTO
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.strategies import Strategy, Typical, parse_strategy

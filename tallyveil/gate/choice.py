@@ -11,14 +11,15 @@ serves where the workload's rows are plain counts and n is known: from its own t
 
 and among equals the one registered first. Mechanisms of one law are equals. Unless the policy
 names others, the one mechanism with a public range that "auto" considers is the truncated
-geometric one: the choice of COUNT Fig. 5 where no property is asked for.
+geometric one: the choice of COUNT Fig. 5 where no property is asked for. For properties, as in
+``auto(properties=wh)``, that flowchart alone decides, at the n and the scales that are needed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -27,11 +28,14 @@ from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.settings import Target
 from tallyveil.mechanisms import (
+    AUTO,
     AnyMechanism,
     CountMechanism,
+    Flowchart,
     Measure,
     Mechanism,
     canonical,
+    chart_of,
     family_of,
     lacks_range,
     mechanism,
@@ -41,9 +45,7 @@ from tallyveil.mechanisms import (
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
-__all__ = ["AUTO", "Choice", "Noise", "reason_against"]
-
-AUTO: Final = "auto"
+__all__ = ["Choice", "Noise", "reason_against"]
 
 # Of the mechanisms with a public range, what "auto" considers of itself.
 _FLOWCHART: Final = "truncated_geometric"
@@ -94,6 +96,9 @@ class Choice:
         be worked out.
         """
         if asked != AUTO:
+            chart = chart_of(asked)
+            if chart is not None:
+                return self._charted(workload, target, chart, additive)
             return self._named(workload, target, asked, additive)
         found = list(self._candidates(workload, target, additive))
         if not found:
@@ -119,8 +124,8 @@ class Choice:
             return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
         if isinstance(noise, CountMechanism):
             raise FeatureNotSupported(
-                f"dp.half_width is set, and the intervals of {noise.name} have none in common: how"
-                " wide one is, and to which side, depends on the answer",
+                "dp.half_width is set, and the intervals of a mechanism with a public range have"
+                " none in common: how wide one is, and to which side, depends on the answer",
                 hint="SET dp.epsilon instead, or SET dp.mechanism = auto.",
             )
         movable = noise.scales_for(workload, Fraction(1), account.relation, account.measure)
@@ -151,11 +156,7 @@ class Choice:
         if not self._allows(table, asked, noise):
             reason = "is not among the mechanisms of its policy"
         elif noise is None:
-            raise FeatureNotSupported(
-                f"{asked} needs a public range 0..n of every count asked for, and the policy"
-                f' declares none for these of table "{table}"',
-                hint=f"SET dp.mechanism = {_completed(asked)}, with a bound you know of, or auto.",
-            )
+            raise _without_range(asked, _completed(asked), table)
         else:
             reason = reason or self._unfit(noise, workload, additive)
         if noise is None or reason is not None:
@@ -172,6 +173,27 @@ class Choice:
         scales = self.scales(noise, workload, target)
         _work_out(noise, scales)
         return Noise(noise, scales, origin=origin)
+
+    def _charted(
+        self, workload: Workload, target: Target, chart: Flowchart, additive: bool
+    ) -> Noise:
+        """The scales come first: they are the same for all of Fig. 5's mechanisms."""
+        n, origin = chart.n, None
+        if n is None:
+            known = self._ranges.of(workload)
+            if known is None:
+                filled = chart.name.replace("(", "(n=…, ", 1)
+                raise _without_range(chart.name, f"'{filled}'", workload.table)
+            n, origin = known.n, known.origin
+        geometric = CountMechanism("truncated_geometric", n)
+        reason = self._unfit(geometric, workload, additive)
+        if reason is not None:
+            raise FeatureNotSupported(
+                f'{chart.name} cannot answer this about table "{workload.table}": it {reason}',
+                hint=self._others(workload.table, workload, additive),
+            )
+        chosen = chart.chosen(n, self.scales(geometric, workload, target))
+        return replace(self._named(workload, target, chosen.name, additive), origin=origin)
 
     def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:
         """What "auto" chooses from."""
@@ -247,6 +269,14 @@ class Choice:
         account = self._accounts[workload.table]
         loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
         return float(loss.bound)
+
+
+def _without_range(asked: str, completed: str, table: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"{asked} needs a public range 0..n of every count asked for, and the policy"
+        f' declares none for these of table "{table}"',
+        hint=f"SET dp.mechanism = {completed}, with a bound you know of, or auto.",
+    )
 
 
 def _completed(spec: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tallyveil.errors import PolicyError, TallyveilError
-from tallyveil.gate.choice import AUTO, reason_against
-from tallyveil.mechanisms import canonical, family_of, mechanism
+from tallyveil.gate.choice import reason_against
+from tallyveil.mechanisms import canonical, canonical_choice, family_of, mechanism
 from tallyveil.policy import Policy, Table
 
 __all__ = ["check_mechanisms"]
@@ -13,8 +15,7 @@ __all__ = ["check_mechanisms"]
 def check_mechanisms(policy: Policy) -> None:
     """Raises PolicyError for names of mechanisms that are unknown or cannot serve their table."""
     mistakes = []
-    if policy.defaults.mechanism != AUTO:
-        mistakes += _unknown("defaults.mechanism", policy.defaults.mechanism)
+    mistakes += _unknown("defaults.mechanism", policy.defaults.mechanism, canonical_choice)
     for name, table in policy.tables.items():
         key = f"tables.{name}.mechanisms"
         for spec in table.mechanisms or ():
@@ -25,9 +26,9 @@ def check_mechanisms(policy: Policy) -> None:
         raise PolicyError(f"{where} has {count}", mistakes)
 
 
-def _unknown(key: str, spec: str) -> list[str]:
+def _unknown(key: str, spec: str, understand: Callable[[str], object] = canonical) -> list[str]:
     try:
-        canonical(spec)
+        understand(spec)
     except TallyveilError as error:
         return [f"{key}: {error.message}" + (f"; {error.hint}" if error.hint else "")]
     return []

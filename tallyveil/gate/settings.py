@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
-from tallyveil.mechanisms import canonical, family_of, mechanism_names
+from tallyveil.mechanisms import AUTO, canonical_choice, chart_of, family_of, mechanism_names
 from tallyveil.policy import Defaults
 
 __all__ = ["DESCRIPTIONS", "SERVER_VERSION", "Settings", "Target"]
@@ -25,7 +25,7 @@ DESCRIPTIONS: Final = MappingProxyType(
         "dp.rho": "what a statement may cost, in rho per privacy unit, instead of dp.epsilon",
         "dp.half_width": "buy just enough for intervals of this half-width, instead of a cost",
         "dp.confidence": "the probability with which an interval holds the true value",
-        "dp.mechanism": "the noise: auto, " + ", ".join(mechanism_names()),
+        "dp.mechanism": "the noise: auto, auto(properties=…), " + ", ".join(mechanism_names()),
         "dp.source": "auto: history where it suffices; history: never spend; fresh: always buy",
         "dp.notices": "say after each answer what it cost, how wide it is and what remains",
     }
@@ -159,7 +159,10 @@ class Settings:
         A target for the interval is one for every row; a cost leaves the choice to planning. The
         answers of a mechanism with a public range do not add up.
         """
-        return self.target.half_width is None and family_of(self.mechanism) is None
+        ranged = family_of(self.mechanism) is not None or (
+            self.mechanism != AUTO and chart_of(self.mechanism) is not None
+        )
+        return self.target.half_width is None and not ranged
 
     @property
     def source(self) -> Answers:
@@ -280,7 +283,7 @@ def _switch(name: str, value: str) -> str:
 
 
 def _mechanism(name: str, value: str) -> str:
-    return "auto" if value.lower() == "auto" else canonical(value)
+    return canonical_choice(value)
 
 
 _CHECKS: Final[MappingProxyType[str, Callable[[str, str], str]]] = MappingProxyType(

@@ -13,6 +13,7 @@ from tallyveil.mechanisms.calibrate import MAX_SCALE
 from tallyveil.mechanisms.cells import CellLoss
 from tallyveil.mechanisms.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.counts import CountMechanism
+from tallyveil.mechanisms.flowchart import AUTO, Flowchart, canonical_choice, chart_of
 from tallyveil.mechanisms.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.geometric import Geometric
 from tallyveil.mechanisms.laplace import DiscreteLaplace
@@ -40,6 +41,7 @@ from tallyveil.mechanisms.spec import PARAMETERS
 from tallyveil.mechanisms.zcdp import delta_of, epsilon_of, rho_for
 
 __all__ = [
+    "AUTO",
     "MAX_SCALE",
     "PARAMETERS",
     "Additive",
@@ -50,6 +52,7 @@ __all__ = [
     "CountMechanism",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Flowchart",
     "Geometric",
     "Loss",
     "Measure",
@@ -64,7 +67,9 @@ __all__ = [
     "SetResponse",
     "additive",
     "canonical",
+    "canonical_choice",
     "charged",
+    "chart_of",
     "delta_of",
     "epsilon_of",
     "family_of",

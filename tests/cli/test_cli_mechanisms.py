@@ -48,6 +48,17 @@ def test_the_best_for_properties_and_an_objective() -> None:
     assert other["losses"]["L2"] < found["losses"]["L2"]
 
 
+@pytest.mark.parametrize(
+    ("alpha", "properties", "like"),
+    [("0.9", "F", "EM"), ("0.9", "RM", "GM"), ("0.9", "WH", "WH"), ("0.5", "CM", "GM")],
+)
+def test_the_flowchart_leads_to_a_mechanism(alpha: str, properties: str, like: str) -> None:
+    ask = ("--n", 4, "--alpha", alpha, "--json")
+    found = json.loads(shell("mechanism", "show", "AUTO", *ask, "--properties", properties).stdout)
+    other = json.loads(shell("mechanism", "show", like, *ask).stdout)
+    assert found["probabilities"] == other["probabilities"]
+
+
 def test_showing_noise() -> None:
     """At ε = 0.1 the scale is 10; half-widths are of MATH §3's law, P(|k| ≤ 30) ≥ 0.95."""
     found = json.loads(shell("mechanism", "show", "laplace", "--epsilon", 0.1, "--json").stdout)
@@ -80,6 +91,7 @@ def test_comparing_reproduces_the_reference_values() -> None:
         (("show", "EM", "--n", 4, "--alpha", 0.5, "--properties", "CM"), "best"),
         (("show", "best", "--n", 4, "--alpha", 0.5, "--properties", "XX"), "RH, RM"),
         (("show", "best", "--n", 4, "--alpha", 0.5, "--objective", "L7"), "L0, L0,1"),
+        (("show", "auto", "--n", 4, "--alpha", 0.5, "--objective", "L1"), "chosen for best"),
         (("show", "laplace", "--n", 4, "--alpha", 0.5), "any count"),
         (("show", "EM", "--n", 4, "--alpha", 0.5, "--plot", "x.doc"), ".png"),
         (("show", "EM", "--n", 4, "--alpha", 0.5, "--plot", "no/such/x.png"), "cannot be written"),

@@ -12,7 +12,13 @@ from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.credible import Posterior, posterior
 from tallyveil.mechanisms.matrix.derivable import derivable_from_geometric
-from tallyveil.mechanisms.matrix.designing import MAX_DESIGNED_RANGE, choose, design
+from tallyveil.mechanisms.matrix.designing import (
+    MAX_DESIGNED_RANGE,
+    Leaf,
+    choose,
+    design,
+    flowchart,
+)
 from tallyveil.mechanisms.matrix.explicit import (
     explicit_fair,
     geometric,
@@ -22,7 +28,12 @@ from tallyveil.mechanisms.matrix.explicit import (
 from tallyveil.mechanisms.matrix.exponential import exponential
 from tallyveil.mechanisms.matrix.named import NAMED, Named, named
 from tallyveil.mechanisms.matrix.objective import Objective, score
-from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE, alpha_for, epsilon_for
+from tallyveil.mechanisms.matrix.privacy_level import (
+    MAX_RANGE,
+    alpha_for,
+    checked_range,
+    epsilon_for,
+)
 from tallyveil.mechanisms.matrix.proof import hockey_stick, prove_pure, tightest_alpha
 from tallyveil.mechanisms.matrix.properties import (
     Property,
@@ -39,12 +50,14 @@ __all__ = [
     "NAMED",
     "CountMatrix",
     "DesignCache",
+    "Leaf",
     "Named",
     "Objective",
     "Posterior",
     "Property",
     "Source",
     "alpha_for",
+    "checked_range",
     "choose",
     "closure",
     "derivable_from_geometric",
@@ -53,6 +66,7 @@ __all__ = [
     "epsilon_for",
     "explicit_fair",
     "exponential",
+    "flowchart",
     "geometric",
     "hockey_stick",
     "holds",

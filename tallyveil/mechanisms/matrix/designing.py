@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tallyveil.errors import StatementTooComplex, UnprovenPrivacy
 from tallyveil.mechanisms.matrix.cache import DesignCache
@@ -23,13 +23,17 @@ from tallyveil.mechanisms.matrix.program import layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 from tallyveil.mechanisms.matrix.rounding import integer_columns
 
-__all__ = ["MAX_DESIGNED_RANGE", "choose", "design"]
+__all__ = ["MAX_DESIGNED_RANGE", "Leaf", "choose", "design", "flowchart"]
+
+Leaf: TypeAlias = Literal["GM", "EM", "WH", "WM"]
+"""Where COUNT Fig. 5 leads: GM, EM, or the program for WH, without CM or with it."""
 
 # At this n a program has 11,000 variables, and takes 15 to 30 seconds.
 MAX_DESIGNED_RANGE = 150
 _MARGINS = (1e-7, 1e-6, 1e-5)
 _METHODS = ("highs-ipm", "highs-ds")
 _L0 = Objective("L0")
+_MONOTONE = (Property.ROW_MONOTONE, Property.COLUMN_MONOTONE)
 
 
 def choose(
@@ -40,22 +44,39 @@ def choose(
     cache: DesignCache | None = None,
     time_limit: float = 60.0,
 ) -> CountMatrix:
-    """The mechanism of COUNT Fig. 5 for these properties: GM, EM, or one of two programs.
+    """The mechanism that COUNT Fig. 5 leads to (`flowchart`) for these properties.
 
-    F: EM. Otherwise GM if it has what is asked for: always RM, RH and S, everything but F if
-    α ≤ 1/2, and WH if n ≥ 2α/(1−α). Otherwise the program with WH, and, if a column property is
-    asked for, CM; both with RM and S, which §V-A found to come at no additional cost.
-
+    Both programs are solved with RM and S, which §V-A found to come at no additional cost.
     Guarantee and errors as in `design`, whose default objective L0 it minimises.
     """
-    asked = closure(properties)
-    matrix = _closed_form(checked_range(n), checked_alpha(alpha), asked, _L0)
-    if matrix is not None:
-        return matrix
-    wanted = {Property.WEAKLY_HONEST, Property.ROW_MONOTONE, Property.SYMMETRIC}
-    if Property.COLUMN_HONEST in asked:
-        wanted.add(Property.COLUMN_MONOTONE)
+    match flowchart(n, alpha, properties):
+        case "GM":
+            return geometric(n, alpha)
+        case "EM":
+            return explicit_fair(n, alpha)
+        case "WH":
+            wanted = {Property.WEAKLY_HONEST, Property.ROW_MONOTONE, Property.SYMMETRIC}
+        case "WM":
+            wanted = {*_MONOTONE, Property.WEAKLY_HONEST, Property.SYMMETRIC}
     return design(n, alpha, wanted, cache=cache, time_limit=time_limit)
+
+
+def flowchart(n: int, alpha: Fraction | float | str, properties: Iterable[str] = ()) -> Leaf:
+    """COUNT Fig. 5, for the objective L0.
+
+    F: EM. Otherwise GM if it has what is asked for: always RM, RH and S, everything but F if
+    α ≤ 1/2, and WH if n ≥ 2α/(1−α). Otherwise the program for WH, and, if a column property is
+    asked for, CM.
+
+    Raises InvalidParameterValue for parameters out of range or unknown.
+    """
+    asked = closure(properties)
+    matrix = geometric(checked_range(n), checked_alpha(alpha))
+    if Property.FAIR in asked:
+        return "EM"
+    if _has(matrix, asked):
+        return "GM"
+    return "WM" if Property.COLUMN_HONEST in asked else "WH"
 
 
 def design(

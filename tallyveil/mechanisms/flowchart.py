@@ -1,0 +1,99 @@
+"""``auto(properties=wh+cm)``: the mechanism with a public range that COUNT Fig. 5 leads to.
+
+Which one that is depends on n and on α, so it is known only where a statement's scales are. What
+is charged, recorded and told is the mechanism's own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms import calibrate
+from tallyveil.mechanisms.counts import CountMechanism
+from tallyveil.mechanisms.matrix import Leaf, Property, alpha_for, checked_range, closure, flowchart
+from tallyveil.mechanisms.registry import canonical
+from tallyveil.mechanisms.spec import Spec, count_mechanism, read
+
+__all__ = ["AUTO", "Flowchart", "canonical_choice", "chart_of"]
+
+AUTO: Final = "auto"
+
+# What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
+_LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(
+    {
+        "GM": ("truncated_geometric", ()),
+        "EM": ("fair", ()),
+        "WH": ("weakly_honest", ()),
+        "WM": ("designed", ("WH", "RM", "CM", "S")),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Flowchart:
+    """The properties asked for, closed under what follows from them, and n unless a policy is to
+    say it.
+    """
+
+    properties: frozenset[Property]
+    n: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The canonical text."""
+        properties = "properties=" + "+".join(sorted(p.lower() for p in self.properties))
+        return f"{AUTO}({properties if self.n is None else f'n={self.n}, {properties}'})"
+
+    def chosen(self, n: int, scales: Sequence[float]) -> CountMechanism:
+        """One mechanism for columns at these scales, of which 0 stands for an exact answer.
+
+        The mechanisms of programs are GM wherever that has their properties, so where columns
+        differ the program's is the one for all.
+
+        Raises InvalidParameterValue for an n or a scale out of range.
+        """
+        rates = {calibrate.rate(scale, "epsilon") for scale in scales if scale}
+        leaves = {flowchart(n, alpha_for(rate), self.properties) for rate in rates}
+        family, properties = _LEAVES[next(iter(leaves - {"GM"}), "GM")]
+        return CountMechanism(family, n, closure(properties))
+
+
+def chart_of(text: str) -> Flowchart | None:
+    """What ``auto(…)`` asks for; None for any other text.
+
+    Raises InvalidParameterValue for parameters other than n and properties, values that are
+    none of theirs, and for no properties.
+    """
+    asked = read(text)
+    if asked.name != AUTO:
+        return None
+    given = dict(asked.parameters)
+    for key in given:
+        if key not in ("n", "properties"):
+            raise InvalidParameterValue(
+                f"{AUTO} has no parameter {key}",
+                hint="It takes n and properties; an objective can be chosen for designed.",
+            )
+    if "properties" not in given:
+        raise InvalidParameterValue(
+            f"{AUTO} with a public range needs properties",
+            hint=f"Write {AUTO}(properties=wh+cm), say, or {AUTO} alone.",
+        )
+    parameters = {"n": "1", **given}
+    model = count_mechanism(Spec("designed", tuple(parameters.items())))
+    return Flowchart(model.properties, checked_range(model.n) if "n" in given else None)
+
+
+def canonical_choice(text: str) -> str:
+    """What a setting keeps: "auto", ``auto(…)``, or a mechanism's canonical text.
+
+    Raises InvalidParameterValue as `canonical` and `chart_of`.
+    """
+    if text.strip().lower() == AUTO:
+        return AUTO
+    chart = chart_of(text)
+    return canonical(text) if chart is None else chart.name
