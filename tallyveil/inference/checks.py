@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
+from tallyveil.inference.inverse_factor import InverseFactor
 from tallyveil.inference.noise import FloatArray, Noises
-from tallyveil.inference.packed import PackedCholesky
 
 __all__ = ["Checks"]
 
@@ -28,7 +28,7 @@ class Checks:
         self._basis: list[int] = []
         self._checked: list[int] = []
         self._table = np.zeros((0, 0))
-        self._factor = PackedCholesky()
+        self._factor = InverseFactor()
         self.noises = Noises.concatenated([])
         self.variances: FloatArray = np.zeros(0)
         self._mixing: sparse.csr_matrix | None = None
@@ -69,10 +69,10 @@ class Checks:
         check[number] = 1.0
         spread = self._covariances(check)
         own = float(spread @ check)
-        half = self._factor.half(self._products(spread))
+        half, solved = self._factor.halves(self._products(spread))
         pivot = own - float(half @ half)
         if pivot > _NOTHING_NEW * own and own > 0:
-            self._factor.append(half, math.sqrt(pivot))
+            self._factor.append(solved, math.sqrt(pivot))
             self._checked.append(number)
             self._table = _with_room(self._table, len(self._checked), len(self._basis))
             self._table[len(self._checked) - 1, : len(self._basis)] = coordinates

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["cumulant_sums"]
+__all__ = ["cumulant_terms"]
 
 _ORDER: Final = 10
 
@@ -33,36 +33,45 @@ def _eulerian(n: int) -> list[int]:
     return row
 
 
-# For each r the factors of a^1, a^2, … in c_r (1−a)^{2r}, all at most 1.
-_FACTORS: Final = [
-    np.array([2 * e / math.factorial(2 * r) for e in _eulerian(2 * r - 1)])
-    for r in range(1, _ORDER + 1)
-]
+def _factors() -> npt.NDArray[np.float64]:
+    """For each r (rows) the factors of a^1, a^2, … in c_r (1−a)^{2r}, all at most 1."""
+    result = np.zeros((_ORDER, 2 * _ORDER - 1))
+    for r in range(1, _ORDER + 1):
+        for k, count in enumerate(_eulerian(2 * r - 1)):
+            result[r - 1, k] = 2 * count / math.factorial(2 * r)
+    return result
 
 
-def cumulant_sums(
+_FACTORS: Final = _factors()
+
+
+def cumulant_terms(
     coefficients: npt.NDArray[np.float64],
     scales: npt.NDArray[np.float64],
     discrete: npt.NDArray[np.bool_],
     gaussian: npt.NDArray[np.bool_],
 ) -> tuple[float, npt.NDArray[np.float64]]:
-    """A unit u, and (−1)^r Σ_{k≥i} c_r(A_k N_k) u^{−2r} for every i (rows) and r = 0 … 10.
+    """A unit u, and c_r(A_k N_k) u^{−2r} for r = 1 … 10 (rows) and every k (columns).
 
-    Neither discrete nor Gaussian is Laplace. The sums run from the last term to the first.
+    Neither discrete nor Gaussian is Laplace.
     """
     widths = coefficients * scales
     a = np.exp(-1 / scales[discrete])
     widths[discrete] = coefficients[discrete] / -np.expm1(-1 / scales[discrete])
     unit = float(widths.max())
-    squares = (widths / unit) ** 2
-    terms = np.zeros((len(widths), _ORDER + 1))
-    powers = np.ones(len(widths))
-    for r in range(1, _ORDER + 1):
-        powers = powers * squares
-        terms[:, r] = powers / r
-        if len(a):
-            numerators = a * np.polynomial.polynomial.polyval(a, _FACTORS[r - 1])
-            terms[discrete, r] = powers[discrete] * numerators
-        terms[gaussian, r] = powers[gaussian] / 2 if r == 1 else 0.0
-    signs = (-1.0) ** np.arange(_ORDER + 1)
-    return unit, signs * np.cumsum(terms[::-1], axis=0)[::-1]
+    orders = np.arange(1, _ORDER + 1)[:, None]
+    terms: npt.NDArray[np.float64] = _powers((widths / unit) ** 2, _ORDER)
+    if gaussian.any():
+        terms[1:, gaussian] = 0.0
+        terms[0, gaussian] /= 2
+    if len(a):
+        terms[:, discrete] *= _FACTORS @ _powers(a, _FACTORS.shape[1])
+        terms[:, ~(discrete | gaussian)] /= orders
+    elif not gaussian.all():
+        terms[:, ~gaussian] /= orders
+    return unit, terms
+
+
+def _powers(x: npt.NDArray[np.float64], highest: int) -> npt.NDArray[np.float64]:
+    """x, x², … as rows."""
+    return np.multiply.accumulate(np.broadcast_to(x, (highest, len(x))), axis=0)

@@ -21,11 +21,12 @@ from typing import Final
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import discrete_gaussian, discrete_laplace
 from tallyveil.inference.noise import Combination, FloatArray, Law, Noises
-from tallyveil.inference.spectrum import Bounds, Lattice, Series, Spectrum, spectrum
+from tallyveil.inference.spectrum import Bounds, Bracket, Lattice, Series, Spectrum, spectrum
 
 __all__ = ["TOLERANCE", "ErrorLaw"]
 
@@ -151,11 +152,15 @@ class ErrorLaw:
         miss = 1 - Fraction(str(confidence))
         if miss < _LEAST_MISS:
             return self._law.reach(float(miss) * (1 - 1e-6)) + self._law.slack
-        target = float(1 - miss) + 1e-15
+        target, slack = float(1 - miss) + 1e-15, self._law.slack
         if isinstance(self._spectrum, Lattice):
             return self._lattice_half_width(self._spectrum, target)
-        end = self._spectrum.reach + self._law.slack
-        return _least(lambda h: self.within(h).lower, target, end)
+        coarse = isinstance(self._spectrum, Bracket) and not self._dominated
+        precision = 1e-7 if coarse else 1e-12
+        end = self._spectrum.reach
+        guess = math.sqrt(self._law.variance) * float(ndtri((1 + target) / 2))
+        lower = lambda h: self._within(h, False).lower  # noqa: E731
+        return _least(lower, target, guess, end, precision) + slack
 
     def _lattice_half_width(self, lattice: Lattice, target: float) -> float:
         low, high = -1, math.ceil(lattice.reach / lattice.step)
@@ -223,12 +228,20 @@ class _Continuous:
         return -self.scale * math.log(float(1 - Fraction(str(confidence)))) * (1 + 1e-15)
 
 
-def _least(lower: Callable[[float], float], target: float, end: float) -> float:
-    """An h ≤ end at which the continuous ``lower`` has come up to the target."""
-    if lower(0.0) >= target:
-        return 0.0
-    root = float(brentq(lambda h: lower(h) - target, 0.0, end, xtol=1e-12 * end, rtol=1e-14))
-    step = 1e-12 * end
+def _least(
+    lower: Callable[[float], float], target: float, guess: float, end: float, precision: float
+) -> float:
+    """An h ≤ end at which the continuous ``lower`` has come up to the target, maybe near a guess
+    between 0 and end."""
+    low, high = 0.8 * guess, 1.25 * guess
+    if high >= end or lower(high) < target:
+        low, high = min(high, end), end
+    elif lower(low) >= target:
+        low, high = 0.0, low
+        if lower(low) >= target:
+            return low
+    step = precision * end
+    root = float(brentq(lambda h: lower(h) - target, low, high, xtol=step, rtol=1e-14))
     while lower(root) < target:
         root, step = root + step, 2 * step
     return root

@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.cumulants import cumulant_sums
+from tallyveil.inference.cumulants import cumulant_terms
 
-__all__ = ["Combination", "FloatArray", "Law", "Noises"]
+__all__ = ["Combination", "FloatArray", "Law", "Noises", "sum_bound"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -41,7 +41,9 @@ _SMALL_SIGMA: Final = 1.0
 _DEAD: Final = -41.0  # φ < 2e-18 counts as 0; `inversion` allows for it
 _DUST: Final = 1e-12
 _CHUNK: Final = 32_768
+_FACTORS: Final = 16  # as many as this do not overflow when multiplied
 _SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
+_LIKE_GAUSSIAN: Final = 2.0  # σ from which the series cannot tell discrete Gaussian from Gaussian
 
 
 class Law(IntEnum):
@@ -64,7 +66,7 @@ class Noises:
     def __post_init__(self) -> None:
         if self.laws.shape != self.scales.shape or self.scales.ndim != 1:
             raise InvalidParameterValue("each noise has one law and one scale")
-        if not np.isin(self.laws, list(Law)).all():
+        if not ((self.laws >= Law.LAPLACE) & (self.laws <= Law.DISCRETE_GAUSSIAN)).all():
             raise InvalidParameterValue("a noise has one of the laws of tallyveil.inference.Law")
         if not ((self.scales >= 0) & (self.scales < math.inf)).all():
             raise InvalidParameterValue("a noise scale is a finite number from 0")
@@ -112,7 +114,7 @@ class Combination:
 
     Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first. Terms of less
     than 1e-12 of the largest, such as rounding errors leave, are left out, and ``slack`` bounds
-    Σ |A_k N_k| over them but for a probability of 1e-20.
+    |Σ A_k N_k| over them but for a probability of 1e-20.
     """
 
     coefficients: FloatArray
@@ -129,9 +131,7 @@ class Combination:
         order = np.argsort(-sizes, kind="stable")
         largest = float(sizes[order[0]]) if len(order) else 0.0
         number = np.count_nonzero(sizes > _DUST * largest)
-        dust = float(sizes[order[number:]].sum())
-        # P(|N| > b ln(2m/ε)) ≤ ε/m for each of m noises, of whichever law.
-        slack = dust * (math.log(2e20) + math.log(max(1, len(sizes))))
+        slack = sum_bound(sizes[order[number:]], 1e-20)
         return cls(a[order[:number]], noises.take(order[:number]), slack)
 
     @cached_property
@@ -165,22 +165,22 @@ class Combination:
         return Combination(self.coefficients[keep], self.noises.take(keep))
 
     def cumulant_generating(self, rates: FloatArray) -> FloatArray:
-        """K(λ) (a bound of it with discrete Gaussian terms) at rates 0 ≤ λ < limit."""
-        return self._cumulants_from(0, rates)
-
-    def _cumulants_from(self, start: int, rates: FloatArray) -> FloatArray:
-        total = np.zeros(len(rates))
-        laws, scales = self.noises.laws[start:], self.noises.scales[start:]
-        a, sizes = self.coefficients[start:], self.sizes[start:]
-        rows = rates[:, None]
+        """K(λ) (a bound of it with discrete Gaussian terms) at rates 0 ≤ λ < limit, within a
+        relative 1e-12. Terms far below their limit are summed up by their cumulants."""
+        split = self._small_from(float(rates.max()))
+        laws, scales = self.noises.laws[:split], self.noises.scales[:split]
+        a, sizes = self.coefficients[:split], self.sizes[:split]
         gaussian = sizes[laws >= Law.GAUSSIAN]
-        total += 0.5 * rates**2 * (gaussian**2).sum()
-        laplace = sizes[laws == Law.LAPLACE]
-        total -= np.log1p(-((rows * laplace) ** 2)).sum(axis=1)
-        discrete = laws == Law.DISCRETE_LAPLACE
-        u, steps = 1 / scales[discrete], rows * a[discrete]
-        total += 2 * np.log(-np.expm1(-u)).sum()
-        total -= (np.log(-np.expm1(steps - u)) + np.log(-np.expm1(-steps - u))).sum(axis=1)
+        total: FloatArray = 0.5 * rates**2 * (gaussian @ gaussian)
+        laplace, discrete = laws == Law.LAPLACE, laws == Law.DISCRETE_LAPLACE
+        if laplace.any():
+            total -= _log_product(1 - (sizes[laplace, None] * rates) ** 2)
+        if discrete.any():
+            # (1 − a e^s)(1 − a e^{−s}) / (1−a)² = 1 − 2v sinh²(s/2), s = λ A
+            spread = 2 * _discrete_laplace_variance(scales[discrete])
+            total -= _log_product(1 - spread[:, None] * np.sinh(a[discrete, None] / 2 * rates) ** 2)
+        if split < len(self.sizes):
+            total += self._series(split, rates, 1.0)
         return total
 
     def reach(self, miss: float) -> float:
@@ -192,71 +192,122 @@ class Combination:
         spread = self.coefficients**2 * np.maximum(self.noises.variances, proxies)
         normal = math.sqrt(2 * level / float(spread.sum())) * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
         rates = normal
-        if self.limit < math.inf:
+        if normal[-1] > 0.2 * self.limit:
             near = 1 - np.geomspace(1e-3, 0.9, 16)
             rates = np.concatenate([normal[normal < 0.999 * self.limit], near * self.limit])
         bounds = (level + self.cumulant_generating(rates)) / rates
         return float(bounds.min()) * (1 + 1e-9)
 
     def log_phi(self, points: FloatArray) -> FloatArray:
-        """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-13.
+        """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-12.
 
         The terms for which t is small are summed up by their cumulants, the others one by one.
         """
-        last = float(points[-1])
-        sizes = self.sizes
-        split = len(sizes)
-        if split >= _SERIES_FROM and last > 0:
-            split = max(int(np.searchsorted(-sizes, -1 / (5 * last))), self._last_discrete_gaussian)
+        split = max(self._small_from(float(points[-1])), self._last_unlike_gaussian)
         total = np.zeros(len(points))
-        alive = np.arange(len(points))
-        start, left = 0, points
-        while start < split and len(left):
-            stop = min(start + max(4, _CHUNK // len(left)), split)
-            total[alive] += self._log_phi_of(slice(start, stop), left)
-            alive = np.flatnonzero(total > _DEAD)
-            start, left = stop, points[alive]
-        if split < len(sizes) and len(alive):
-            total[alive] += self._series(split, points[alive])
+        if split < len(self.sizes):
+            total += self._series(split, points, -1.0)
+        alive = np.flatnonzero(total > _DEAD)
+        start = 0
+        while start < split and len(alive):
+            stop = min(start + max(4, _CHUNK // len(alive)), split)
+            total[alive] += self._log_phi_of(slice(start, stop), points[alive])
+            alive = alive[total[alive] > _DEAD]
+            start = stop
         return np.where(total > _DEAD, total, -np.inf)
 
+    def dead_between(self, first: float, last: float) -> bool:
+        """Whether φ(t) < 2e-18 for all t from ``first`` to ``last`` follows from φ(first).
+
+        Of a continuous noise |φ| falls. That of a discrete one falls from 0 to π and has the
+        period 2π, so it is at most φ(s) from s to 2π − s. Of the discrete Gaussian it is at most
+        2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the first.
+        """
+        laws, sizes = self.noises.laws, self.sizes
+        widths = (sizes * first) ** 2
+        within = self.coefficients * (first + last) <= 2 * math.pi
+        laplace = laws == Law.LAPLACE
+        total = -float(np.log1p(widths[laplace]).sum())
+        total -= 0.5 * float(widths[laws == Law.GAUSSIAN].sum())
+        discrete = (laws == Law.DISCRETE_LAPLACE) & within
+        spread = 2 * self.noises.variances[discrete]
+        total -= float(
+            np.log1p(spread * np.sin(self.coefficients[discrete] / 2 * first) ** 2).sum()
+        )
+        near = (laws == Law.DISCRETE_GAUSSIAN) & within
+        total += float(np.minimum(0.0, 0.7 - 0.5 * widths[near]).sum())
+        return total < _DEAD
+
+    def _small_from(self, last: float) -> int:
+        """The first term of those whose size is below 1/(5 ``last``)."""
+        if len(self.sizes) < _SERIES_FROM or not last > 0:
+            return len(self.sizes)
+        return int(np.searchsorted(-self.sizes, -1 / (5 * last)))
+
     @cached_property
-    def _last_discrete_gaussian(self) -> int:
-        found = np.flatnonzero(self.noises.laws == Law.DISCRETE_GAUSSIAN)
+    def _last_unlike_gaussian(self) -> int:
+        laws, scales = self.noises.laws, self.noises.scales
+        found = np.flatnonzero((laws == Law.DISCRETE_GAUSSIAN) & (scales < _LIKE_GAUSSIAN))
         return int(found[-1]) + 1 if len(found) else 0
 
     @cached_property
     def _cumulants(self) -> tuple[float, FloatArray]:
         laws = self.noises.laws
-        return cumulant_sums(
+        return cumulant_terms(
             self.coefficients,
             self.noises.scales,
             laws == Law.DISCRETE_LAPLACE,
-            laws == Law.GAUSSIAN,
+            laws >= Law.GAUSSIAN,
         )
 
-    def _series(self, start: int, points: FloatArray) -> FloatArray:
-        """Σ_r (−1)^r c_r t^{2r} of the terms from ``start`` on: with τ = 4t, τ below their limits,
-        what it leaves out is at most 4^{−22} K(τ), for the cumulants are positive."""
-        unit, sums = self._cumulants
-        result: FloatArray = np.polynomial.polynomial.polyval((points * unit) ** 2, sums[start])
-        return result
+    def _series(self, start: int, points: FloatArray, sign: float) -> FloatArray:
+        """Σ_r c_r (±t²)^r of the terms from ``start`` on, for ln φ and K: with τ = 4t, τ below
+        their limits, what it leaves out is at most 4^{−21} K(τ), for the cumulants are positive.
+        """
+        unit, terms = self._cumulants
+        sums = terms[:, start:].sum(axis=1)
+        squares = sign * (points * unit) ** 2
+        total = np.zeros(len(points))
+        for c in sums[::-1]:
+            total = (total + c) * squares
+        return total
 
     def _log_phi_of(self, chunk: slice, points: FloatArray) -> FloatArray:
         laws, scales = self.noises.laws[chunk], self.noises.scales[chunk]
         a, sizes = self.coefficients[chunk], self.sizes[chunk]
         gaussian = sizes[laws == Law.GAUSSIAN]
-        total: FloatArray = -0.5 * points**2 * (gaussian**2).sum()
-        columns = points[:, None]
+        total: FloatArray = -0.5 * points**2 * (gaussian @ gaussian)
         laplace, discrete = laws == Law.LAPLACE, laws == Law.DISCRETE_LAPLACE
         if laplace.any():
-            total -= np.log1p((columns * sizes[laplace]) ** 2).sum(axis=1)
+            total -= _log_product(1 + (sizes[laplace, None] * points) ** 2)
         if discrete.any():
             spread = 2 * self.noises.variances[chunk][discrete]
-            total -= np.log1p(spread * np.sin(columns * (a[discrete] / 2)) ** 2).sum(axis=1)
+            sines = np.sin(a[discrete, None] / 2 * points)
+            total -= _log_product(1 + spread[:, None] * sines**2)
         for k in np.flatnonzero(laws == Law.DISCRETE_GAUSSIAN):
             total += _log_theta(a[k] * points, scales[k])
         return total
+
+
+def sum_bound(sizes: FloatArray, miss: float) -> float:
+    """An x with P(|Σ A_k N_k| > x) ≤ miss for noises of any laws with these sizes d_k ≥ 0.
+
+    Chernoff's bound (ln(2/miss) + K(λ)) / λ. All four laws have K(λ) ≤ −ln(1 − d²λ²), as sinh(x)/x
+    rises, and that is at most 2 d²λ² while d²λ² ≤ ½.
+    """
+    squares = float(sizes @ sizes)
+    if squares == 0:
+        return 0.0
+    level = math.log(2 / miss)
+    rate = min(math.sqrt(level / (2 * squares)), math.sqrt(0.5) / float(sizes.max()))
+    return (level / rate + 2 * rate * squares) * (1 + 1e-12)
+
+
+def _log_product(factors: FloatArray) -> FloatArray:
+    """Σ_k ln factors[k], with few logarithms."""
+    starts = np.arange(0, len(factors), _FACTORS)
+    result: FloatArray = np.log(np.multiply.reduceat(factors, starts, axis=0)).sum(axis=0)
+    return result
 
 
 def _discrete_laplace_variance(scales: FloatArray) -> FloatArray:

@@ -1,8 +1,9 @@
 """The space spanned by integer rows, and coordinates in it, one row at a time.
 
-Kept are independent rows B (r×n, sparse), and the Cholesky factor of the Gram matrix of B's rows
-scaled to length 1. The coordinates of a row h are p = (B Bᵀ)⁻¹ B h, refined (corrected
-seminormal equations), so that p B is the projection of h; h lies in the space iff p B = h.
+Kept are independent rows B (r×n), and the inverse W of the Cholesky factor of the Gram matrix of
+B's rows scaled to length 1, so that the rows of W B are orthonormal. The coordinates of a row h are
+p = (B Bᵀ)⁻¹ B h, refined (corrected seminormal equations), so that p B is the projection of h; h
+lies in the space iff p B = h. A row that is taken up adds its coordinates to W, refined once more.
 
 Floating point decides that only where it is clear: what the projection leaves, relative to h, is
 below 1e-11, or above 1e-3 and orthogonal to B. Everything between is decided modulo primes.
@@ -15,12 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
 
+from tallyveil.inference.inverse_factor import InverseFactor
 from tallyveil.inference.modular import in_row_space
 from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.packed import PackedCholesky
+from tallyveil.inference.run_rows import RunRows
 
 __all__ = ["Coordinates", "RowSpace"]
 
@@ -48,28 +48,13 @@ class Coordinates:
 class RowSpace:
     def __init__(self, cells: int) -> None:
         self.cells = cells
-        self._factor = PackedCholesky()
-        self._lengths = np.zeros(16)
-        self._starts = np.zeros(17, dtype=np.int64)
-        self._columns = np.zeros(64, dtype=np.int64)
-        self._entries = np.zeros(64)
-        self._matrix: sparse.csr_matrix | None = None
+        self._rows = RunRows(cells)
+        self._factor = InverseFactor()
+        self._lengths: list[float] = []
 
     @property
     def rank(self) -> int:
         return self._factor.size
-
-    @property
-    def rows(self) -> sparse.csr_matrix:
-        """B."""
-        if self._matrix is None:
-            r = self.rank
-            end = self._starts[r]
-            self._matrix = sparse.csr_matrix(
-                (self._entries[:end], self._columns[:end], self._starts[: r + 1]),
-                shape=(r, self.cells),
-            )
-        return self._matrix
 
     def coordinates(self, row: FloatArray) -> Coordinates:
         """The coordinates of an integer row of length ``cells``."""
@@ -77,13 +62,13 @@ class RowSpace:
         if length == 0:
             return Coordinates(np.zeros(self.rank), 0.0, True)
         values = self._project(row)
-        left = row - values @ self.rows
+        left = row - self._rows.combined(values)
         residual = math.sqrt(float(left @ left)) / length
         for _ in range(_REFINEMENTS):
             if not _INSIDE < residual < 10 * _OUTSIDE:
                 break
             values = values + self._project(left)
-            left = row - values @ self.rows
+            left = row - self._rows.combined(values)
             residual = math.sqrt(float(left @ left)) / length
         return Coordinates(values, residual, self._inside(row, left, residual))
 
@@ -92,25 +77,19 @@ class RowSpace:
         if found.inside or not found.residual > _APART:
             return False
         length = math.sqrt(float(row @ row))
-        half = self._factor.half(self._products(row) / length)
-        self._factor.append(half, found.residual)
-        columns = np.flatnonzero(row)
-        start, r = int(self._starts[self.rank - 1]), self.rank
-        end = start + len(columns)
-        self._lengths = _roomy(self._lengths, r)
-        self._starts = _roomy(self._starts, r + 1)
-        self._columns, self._entries = _roomy(self._columns, end), _roomy(self._entries, end)
-        self._lengths[r - 1], self._starts[r] = length, end
-        self._columns[start:end], self._entries[start:end] = columns, row[columns]
-        self._matrix = None
+        values = found.values + self._project(row - self._rows.combined(found.values))
+        left = row - self._rows.combined(values)
+        pivot = math.sqrt(float(left @ left)) / length
+        self._factor.append(values * self._lengths / length, pivot)
+        self._rows.append(row)
+        self._lengths.append(length)
         return True
 
     def _products(self, row: FloatArray) -> FloatArray:
-        result: FloatArray = (self.rows @ row) / self._lengths[: self.rank]
-        return result
+        return self._rows.times(row) / self._lengths
 
     def _project(self, row: FloatArray) -> FloatArray:
-        return self._factor.solve(self._products(row)) / self._lengths[: self.rank]
+        return self._factor.solve(self._products(row)) / self._lengths
 
     def _inside(self, row: FloatArray, left: FloatArray, residual: float) -> bool:
         if residual <= _INSIDE:
@@ -119,13 +98,4 @@ class RowSpace:
             along = self._products(left)
             if not len(along) or np.abs(along).max() <= 1e-6 * math.sqrt(float(left @ left)):
                 return False
-        return in_row_space(self.rows, row)
-
-
-def _roomy(array: npt.NDArray, size: int) -> npt.NDArray:  # type: ignore[type-arg]
-    """The array, or a copy twice as long as needed."""
-    if size <= len(array):
-        return array
-    grown = np.zeros(2 * size, dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown
+        return in_row_space(self._rows.written_out(), row)

@@ -30,8 +30,9 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from tallyveil.inference.noise import Combination, FloatArray, Law
+from tallyveil.inference.noise import Combination, FloatArray, Law, sum_bound
 
 __all__ = ["Bounds", "Bracket", "Lattice", "Series", "Spectrum", "spectrum"]
 
@@ -41,6 +42,9 @@ _LATTICE_POINTS: Final = 2**17
 _FIRST_BLOCK: Final = 32
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000
+_ROUNDED: Final = 1e-9
+_OFF_THE_LATTICE: Final = 1e-6
+_WIDTH: Final = 128
 
 
 class Bounds(NamedTuple):
@@ -127,33 +131,54 @@ class Lattice(Spectrum):
     def _mass(self, n: int) -> float:
         if n < 0:
             return 0.0
-        half = self.step / 2 * self.points
-        terms = self.phi * np.sin((2 * n + 1) * half) / np.sin(half)
-        return (2 * n + 1 + 2 * float(terms.sum())) * self.step / self.period
+        share = self.step / self.period
+        terms = float(_waves(self._table, (2 * n + 1) * math.pi * share)[0].imag)
+        return (2 * n + 1 + 2 * terms) * share
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        weights = self.phi / np.sin(self.step / 2 * self.points)
+        return _spread_out(weights[None, :], self.numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Bracket(Spectrum):
     @cached_property
-    def _weights(self) -> tuple[FloatArray, FloatArray]:
+    def _table(self) -> FloatArray:
         share = self.numbers / _BRACKET_POINTS
         f = -(1 - share) / np.tan(math.pi * share) - 1 / math.pi
-        return f * self.phi, (1 - share) * self.phi
+        return _spread_out(np.array([f * self.phi, (1 - share) * self.phi]), self.numbers)
 
     def _within(self, h: float, strict: bool) -> Bounds:
-        middle_weights, off_weights = self._weights
-        angles = self.points * h
-        middle = 2 * h / self.period
-        middle -= 2 / _BRACKET_POINTS * float(middle_weights @ np.sin(angles))
-        off = 1 + 2 * float(off_weights @ np.cos(angles))
-        off = off / _BRACKET_POINTS + _ROUNDING
+        waves = _waves(self._table, 2 * math.pi / self.period * h)
+        middle = 2 * h / self.period - 2 / _BRACKET_POINTS * float(waves[0].imag)
+        off = (1 + 2 * float(waves[1].real)) / _BRACKET_POINTS + _ROUNDING
         return Bounds.clipped(middle - off - self.neglected, middle + off)
+
+
+def _spread_out(weights: FloatArray, numbers: FloatArray) -> FloatArray:
+    """Each row of weights w_j of the numbers j, as a table with w_{128p+q} at p, q."""
+    places = numbers.astype(np.int64)
+    last = int(places[-1]) if len(places) else 0
+    table = np.zeros((len(weights), (last // _WIDTH + 1) * _WIDTH))
+    table[:, places] = weights
+    return table.reshape(len(weights), -1, _WIDTH)
+
+
+def _waves(tables: FloatArray, angle: float) -> npt.NDArray[np.complex128]:
+    """Σ_j w_j e^{ij·angle} for each table, as Σ_p e^{i·128p·angle} Σ_q w_{128p+q} e^{iq·angle}."""
+    fine = angle * np.arange(_WIDTH)
+    inner = tables @ np.cos(fine) + 1j * (tables @ np.sin(fine))
+    coarse = np.exp(1j * angle * _WIDTH * np.arange(inner.shape[1]))
+    result: npt.NDArray[np.complex128] = inner @ coarse
+    return result
 
 
 def spectrum(law: Combination, neglected: float) -> Spectrum:
     """The best way to end the sum for a law with at least one term; η = ``neglected``."""
     reach = law.reach(neglected)
-    if np.isin(law.noises.laws, [Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN]).all():
+    laws = law.noises.laws
+    if ((laws == Law.DISCRETE_LAPLACE) | (laws == Law.DISCRETE_GAUSSIAN)).all():
         lattice = _lattice(law, reach, neglected)
         if lattice is not None:
             return lattice
@@ -161,11 +186,12 @@ def spectrum(law: Combination, neglected: float) -> Spectrum:
 
 
 def _series(law: Combination, reach: float, neglected: float) -> Series | None:
-    laplace, gaussian = law.only(Law.LAPLACE), law.only(Law.GAUSSIAN)
-    if not len(laplace.sizes) and not len(gaussian.sizes):
+    laplace = law.sizes[law.noises.laws == Law.LAPLACE]
+    gaussian = law.sizes[law.noises.laws == Law.GAUSSIAN]
+    if not len(laplace) and not len(gaussian):
         return None
-    variance = gaussian.variance
-    widest = float(laplace.sizes[0]) if len(laplace.sizes) else 0.0
+    variance = float(gaussian @ gaussian)
+    widest = float(laplace[0]) if len(laplace) else 0.0
     unit = math.pi / reach
     numbers: list[FloatArray] = []
     logs: list[FloatArray] = []
@@ -176,7 +202,7 @@ def _series(law: Combination, reach: float, neglected: float) -> Series | None:
         logs.append(law.log_phi(numbers[-1] * unit))
         start = int(block[-1]) + 1
         last = float(numbers[-1][-1]) * unit
-        level = float(laplace.log_phi(np.array([last]))[0]) - 0.5 * variance * last**2
+        level = -float(np.log1p((laplace * last) ** 2).sum()) - 0.5 * variance * last**2
         left_out = _beyond(max(level, -41.0), (widest * last) ** 2, variance * last**2)
         if left_out <= neglected:
             j, phi = np.concatenate(numbers), np.exp(np.concatenate(logs))
@@ -194,40 +220,57 @@ def _beyond(level: float, x: float, y: float) -> float:
 
 
 def _bracket(law: Combination, reach: float, neglected: float) -> Bracket:
-    numbers = np.arange(1, _BRACKET_POINTS, dtype=np.float64)
-    pieces = np.split(numbers, 2 ** np.arange(5, 14))
-    phi = np.exp(np.concatenate([law.log_phi(piece * (math.pi / reach)) for piece in pieces]))
-    keep = phi > 0
-    return Bracket(2 * reach, reach, neglected, numbers[keep], phi[keep])
+    numbers, phi = _alive(law, _BRACKET_POINTS - 1, math.pi / reach)
+    return Bracket(2 * reach, reach, neglected, numbers, phi)
+
+
+def _alive(law: Combination, count: int, unit: float) -> tuple[FloatArray, FloatArray]:
+    """The j ≤ count for which φ(j · unit) is not negligible, and φ there."""
+    numbers: list[FloatArray] = [np.zeros(0)]
+    logs: list[FloatArray] = [np.zeros(0)]
+    start = 1
+    while start <= count and not (start > 1 and law.dead_between(start * unit, count * unit)):
+        stop = min(2 * start if start > 1 else _FIRST_BLOCK, count + 1)
+        if start == 1 or not law.dead_between(start * unit, (stop - 1) * unit):
+            block = np.arange(start, stop, dtype=np.float64)
+            found = law.log_phi(block * unit)
+            keep = found > -math.inf
+            numbers.append(block[keep])
+            logs.append(found[keep])
+        start = stop
+    return np.concatenate(numbers), np.exp(np.concatenate(logs))
+
+
+def _common_denominator(ratios: FloatArray) -> int | None:
+    """The least D ≤ 1000 of which all ratios are multiples of 1/D, but for rounding errors."""
+    parts = 1
+    while True:
+        off = np.abs(ratios - np.rint(ratios * parts) / parts)
+        worst = int(np.argmax(off))
+        if off[worst] <= _ROUNDED:
+            return parts
+        found = Fraction(float(ratios[worst])).limit_denominator(_LARGEST_RATIO).denominator
+        wider = math.lcm(parts, found)
+        if wider == parts or wider > _LARGEST_RATIO:
+            return None
+        parts = wider
 
 
 def _lattice(law: Combination, reach: float, neglected: float) -> Lattice | None:
     """X on a lattice, if the coefficients are whole multiples of a step but for rounding errors."""
     largest = float(law.coefficients.max())
-    ratios: list[Fraction] = []
-    parts = 1
-    for a in law.coefficients.tolist():
-        ratio = Fraction(a / largest).limit_denominator(_LARGEST_RATIO)
-        ratios.append(ratio)
-        parts = math.lcm(parts, ratio.denominator)
-        if parts > _LARGEST_RATIO:
-            return None
-    step = largest / parts
-    whole = np.array([ratio.numerator * (parts // ratio.denominator) for ratio in ratios])
-    distance = np.abs(law.coefficients - whole * step)
-    if not (distance <= 1e-12 * largest).all():
+    ratios = law.coefficients / largest
+    parts = _common_denominator(ratios)
+    if parts is None:
         return None
-    # |N_k| ≤ b_k ln(2m/η) for all k, but for a probability of at most η; σ_k √(2 ln(2m/η)) is less.
-    bound = law.noises.scales * math.log(2 * len(whole) / neglected)
-    slack = float((distance * bound).sum())
+    step, whole = largest / parts, np.rint(ratios * parts)
+    slack = sum_bound(np.abs(law.coefficients - whole * step) * law.noises.scales, neglected)
+    if not slack <= _OFF_THE_LATTICE * step:
+        return None
     half = math.ceil((reach + slack) / step) + 1
     if half > _LATTICE_POINTS:
         return None
     size = 2 * half + 1
-    numbers = np.arange(1, half + 1, dtype=np.float64)
-    exact = Combination(whole.astype(np.float64), law.noises)
-    pieces = np.split(numbers, 2 ** np.arange(5, max(6, int(math.log2(half)))))
-    pieces = [piece for piece in pieces if len(piece)]
-    phi = np.exp(np.concatenate([exact.log_phi(piece * (2 * math.pi / size)) for piece in pieces]))
-    keep = phi > 0
-    return Lattice(step * size, reach, neglected, numbers[keep], phi[keep], step, slack)
+    exact = Combination(whole, law.noises)
+    numbers, phi = _alive(exact, half, 2 * math.pi / size)
+    return Lattice(step * size, reach, neglected, numbers, phi, step, slack)
