@@ -40,6 +40,7 @@ from tallyveil.mechanisms import (
     lacks_range,
     mechanism,
     mechanism_names,
+    statement_scales,
     with_range,
 )
 from tallyveil.policy import Table
@@ -120,6 +121,8 @@ class Choice:
                     hint="SET dp.epsilon or dp.half_width instead.",
                 )
             return noise.scales_for(workload, target.rho, account.relation, "rho")
+        if target.epsilon is not None and noise.needs.delta:
+            return self._with_delta(noise, workload, target.epsilon, target)
         if target.epsilon is not None:
             return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
         if isinstance(noise, CountMechanism):
@@ -137,6 +140,20 @@ class Choice:
             else 0.0
             for column, scale in zip(workload.columns, movable, strict=True)
         )
+
+    def _with_delta(
+        self, noise: AnyMechanism, workload: Workload, epsilon: Fraction, target: Target
+    ) -> tuple[float, ...]:
+        """For a cost in ε of noise that has none without a δ: the one set, or the budget's."""
+        account = self._accounts[workload.table]
+        delta = account.delta if target.delta is None else target.delta
+        if delta is None:
+            raise FeatureNotSupported(
+                f"{noise.name} has no cost in epsilon alone, and the budget of table"
+                f' "{workload.table}" has no delta',
+                hint="SET dp.delta = 1e-6, say, or SET dp.mechanism = auto.",
+            )
+        return statement_scales(workload, epsilon, delta, account.relation, target.calibration)
 
     def part(
         self, noise: Noise, part: Workload, columns: Sequence[int], target: Target
@@ -163,12 +180,6 @@ class Choice:
             raise FeatureNotSupported(
                 f'{asked} cannot answer this about table "{table}": it {reason}',
                 hint=self._others(table, workload, additive),
-            )
-        if target.epsilon is not None and noise.needs.delta:
-            raise FeatureNotSupported(
-                f"{asked} has no cost in epsilon alone",
-                hint=f"SET dp.rho = {float(target.epsilon**2 / 2):.6g} for about the same loss, or"
-                " SET dp.mechanism = auto.",
             )
         scales = self.scales(noise, workload, target)
         _work_out(noise, scales)

@@ -10,7 +10,15 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
-from tallyveil.mechanisms import AUTO, canonical_choice, chart_of, family_of, mechanism_names
+from tallyveil.mechanisms import (
+    AUTO,
+    CALIBRATIONS,
+    StatementCalibration,
+    canonical_choice,
+    chart_of,
+    family_of,
+    mechanism_names,
+)
 from tallyveil.policy import Defaults
 
 __all__ = ["DESCRIPTIONS", "SERVER_VERSION", "Settings", "Target"]
@@ -26,6 +34,9 @@ DESCRIPTIONS: Final = MappingProxyType(
         "dp.half_width": "buy just enough for intervals of this half-width, instead of a cost",
         "dp.confidence": "the probability with which an interval holds the true value",
         "dp.mechanism": "the noise: auto, auto(properties=…), " + ", ".join(mechanism_names()),
+        "dp.delta": "the delta of Gaussian noise for dp.epsilon, where it is not the budget's",
+        "dp.calibration": "how epsilon and delta become Gaussian noise: "
+        + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items()),
         "dp.source": "auto: history where it suffices; history: never spend; fresh: always buy",
         "dp.notices": "say after each answer what it cost, how wide it is and what remains",
     }
@@ -111,12 +122,18 @@ _TRUE, _FALSE = ("on", "true", "1", "yes"), ("off", "false", "0", "no")
 
 @dataclass(frozen=True)
 class Target:
-    """What an answer should cost or how wide its interval should be: one of the three is given."""
+    """What an answer should cost or how wide its interval should be: one of the three is given.
+
+    ``delta`` goes with epsilon where the noise needs one, None for the budget's own, and
+    ``calibration`` says how the two become a scale.
+    """
 
     epsilon: Fraction | None
     rho: Fraction | None
     half_width: Fraction | None
     confidence: Fraction
+    delta: Fraction | None = None
+    calibration: StatementCalibration = "zcdp"
 
 
 class Settings:
@@ -137,6 +154,8 @@ class Settings:
             "dp.half_width": "" if default.half_width is None else repr(default.half_width),
             "dp.confidence": repr(default.confidence),
             "dp.mechanism": _mechanism("dp.mechanism", default.mechanism),
+            "dp.delta": "",
+            "dp.calibration": "zcdp",
             "dp.source": "auto",
             "dp.notices": "on",
         }
@@ -146,7 +165,10 @@ class Settings:
         epsilon, rho, half = (
             Fraction(self._dp[name]) if self._dp[name] else None for name in _TARGETS
         )
-        return Target(epsilon, rho, half, Fraction(self._dp["dp.confidence"]))
+        delta = Fraction(self._dp["dp.delta"]) if self._dp["dp.delta"] else None
+        calibration: StatementCalibration = self._dp["dp.calibration"]  # type: ignore[assignment]
+        confidence = Fraction(self._dp["dp.confidence"])
+        return Target(epsilon, rho, half, confidence, delta, calibration)
 
     @property
     def mechanism(self) -> str:
@@ -261,6 +283,16 @@ def _confidence(name: str, value: str) -> str:
     return value
 
 
+def _delta(name: str, value: str) -> str:
+    number = _number(name, value)
+    if not 0 < number < 1:
+        raise InvalidParameterValue(
+            f'invalid value for parameter "{name}": "{value}"',
+            hint="It lies between 0 and 1, and well below 1 over the number of units: 1e-6, say.",
+        )
+    return value
+
+
 def _one_of(*words: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         if value.lower() not in words:
@@ -293,6 +325,8 @@ _CHECKS: Final[MappingProxyType[str, Callable[[str, str], str]]] = MappingProxyT
         "dp.half_width": _positive,
         "dp.confidence": _confidence,
         "dp.mechanism": _mechanism,
+        "dp.delta": _delta,
+        "dp.calibration": _one_of(*CALIBRATIONS),
         "dp.source": _one_of("auto", "history", "fresh"),
         "dp.notices": _switch,
     }

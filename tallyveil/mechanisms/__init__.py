@@ -38,10 +38,16 @@ from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
 from tallyveil.mechanisms.set_response import SetResponse
 from tallyveil.mechanisms.spec import PARAMETERS
+from tallyveil.mechanisms.statement_scales import (
+    CALIBRATIONS,
+    StatementCalibration,
+    statement_scales,
+)
 from tallyveil.mechanisms.zcdp import delta_of, epsilon_of, rho_for
 
 __all__ = [
     "AUTO",
+    "CALIBRATIONS",
     "MAX_SCALE",
     "PARAMETERS",
     "Additive",
@@ -65,6 +71,7 @@ __all__ = [
     "Relation",
     "Sanitiser",
     "SetResponse",
+    "StatementCalibration",
     "additive",
     "canonical",
     "canonical_choice",
@@ -81,5 +88,6 @@ __all__ = [
     "rho_for",
     "sensitivity",
     "spent",
+    "statement_scales",
     "with_range",
 ]

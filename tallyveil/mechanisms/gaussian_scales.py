@@ -10,7 +10,9 @@ are for a single release, and for reproducing papers. Δ is the L2 sensitivity.
   (Canonne, Kamath & Steinke 2020, Theorem 7), Δ an integer:
   P(K > εσ²/Δ − Δ/2) − e^ε P(K > εσ²/Δ + Δ/2) ≤ δ.
 - ``zcdp``: for any answers and either noise, by way of ρ: σ = Δ/√(2ρ), ρ = `rho_for` (ε, δ).
-- ``subspace``: σ = c Δ, c = (1 + √(1 + ln(1/δ)))/ε (SUBSPACE Lemma 13), larger than is needed.
+- ``subspace``: σ = c Δ, c = (1 + √(1 + ln(1/δ)))/ε (SUBSPACE Lemma 13). For a large ε or a very
+  small δ that is less than (ε, δ) takes, the lemma notwithstanding: at ε = 1 from δ = 10⁻¹² on, at
+  δ = 10⁻⁶ from ε = 5 on. There it is refused.
 
 At ε = 1, δ = 1e-6, Δ = 1 they give 4.22468, 4.23078, 4.53088 and 4.84909.
 """
@@ -50,7 +52,8 @@ def gaussian_scale(
     does not fall everywhere with the σ of integer noise, a lesser one may do too.
 
     Raises InvalidParameterValue unless ε, δ and Δ are positive and finite and δ < 1, for an
-    unknown rule, and where "discrete" has a Δ that is no integer or a sum that is too long.
+    unknown rule, where "discrete" has a Δ that is no integer or a sum that is too long, and where
+    the σ of "subspace" does not suffice.
     """
     e, d = float(positive(epsilon, "epsilon")), float(positive(delta, "delta"))
     reach = positive(sensitivity, "the sensitivity")
@@ -68,6 +71,11 @@ def gaussian_scale(
             unit = math.sqrt(1 / (2 * float(rho_for(epsilon, delta)))) * (1 + _MARGIN)
         case "subspace":
             unit = (1 + math.sqrt(1 - math.log(d))) / e * (1 + _MARGIN)
+            if not _analytic_delta(e, unit) <= d:
+                raise InvalidParameterValue(
+                    f"the constant of Lemma 13 does not suffice at epsilon {e:g}, delta {d:g}",
+                    hint='Use the calibration "analytic" or "zcdp".',
+                )
         case _:
             raise InvalidParameterValue(
                 f'there is no calibration "{calibration}"',

@@ -7,11 +7,19 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, half_width_of_sum
-from tallyveil.mechanisms import epsilon_of
+from tallyveil.mechanisms import (
+    Relation,
+    StatementCalibration,
+    epsilon_of,
+    rho_for,
+    statement_scales,
+)
+from tallyveil.rewriter.workload import Column, Workload
 
 Connect = Callable[..., tallyveil.Connection]
 RHO = {"rho": 0.1, "delta": 1e-6}
@@ -115,7 +123,16 @@ def test_a_budget_of_epsilon_and_delta_never_tells_more(connect: Connect) -> Non
     [
         ({}, ["SET dp.mechanism = gaussian"], "needs a delta"),
         ({}, ["SET dp.rho = 0.01"], 'the budget of table "person" is of epsilon'),
-        ({"budget": RHO}, ["SET dp.epsilon = 1", "SET dp.mechanism = gaussian"], "SET dp.rho"),
+        (
+            {"budget": RHO},
+            [
+                "SET dp.epsilon = 1",
+                "SET dp.delta = 1e-12",
+                "SET dp.calibration = subspace",
+                "SET dp.mechanism = gaussian",
+            ],
+            "does not suffice",
+        ),
         ({"mechanisms": ["laplace"]}, ["SET dp.mechanism = geometric"], "not among"),
         (
             {"budget": RHO, "mechanisms": ["gaussian"]},
@@ -219,3 +236,51 @@ def test_mechanisms_say_what_they_guarantee(connect: Connect) -> None:
     assert rows.pop("gaussian") == "rho"
     assert set(rows) >= {"laplace", "geometric", "fair"}
     assert set(rows.values()) == {"epsilon, rho"}
+
+
+@pytest.mark.parametrize("calibration", ["zcdp", "analytic", "subspace"])
+def test_gaussian_noise_for_epsilon_is_calibrated_by_the_rule_that_is_set(
+    connect: Connect, calibration: StatementCalibration
+) -> None:
+    """σ is `statement_scales`', whose tests have the oracle, and the ledger charges 1/(2σ²)."""
+    connection = connect(budget=RHO, defaults={"epsilon": 0.5})
+    connection.execute("SET dp.mechanism = gaussian")
+    connection.execute(f"SET dp.calibration = {calibration}")
+    count = Workload("t", (Column.joint(("a",), (1,), 1, *np.zeros((2, 1), int), np.ones(1, int)),))
+    (scale,) = statement_scales(count, "0.5", "1e-6", Relation("add_remove"), calibration)
+    assert half(connection) == DiscreteGaussianLaw(scale).half_width(0.95)
+    assert spent(connection) == pytest.approx(1 / (2 * scale**2), rel=1e-9)
+    connection.execute("SET dp.delta = 1e-9")
+    connection.execute("SET dp.source = fresh")
+    (wider,) = statement_scales(count, "0.5", "1e-9", Relation("add_remove"), calibration)
+    assert wider > scale
+    cost = f"Cost: rho {math.ceil(10**12 / (2 * Fraction(wider) ** 2)) / 10**12:.10g} of"
+    assert cost in connection.explain("SELECT count(*) FROM person")
+
+
+def test_the_delta_of_gaussian_noise_is_the_budgets_or_the_one_that_is_set(
+    connect: Connect,
+) -> None:
+    connection = connect(budget={"epsilon": 2, "delta": 1e-5}, defaults={"epsilon": 0.5})
+    connection.execute("SET dp.mechanism = gaussian")
+    wide = half(connection)
+    connection.execute("SET dp.delta = 1e-5")
+    assert half(connection) == wide
+    assert connection.budget()[0]["spent"] == pytest.approx(float(rho_for("0.5", "1e-5")), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET dp.delta = 0",
+        "SET dp.delta = 1",
+        "SET dp.delta = nan",
+        "SET dp.calibration = classic",
+    ],
+)
+def test_a_wrong_calibration_changes_nothing(connect: Connect, sql: str) -> None:
+    connection = connect(budget=RHO)
+    with pytest.raises(tallyveil.Error, match="invalid value"):
+        connection.execute(sql)
+    shown = [connection.execute(f"SHOW dp.{name}").fetchall() for name in ("delta", "calibration")]
+    assert shown == [[("",)], [("zcdp",)]]

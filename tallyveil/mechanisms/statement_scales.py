@@ -1,0 +1,103 @@
+"""Gaussian scales for one statement that is to be (ε, δ)-differentially private by itself.
+
+Three rules give the σ_c of every column c, in steps of its integer lattice:
+
+- ``zcdp``: by way of ρ = `rho_for` (ε, δ).
+- ``analytic``: σ_c² = s_c² + τ². The s_c are scales at which the *continuous* Gaussian is
+  (ε − ξ, δ(1 − ξ))-DP by Balle & Wang 2018, Theorem 8: they make a move cost at most 1/(2u²) in
+  ρ, where u is what the theorem needs for a move of 1. With N rows in all,
+
+      ξ = min(ε, 1)/1000,   τ² = ln(10 N / ξ) / (2π²),
+
+  which is what noise on the integers needs besides. Where the rule above needs less, that.
+- ``subspace``: s_c = c Δ₂ in place of the theorem's, c = (1 + √(1 + ln(1/δ)))/ε (SUBSPACE
+  Lemma 13), and at least what ``analytic`` gives.
+
+Why τ² is enough. Let Y be N(0, s²), and Z an integer drawn with P(z) ∝ e^{−(z−Y)²/2τ²}. With
+G(y) = Σ_z e^{−(z−y)²/2τ²}, P(Z = z) is the integral of φ_s(y) e^{−(z−y)²/2τ²} / G(y). By Poisson's
+summation G(y) = τ√(2π) (1 + 2 Σ_{k≥1} e^{−2π²τ²k²} cos 2πky), within 1 ± η of τ√(2π), where
+η ≤ 2.1 e^{−2π²τ²}; without G the integral is that of N(0, s² + τ²). So Z's probabilities and those
+of discrete Gaussian noise of σ² = s² + τ² differ by factors of at most e^κ,
+κ = ln((1+η)/(1−η)) ≤ 5 e^{−2π²τ²} (as in Peikert 2010, "An Efficient and Parallel Gaussian Sampler
+for Lattices"). Z moves along with Y by whole numbers and does not see the truth: it is as private
+as Y. A unit moves at most N rows, and the others have the same noise on both sides; passing from
+the noise that is drawn to Z and back adds at most 2Nκ ≤ ξ to ε and multiplies δ by at most
+e^{Nκ} ≤ 1/(1 − ξ).
+
+A ledger charges for the scales as for any: their ρ.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias, get_args
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms import calibrate
+from tallyveil.mechanisms.gaussian_scales import gaussian_scale
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.zcdp import rho_for
+from tallyveil.rewriter.workload import Workload
+
+__all__ = ["CALIBRATIONS", "StatementCalibration", "statement_scales"]
+
+StatementCalibration: TypeAlias = Literal["zcdp", "analytic", "subspace"]
+
+CALIBRATIONS: Final = MappingProxyType(
+    {
+        "zcdp": "by way of rho",
+        "analytic": "by Balle and Wang's theorem, for integers",
+        "subspace": "by the constant of Subspace Differential Privacy, Lemma 13",
+    }
+)
+
+_SLACK: Final = Fraction(1, 1000)
+
+
+def statement_scales(
+    workload: Workload,
+    epsilon: Fraction | float | str,
+    delta: Fraction | float | str,
+    relation: Relation,
+    calibration: StatementCalibration,
+) -> tuple[float, ...]:
+    """One σ per column, rounded up, at which the statement is (ε, δ)-DP under ``relation``.
+
+    Columns that no record can move get 0.0.
+
+    Raises InvalidParameterValue unless ε and δ are positive and finite and δ < 1, for an unknown
+    rule, where the noise would not fit 64-bit integers, and where Lemma 13's constant is less than
+    (ε, δ) takes.
+    """
+    if calibration not in get_args(StatementCalibration):
+        raise InvalidParameterValue(
+            f'there is no calibration "{calibration}"', hint=f"Known: {', '.join(CALIBRATIONS)}."
+        )
+    by_rho = calibrate.scales_for(workload, rho_for(epsilon, delta), relation, "rho")
+    if calibration == "zcdp":
+        return by_rho
+    exact, probability = positive(epsilon, "epsilon"), positive(delta, "delta")
+    slack = min(exact, Fraction(1)) * _SLACK
+    unit = gaussian_scale(exact - slack, probability * (1 - slack))
+    rows = sum(column.height for column in workload.columns)
+    # τ², with room for the logarithm's rounding.
+    rounding = math.log(10 * max(rows, 1) / float(slack)) / (2 * math.pi**2) * (1 + 1e-9)
+    smooth = tuple(_root_of_sum(s, rounding) for s in _at(unit, workload, relation))
+    analytic = min(by_rho, smooth, key=sum)
+    if calibration == "analytic":
+        return analytic
+    constant = _at(gaussian_scale(exact, probability, 1, "subspace"), workload, relation)
+    return tuple(map(max, constant, analytic))
+
+
+def _at(unit: float, workload: Workload, relation: Relation) -> tuple[float, ...]:
+    """Scales at which no unit moves the answers by more than 1/``unit`` of them, in the L2 norm."""
+    return calibrate.scales_for(workload, 1 / (2 * Fraction(unit) ** 2), relation, "rho")
+
+
+def _root_of_sum(scale: float, square: float) -> float:
+    """√(scale² + square), rounded up; 0.0 for a column without noise."""
+    return math.hypot(scale, math.sqrt(square)) * (1 + 1e-15) if scale else 0.0
