@@ -22,6 +22,7 @@ from tallyveil.mechanisms.randomised_response import DRAWS
 __all__ = [
     "counted",
     "counted_set",
+    "drawn",
     "grid_finding",
     "laplace_findings",
     "response_findings",
@@ -43,7 +44,7 @@ def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     law = RandomisedResponse(_DRAWN, epsilon)
     chances = np.full(_DRAWN, law.change / DRAWS)
     chances[1] = law.kept / DRAWS
-    yield from _drawn(name, law, chances, draws)
+    yield from drawn(name, law, chances, draws)
 
 
 def counted(law: RandomisedResponse) -> Columns:
@@ -83,7 +84,7 @@ def set_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     yield from law_findings(name, columns, epsilon, any_two=True)
     law = SetResponse(_SETS[1], epsilon)
     chances = np.array([float(p) for p in counted_set(law)[1]])
-    yield from _drawn(name, law, chances, draws)
+    yield from drawn(name, law, chances, draws)
 
 
 def counted_set(law: SetResponse) -> Columns:
@@ -119,7 +120,7 @@ def laplace_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     for size in _GRIDS:
         yield grid_finding(f"{name}, {size} cells", ClampedLaplace(size, epsilon), epsilon)
     law = ClampedLaplace(_DRAWN, epsilon)
-    yield from _drawn(name, law, _grid_chances(law, 1), draws)
+    yield from drawn(name, law, _grid_chances(law, 1), draws)
 
 
 def grid_finding(name: str, law: ClampedLaplace, epsilon: Fraction) -> Finding:
@@ -160,7 +161,7 @@ def _grid_chances(law: ClampedLaplace, code: int) -> FloatArray:
     return np.append(kept * chances, 1 - kept)
 
 
-def _drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterator[Finding]:
+def drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterator[Finding]:
     """Draws of code 1, whose law is ``chances``, beside draws of the last code."""
     codes = (1, law.cells - 1)
     first, second = (law.perturb(np.full(draws, code, dtype=np.int64)) for code in codes)

@@ -11,6 +11,7 @@ from tallyveil.audit.finding import Finding
 from tallyveil.audit.matrices import matrix_findings
 from tallyveil.audit.noise import noise_findings, staircase_findings
 from tallyveil.audit.records import laplace_findings, response_findings, set_findings
+from tallyveil.audit.series import series_findings
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
 from tallyveil.mechanisms.matrix import NAMED, named
@@ -38,6 +39,7 @@ def audits() -> dict[str, Audit]:
         "randomised-response": response_findings,
         "set-response": set_findings,
         "clamped-laplace": laplace_findings,
+        "series-noise": series_findings,
     }
 
 

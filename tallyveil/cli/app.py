@@ -196,6 +196,12 @@ def sanitise(
             "--set", help="Boolean columns that are one set, such as chess+golf. Repeatable."
         ),
     ] = None,
+    series: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Range columns that are one series, such as january+february. Repeatable."
+        ),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option(help="Shares of ε, such as sex=0.5,age=1; evenly unless given."),
@@ -213,7 +219,7 @@ def sanitise(
     from tallyveil.cli.sanitising import options, release
 
     with complaints(json=json):
-        asked = options(epsilon, columns, together or (), set_ or (), split, laplace)
+        asked = options(epsilon, columns, together or (), set_ or (), series or (), split, laplace)
         release(policy, table, asked, out, dry=dry_run, json=json)
 
 

@@ -35,6 +35,7 @@ def options(
     columns: str | None,
     together: Sequence[str],
     sets: Sequence[str],
+    series: Sequence[str],
     split: str | None,
     laplace: str | None,
 ) -> Options:
@@ -52,6 +53,7 @@ def options(
         None if columns is None else _listed(columns),
         [group.split("+") for group in together],
         [group.split("+") for group in sets],
+        [group.split("+") for group in series],
         shares,
         _listed(laplace),
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tallyveil import inference
 from tallyveil.gate.settings import Settings
-from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse, SetResponse
+from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse, SeriesNoise, SetResponse
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Value
 from tallyveil.sanitise import Copy, Described
@@ -40,7 +40,7 @@ def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
     """A row for each part, or for each element of a set: ``kept`` and ``changed`` are the
     probabilities of the own value, and of each other one.
 
-    Under Laplace noise they are those of whether the value is NULL.
+    Under noise they are those of whether the value, or the series, is NULL.
     """
     rows = []
     for name, copy in copies.items():
@@ -55,9 +55,11 @@ def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
                 "cells": law.cells,
                 "rows": copy.rows,
             }
-            if isinstance(law, ClampedLaplace):
+            if isinstance(law, ClampedLaplace | SeriesNoise):
                 flag = {"kept": law.flag.kept / _DRAWS, "changed": law.flag.change / _DRAWS}
-                rows.append(row | flag | {"scale": law.scale, "end_shift": law.end_shift})
+                rows.append(row | flag | {"scale": law.scale})
+            if isinstance(law, ClampedLaplace):
+                rows[-1]["end_shift"] = law.end_shift
             for found in _responses(part):
                 own = {"column_name": found.name, "cells": len(found.values)}
                 rows.append(row | own | {"kept": found.kept, "changed": found.changed})

@@ -36,6 +36,7 @@ from tallyveil.mechanisms.registry import (
 )
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
+from tallyveil.mechanisms.series_noise import SeriesNoise
 from tallyveil.mechanisms.set_response import SetResponse
 from tallyveil.mechanisms.spec import PARAMETERS
 from tallyveil.mechanisms.statement_scales import (
@@ -70,6 +71,7 @@ __all__ = [
     "RandomisedResponse",
     "Relation",
     "Sanitiser",
+    "SeriesNoise",
     "SetResponse",
     "StatementCalibration",
     "additive",

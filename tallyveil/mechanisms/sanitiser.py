@@ -27,7 +27,7 @@ from tallyveil.mechanisms.loss import Loss, privacy_loss
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, IntArray
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.workload import Column, Factor, Workload
 
 __all__ = ["OneRecord", "Sanitiser", "spent"]
 
@@ -143,12 +143,19 @@ class Sanitiser:
 
 
 def _identity(column: Column) -> bool:
-    """Whether the rows are the cells of the column's axes, each counted once."""
-    factor = column.factors[0] if len(column.factors) == 1 else None
+    """Whether the rows are the cells of the column's axes, each counted once.
+
+    A Kronecker product of identities is one, with rows and cells both in C-order.
+    """
     return (
-        factor is not None
+        bool(column.factors)
         and column.selected is None
         and column.multiplier == 1
-        and factor.height == factor.size == len(factor.rows)
-        and bool((factor.rows == factor.cells).all() and (factor.coefficients == 1).all())
+        and all(map(_identity_factor, column.factors))
+    )
+
+
+def _identity_factor(factor: Factor) -> bool:
+    return factor.height == factor.size == len(factor.rows) and bool(
+        (factor.rows == factor.cells).all() and (factor.coefficients == 1).all()
     )

@@ -276,8 +276,21 @@ class Workload:
 
     @cached_property
     def records_key(self) -> bytes:
-        """As `key`, for the records instead of their counts: neither opens with the other's."""
-        return hashlib.blake2b(b"records\0" + self.key, digest_size=16).digest()
+        """As `key`, for the records instead of their counts: neither opens with the other's.
+
+        It goes by factors, since a product of many may have more rows than can be listed.
+        """
+        digest = hashlib.blake2b(self.table.encode() + b"\0", digest_size=16, person=b"records")
+        for column in self.columns:
+            whole = column.selected is None
+            digest.update(f"{column.multiplier} {len(column.factors)} {whole}\0".encode())
+            chosen = [] if column.selected is None else [column.selected]
+            for factor in column.factors:
+                digest.update(repr((factor.axes, factor.shape, factor.height)).encode() + b"\0")
+                chosen += [factor.rows, factor.cells, factor.coefficients]
+            for array in chosen:
+                digest.update(f"{len(array)}\0".encode() + array.astype("<i8").tobytes())
+        return digest.digest()
 
 
 def _framed(multiplier: Fraction, row_keys: Sequence[bytes]) -> bytes:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tallyveil.errors import SourceError
+from tallyveil.mechanisms import RandomisedResponse, SetResponse
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy import Policy
 from tallyveil.policy.names import is_table_reference
@@ -21,7 +22,7 @@ __all__ = ["Copy", "read_copies"]
 @dataclass(frozen=True, eq=False)
 class Copy:
     """A public table that is a sanitised copy: ``observed[n][j]`` of its ``rows`` records lie in
-    cell j of part n of the description.
+    cell j of part n of the description; of a part that has noise nothing is counted.
     """
 
     description: Description
@@ -50,10 +51,16 @@ def read_copies(policy: Policy, public: Mapping[str, pa.Table]) -> dict[str, Cop
 
 
 def _observed(part: Described, table: pa.Table, where: str) -> IntArray:
-    counts = np.zeros(part.law.cells, dtype=np.int64)
     codes = [{value: code for code, value in enumerate(cells)} for cells in part.cells]
     shape = tuple(len(cells) for cells in part.cells)
+    counted = isinstance(part.law, RandomisedResponse | SetResponse)
+    counts = np.zeros(part.law.cells if counted else 0, dtype=np.int64)
     try:
+        if not counted:
+            for name, code in zip(part.columns, codes, strict=True):
+                for value in table[name].unique().to_pylist():
+                    code[value]
+            return counts
         grouped = table.group_by(list(part.columns)).aggregate([([], "count_all")])
         columns = (grouped[name].to_pylist() for name in part.columns)
         numbers = grouped["count_all"].to_pylist()

@@ -15,7 +15,13 @@ from fractions import Fraction
 from typing import Any
 
 from tallyveil.errors import SourceError
-from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse, SetResponse
+from tallyveil.mechanisms import (
+    ClampedLaplace,
+    OneRecord,
+    RandomisedResponse,
+    SeriesNoise,
+    SetResponse,
+)
 from tallyveil.policy import Attribute
 from tallyveil.policy.domain import Value
 from tallyveil.sanitise.plan import Plan
@@ -74,12 +80,12 @@ def _column(attribute: Attribute) -> dict[str, Any]:
 def _parameters(law: OneRecord) -> dict[str, Any]:
     """The numbers the law consists of, for readers in other programs.
 
-    Probabilities are change · 2⁻⁶⁴ for each other value; a Laplace scale is in steps. Of a set
+    Probabilities are change · 2⁻⁶⁴ for each other value; a scale of noise is in steps. Of a set
     they are kept/draws for each value within the radius, and change/draws for each other one.
     """
     if isinstance(law, RandomisedResponse):
         return {"change": str(law.change)}
-    if isinstance(law, ClampedLaplace):
+    if isinstance(law, ClampedLaplace | SeriesNoise):
         return {"scale": law.scale.hex(), "change": str(law.flag.change)}
     if isinstance(law, SetResponse):
         whole = {"kept": law.kept, "change": law.change, "draws": law.draws}
@@ -122,6 +128,8 @@ def _law(mechanism: str, shape: Sequence[int], epsilon: Fraction) -> OneRecord:
             return ClampedLaplace(math.prod(shape), epsilon)
         case SetResponse.name:
             return SetResponse(shape, epsilon)
+        case SeriesNoise.name if len(set(shape)) == 1:
+            return SeriesNoise(len(shape), shape[0], epsilon)
     raise ValueError("an unknown mechanism")
 
 

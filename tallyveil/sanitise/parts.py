@@ -9,28 +9,36 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse, SetResponse
+from tallyveil.mechanisms import (
+    ClampedLaplace,
+    OneRecord,
+    RandomisedResponse,
+    SeriesNoise,
+    SetResponse,
+)
 from tallyveil.policy import Attribute, Table
 
 __all__ = ["MAX_PART_CELLS", "Group", "Options", "groups"]
 
-Kind: TypeAlias = Literal["response", "laplace", "set"]
+Kind: TypeAlias = Literal["response", "laplace", "set", "series"]
 
 MAX_PART_CELLS: Final = 1_000_000
+MAX_SERIES_CELLS: Final = 2**58
 
 
 @dataclass(frozen=True)
 class Options:
     """``epsilon`` is for the whole copy. ``columns`` are all unless named; each is a part of its
-    own but for those ``together``, and the boolean columns of each of ``sets``. ``split`` says the
-    ε of parts by name, the others share what is left evenly; ``laplace`` names the columns that
-    get Laplace noise.
+    own but for those ``together``, the boolean columns of each of ``sets``, and the range columns
+    of each of ``series``. ``split`` says the ε of parts by name, the others share what is left
+    evenly; ``laplace`` names the columns that get Laplace noise.
     """
 
     epsilon: Fraction
     columns: Sequence[str] | None = None
     together: Sequence[Sequence[str]] = ()
     sets: Sequence[Sequence[str]] = ()
+    series: Sequence[Sequence[str]] = ()
     split: Mapping[str, Fraction] = field(default_factory=dict)
     laplace: Sequence[str] = ()
 
@@ -59,6 +67,8 @@ class Group:
                 return ClampedLaplace(self.shape[0], epsilon)
             case "set":
                 return SetResponse(self.shape, epsilon)
+            case "series":
+                return SeriesNoise(len(self.shape), self.shape[0], epsilon)
 
 
 def groups(table: Table, options: Options) -> list[Group]:
@@ -68,7 +78,7 @@ def groups(table: Table, options: Options) -> list[Group]:
     the mechanism.
     """
     domain = table.domain
-    joint = [*options.together, *options.sets]
+    joint = [*options.together, *options.sets, *options.series]
     columns = list(domain.names) if options.columns is None else list(options.columns)
     members = [name for group in joint for name in group]
     for name in [*columns, *options.laplace, *members]:
@@ -91,6 +101,7 @@ def groups(table: Table, options: Options) -> list[Group]:
     named: list[tuple[Sequence[str], Kind]] = [
         *((group, "response") for group in options.together),
         *((group, "set") for group in options.sets),
+        *((group, "series") for group in options.series),
         *(([name], "laplace" if name in options.laplace else "response") for name in alone),
     ]
     found = [Group(tuple(domain.project(names)), kind) for names, kind in named]
@@ -108,19 +119,38 @@ def _check(group: Group, laplace: Sequence[str]) -> None:
                 hint="It is for one column at a time that is declared as a range; values and "
                 "bins have randomised response.",
             )
-        if group.kind == "set" and attribute.sql_type != "BOOLEAN":
+    if group.kind == "set":
+        _check_set(group)
+    size, most = math.prod(group.shape), MAX_PART_CELLS
+    if group.kind == "series":
+        _check_series(group)
+        most = MAX_SERIES_CELLS
+    if size > most:
+        raise InvalidParameterValue(
+            f"{group.name} has {size:,} values together, more than {most:,}",
+            hint="Take fewer columns together, or declare coarser ranges.",
+        )
+
+
+def _check_set(group: Group) -> None:
+    for attribute in group.attributes:
+        if attribute.sql_type != "BOOLEAN":
             raise InvalidParameterValue(
                 f'column "{attribute.name}" is no element of a set: it is not boolean',
                 hint="A set has a boolean column for each element; perturb others together.",
             )
-        if group.kind == "set" and attribute.size < 2:
+        if attribute.size < 2:
             raise InvalidParameterValue(
                 f'column "{attribute.name}" is no element of a set: it has one value',
                 hint="Declare values = [true, false], or leave the column out of the set.",
             )
-    size = math.prod(group.shape)
-    if size > MAX_PART_CELLS:
-        raise InvalidParameterValue(
-            f"{group.name} has {size:,} values together, more than {MAX_PART_CELLS:,}",
-            hint="Take fewer columns together.",
-        )
+
+
+def _check_series(group: Group) -> None:
+    first = group.attributes[0]
+    for attribute in group.attributes:
+        if attribute.kind != "range" or attribute.cells != first.cells:
+            raise InvalidParameterValue(
+                f'column "{attribute.name}" is no time of a series with "{first.name}"',
+                hint="The times of a series are columns that are declared as the same range.",
+            )

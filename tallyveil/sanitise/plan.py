@@ -14,7 +14,7 @@ from tallyveil.mechanisms import OneRecord, Relation, Sanitiser, spent
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.workload import Column, Factor, Workload
 from tallyveil.sanitise.parts import Group, Options, groups
 
 __all__ = ["Part", "Plan", "plan"]
@@ -111,6 +111,14 @@ def _shares(names: Sequence[str], options: Options) -> list[Fraction]:
 
 
 def _identity(group: Group) -> Column:
-    cells = np.arange(math.prod(group.shape), dtype=np.int64)
-    names = tuple(attribute.name for attribute in group.attributes)
-    return Column.joint(names, group.shape, len(cells), cells, cells, np.ones_like(cells))
+    """A series is a product of its times' identities: it has too many values to list."""
+    if group.kind == "series":
+        return Column(tuple(_factor((attribute,)) for attribute in group.attributes))
+    return Column((_factor(group.attributes),))
+
+
+def _factor(attributes: tuple[Attribute, ...]) -> Factor:
+    shape = tuple(attribute.size for attribute in attributes)
+    cells = np.arange(math.prod(shape), dtype=np.int64)
+    names = tuple(attribute.name for attribute in attributes)
+    return Factor(names, shape, len(cells), cells, cells, np.ones_like(cells))

@@ -18,6 +18,7 @@ from tallyveil.audit.exact import divergence, flaw, largest_divergence, tightest
 from tallyveil.audit.matrices import columns_of, law_findings, matrix_findings
 from tallyveil.audit.noise import bounded, follows, noise_findings, steps
 from tallyveil.audit.records import counted, counted_set, grid_finding
+from tallyveil.audit.series import series_chances, series_finding
 from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import (
@@ -25,6 +26,7 @@ from tallyveil.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     RandomisedResponse,
+    SeriesNoise,
     SetResponse,
     registry,
 )
@@ -256,6 +258,40 @@ def test_a_grid_with_too_little_noise_is_seen(spoiled: str) -> None:
     else:
         law.middle = 0
     assert not grid_finding("planted", law, ONE).holds
+
+
+@pytest.mark.parametrize("spoiled", ["scale", "flag", "middle"])
+def test_a_series_with_too_little_noise_is_seen(spoiled: str) -> None:
+    law = SeriesNoise(2, 5, ONE)
+    assert series_finding("right", law, ONE).holds
+    if spoiled == "scale":
+        law.scale *= 1 - 2**-50
+    elif spoiled == "flag":
+        law.flag = RandomisedResponse(2, Fraction(6, 10))
+    else:
+        law.middle = 0
+    assert not series_finding("planted", law, ONE).holds
+
+
+class OneDrawTooFew(SeriesNoise):
+    """As if P(R = r) ∝ a^r (2r+1)^(k−1)."""
+
+    def _radii(self, count: int) -> IntArray:
+        return SeriesNoise(1, self.size, ONE)._radii(count)
+
+
+class OneSided(SeriesNoise):
+    def _noise(self, count: int) -> IntArray:
+        return np.abs(super()._noise(count))
+
+
+@pytest.mark.parametrize("make", [OneDrawTooFew, OneSided])
+def test_a_series_drawn_in_another_way_is_seen(make: type[SeriesNoise]) -> None:
+    right, planted = SeriesNoise(2, 8, ONE), make(2, 8, ONE)
+    chances = series_chances(right, 9)
+    codes = np.full(SAMPLE, 9, dtype=np.int64)
+    assert follows("right", right.perturb(codes), (0, chances)).holds
+    assert not follows("planted", planted.perturb(codes), (0, chances)).holds
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 6])

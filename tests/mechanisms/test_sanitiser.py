@@ -13,9 +13,10 @@ import pytest
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechanism_names, spent
+from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.randomised_response import DRAWS, exp_below
 from tallyveil.mechanisms.units import UNIT
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.workload import Column, Factor, Workload
 
 REPLACE = Relation("replace", 1, complete=True)
 SIZES = {"a": 3, "b": 2, "c": 4}
@@ -68,6 +69,41 @@ def test_only_whole_parts_are_charged_for() -> None:
     for scales in ((0.0, 1.0), (float("nan"), 1.0), (float("inf"), 1.0), (1.0,)):
         with pytest.raises(InvalidParameterValue):
             Sanitiser().loss(WORKLOAD, scales, REPLACE, "epsilon")
+
+
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+def test_a_product_of_identities_is_an_identity(measure: Measure) -> None:
+    """It costs what the spelled-out one does; and so does one of too many cells to spell out."""
+    parts = [identity(axis).factors[0] for axis in SIZES]
+    series = Workload("t", (Column(tuple(parts)),))
+    joint = Workload("t", (identity(*SIZES),))
+    scale = float(2 / Fraction(3, 4))
+    costs = [Sanitiser().loss(w, (scale,), REPLACE, measure).bound for w in (series, joint)]
+    assert costs[0] == costs[1] == -(-(spent(scale) ** power(measure)) * UNIT // power(measure))
+    cells = np.arange(60, dtype=np.int64)
+    ones = np.ones_like(cells)
+    long = [Factor((f"t{n}",), (60,), 60, cells, cells, ones) for n in range(9)]
+    found = Sanitiser().loss(Workload("t", (Column(tuple(long)),)), (scale,), REPLACE, measure)
+    assert costs[0] <= found.bound <= costs[0] + 1
+    without_one = (parts[0].take(np.array([0, 1], dtype=np.int64)), *parts[1:])
+    with pytest.raises(InvalidParameterValue, match="whole parts"):
+        Sanitiser().loss(Workload("t", (Column(without_one),)), (scale,), REPLACE, measure)
+
+
+def test_records_of_another_workload_have_another_key() -> None:
+    parts = [identity(axis).factors[0] for axis in ("a", "b")]
+    product = Column(tuple(parts))
+    chosen = Column(tuple(parts), selected=np.arange(6, dtype=np.int64))
+    workloads = [
+        Workload("t", columns)
+        for columns in [
+            (product,), (chosen,), (Column(tuple(parts), Fraction(2)),), (identity("a", "b"),),
+            (identity("a"), identity("b")), (identity("b"), identity("a")), (identity("a"),),
+        ]
+    ]  # fmt: skip
+    keys = [w.records_key for w in [*workloads, Workload("u", (product,))]]
+    assert len({*keys, *(w.key for w in workloads)}) == len(keys) + len({w.key for w in workloads})
+    assert Workload("t", (Column(tuple(parts)),)).records_key == keys[0]
 
 
 def test_queries_cannot_choose_it() -> None:

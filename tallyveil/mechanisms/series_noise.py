@@ -1,0 +1,183 @@
+"""A series of fixed length, perturbed as one value near itself at every time (METRIC Ex. 2 and 4).
+
+A series x has a value at each of k times, on a grid 0 … n of whole steps, so that diam(D) = n in
+the distance ‖x − x′‖ = max_i |x_i − x′_i|, which is METRIC's sup norm at the k times (its Theorem 3
+and Ex. 4: nothing but finitely many times needs to be looked at). A series with a value missing is
+missing as a whole; it lies n from every other.
+
+The noise has a law of its own norm, the K-norm mechanism of Hardt & Talwar 2010, "On the Geometry
+of Differential Privacy", on whole steps and for the cube:
+
+    P(U = u) ∝ e^{−‖u‖/b} for u ∈ ℤ^k,
+
+and x + U is cut off at the ends of the grid, time by time, which is post-processing. By the
+triangle inequality P(y|x) ≤ e^{‖x−x′‖/b} P(y|x′): the noise grows with n, not with nk, as it would
+have to if each time had Laplace noise at a share of ε.
+
+As for one number (`clamped_laplace`), whether the series is missing goes through a randomised
+response of ε/2, and a missing one has noise around the middle of the grid, at most h = ⌈n/2⌉ from
+any series. With b ≥ 2h/ε
+
+- two series: e^{n/b} ≤ e^ε;
+- a series and a missing one, output a series: e^{ε/2} · e^{h/b} ≤ e^ε;
+- a series and a missing one, output missing: e^{ε/2}.
+
+**Drawing it.** U is uniform on the cube {−R, …, R}^k with P(R = r) ∝ a^r (2r+1)^k, a = e^{−1/b}:
+Σ_{r ≥ ‖u‖} a^r (1−a) = a^‖u‖. And Σ_r (2r+1)^k a^r = Σ_m B(k,m) a^m / (1−a)^{k+1} with the Eulerian
+numbers of type B (Brenti 1994, "q-Eulerian Polynomials Arising from Coxeter Groups"), so that
+R = m + G_0 + … + G_k, where m has weight B(k,m) a^m and the G_i have P(G = g) = (1−a) a^g.
+
+**What is not exact** fits in b. For m, a is taken as a rational number within 2⁻¹⁸⁰ of it,
+relatively, so each P(R = r) is within 2⁻¹⁷⁰. A G of 2⁵⁶ or more counts as 2⁵⁶; with b ≤ 2⁴² and
+n ≤ 2⁴⁰ that is less than e^{−2¹³} times as likely as any output. Ratios of probabilities for series
+a step or more apart change by factors within 1 ± 2⁻¹⁶⁰, and b ≥ (2h/ε)(1 + 2⁻⁵²) makes up for more:
+1/b ≤ ε/2h − 2⁻⁵⁴ ε/h, and ε/h > 2⁻⁴³. Series no step apart have the same noise.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Final
+
+import numpy as np
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.clamped_laplace import scale_above
+from tallyveil.mechanisms.laplace import integer_noise
+from tallyveil.mechanisms.randomised_response import DRAWS, RandomisedResponse, exp_below
+from tallyveil.mechanisms.uniform import uniform_below
+from tallyveil.mechanisms.units import IntArray, positive
+
+__all__ = ["SeriesNoise", "type_b_eulerian"]
+
+_LONGEST: Final = 2**56
+_WIDEST: Final = 2.0**42
+_LARGEST_GRID: Final = 2**40
+# Of m only a ≥ e^{−45} is looked at: more noise than needed where ε is 45 for a single step.
+_NARROWEST: Final = Fraction(1, 45)
+
+
+class SeriesNoise:
+    """Perturbs codes 0 … cells − 1, the C-order index into ``times`` axes of ``size`` values: the
+    grid and, last, NULL. What is missing comes out as NULL at all times.
+
+    ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
+
+    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that b
+    exceeds 2⁴².
+    """
+
+    name = "series noise"
+
+    def __init__(self, times: int, size: int, epsilon: Fraction) -> None:
+        if not (times >= 1 and size >= 2):
+            raise ValueError("a series has a time, and its grid and NULL two cells at least")
+        if not (size <= _LARGEST_GRID and size**times < 2**59):
+            raise ValueError("the series has more values than an index can name")
+        self.times, self.size = times, size
+        self.cells = math.prod([size] * times)
+        self.epsilon = positive(epsilon, "epsilon")
+        self.diameter = max(1, size - 2)
+        self.middle = (size - 2) // 2
+        farthest = size - 2 - self.middle
+        least = max(_NARROWEST, 2 * farthest / self.epsilon)
+        self.scale = scale_above(least * (1 + Fraction(1, 2**52))) if farthest else 0.0
+        if not self.scale <= _WIDEST:
+            raise InvalidParameterValue(f"epsilon {float(epsilon):g} is too small for a series")
+        self.flag = RandomisedResponse(2, self.epsilon / 2)
+
+    @property
+    def values(self) -> int:
+        """All series on the grid, and the missing one."""
+        return math.prod([self.size - 1] * self.times) + 1
+
+    @property
+    def expected_error(self) -> float:
+        """At least E‖y − x‖ in steps, whatever x is (METRIC eq. 13): that of noise cut off at n.
+
+        E min(‖U‖, n) = Σ_{j=1}^n P(‖U‖ ≥ j), where P(‖U‖ = r) ∝ a^r ((2r+1)^k − (2r−1)^k); cutting
+        off at the ends of the grid brings no value further away. A series is n from a missing one.
+        """
+        flip = self.flag.change / DRAWS
+        if self.scale == 0:
+            return flip * self.diameter
+        k, n = self.times, self.diameter
+        r = np.arange(n, dtype=np.float64)
+        shells = (2 * r + 1) ** k - np.where(r > 0, np.abs(2 * r - 1) ** k, 0.0)
+        gap = -math.expm1(-1 / self.scale)
+        whole = sum(b * math.exp(-m / self.scale) for m, b in enumerate(type_b_eulerian(k)))
+        log_whole = math.log(whole) - k * math.log(gap)
+        within = np.cumsum(np.exp(np.log(shells) - r / self.scale - log_whole))
+        return (1 - flip) * float(np.sum(1 - np.minimum(within, 1.0))) + flip * n
+
+    def perturb(self, codes: IntArray) -> IntArray:
+        """Each code's own draw; every record is drawn both a flag and noise."""
+        null = self.size - 1
+        shape = (self.size,) * self.times
+        series = np.array(np.unravel_index(codes, shape), dtype=np.int64)
+        missing = (series == null).any(axis=0)
+        flags = self.flag.perturb(missing.astype(np.int64))
+        series = np.where(missing, self.middle, series)
+        if self.scale != 0:
+            series = np.clip(series + self._noise(len(codes)), 0, null - 1)
+        series = np.where(flags == 1, null, series)
+        perturbed: IntArray = np.ravel_multi_index(tuple(series), shape).astype(np.int64)
+        return perturbed
+
+    def _noise(self, count: int) -> IntArray:
+        """U for ``count`` series: a row for each time."""
+        half = self._radii(count)
+        edges = np.tile((2 * half + 1).astype(np.uint64), self.times)
+        drawn = uniform_below(edges).astype(np.int64).reshape(self.times, count)
+        noise: IntArray = drawn - half
+        return noise
+
+    def _radii(self, count: int) -> IntArray:
+        """R = m + G_0 + … + G_k."""
+        weights = self._weights
+        places = [bisect_right(weights, secrets.randbelow(weights[-1])) for _ in range(count)]
+        radii = np.array(places, dtype=np.int64)
+        for _ in range(self.times + 1):
+            radii += geometric(self.scale, count)
+        return radii
+
+    @cached_property
+    def _weights(self) -> Sequence[int]:
+        """B(k,m) q^{k−m} with a rational q just below e^{1/b}, as whole numbers, added up."""
+        q = exp_below(1 / Fraction(self.scale))
+        numbers = type_b_eulerian(self.times)
+        k = self.times
+        return list(
+            accumulate(
+                number * q.numerator ** (k - m) * q.denominator**m
+                for m, number in enumerate(numbers)
+            )
+        )
+
+
+def geometric(scale: float, count: int) -> IntArray:
+    """Draws of P(G = g) = (1−a) a^g, g ≥ 0, a = e^{−1/b}, with b = ``scale``; at most 2⁵⁶.
+
+    Of discrete Laplace noise K it is K, or −K − 1 if that is not negative:
+    (1−a)/(1+a) · (a^g + a^{g+1}).
+    """
+    noise = np.array(integer_noise(scale, count), dtype=np.int64)
+    return np.minimum(np.where(noise >= 0, noise, -(noise + 1)), _LONGEST)
+
+
+def type_b_eulerian(k: int) -> list[int]:
+    """B(k, 0), …, B(k, k): B(k, m) = (2m+1) B(k−1, m) + (2(k−m)+1) B(k−1, m−1) (Brenti 1994)."""
+    numbers = [1]
+    for j in range(1, k + 1):
+        before = [0, *numbers, 0]
+        numbers = [
+            (2 * m + 1) * own + (2 * (j - m) + 1) * last
+            for m, (last, own) in enumerate(pairwise(before))
+        ]
+    return numbers
