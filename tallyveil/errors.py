@@ -152,9 +152,11 @@ class UnprovenPrivacy(TallyveilError):
 
 
 class BudgetExceeded(TallyveilError):
-    """The charge would take some cell over the table's budget. Nothing was charged.
+    """The charge would take some cell over the table's budget, or an analyst over a share of it.
+    Nothing was charged.
 
-    ``requested`` and ``remaining`` are in ``unit``, epsilon or rho, per privacy unit.
+    ``requested`` and ``remaining`` are in ``unit``, epsilon or rho, per privacy unit. ``analyst``
+    is whose share it is that ran out, None for the budget itself.
     """
 
     sqlstate = "53400"
@@ -166,9 +168,11 @@ class BudgetExceeded(TallyveilError):
         requested: float,
         remaining: float,
         unit: str = "epsilon",
+        analyst: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
+        self.analyst = analyst
         self.requested = requested
         self.remaining = remaining
         self.unit = unit

@@ -7,15 +7,16 @@ It sees workloads, scales and noisy answers, never a true answer; the ledger fil
 
 from tallyveil.accountant.accountant import Accountant
 from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
     Account,
     Balance,
     Charge,
     Entry,
-    Quote,
     Reading,
     Recorded,
-    TableQuote,
+    Share,
+    Spending,
 )
 
 __all__ = [
@@ -28,5 +29,7 @@ __all__ = [
     "Quote",
     "Reading",
     "Recorded",
+    "Share",
+    "Spending",
     "TableQuote",
 ]

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant.codec import (
     decode_answers,
-    decode_columns,
     encode_answers,
     encode_columns,
 )
+from tallyveil.accountant.expensive import most_expensive
+from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger, StoredCharge
-from tallyveil.accountant.memory import Asked, Memory
+from tallyveil.accountant.memory import Memory
 from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.accountant.quote import Quote
+from tallyveil.accountant.refusal import exceeded
+from tallyveil.accountant.stored import asked, charge_of, entry
 from tallyveil.accountant.values import (
     Account,
     Balance,
     Charge,
     Entry,
-    Quote,
     Reading,
     Recorded,
-    TableQuote,
+    Spending,
 )
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import (
-    BudgetExceeded,
     FeatureNotSupported,
     LedgerError,
     LedgerMismatch,
@@ -40,13 +40,13 @@ from tallyveil.errors import (
 )
 from tallyveil.mechanisms import Loss, charged
 from tallyveil.mechanisms.units import from_units
-from tallyveil.rewriter.workload import Workload
 
 __all__ = ["Accountant"]
 
 
 class Accountant:
-    """Keeps the budgets of the tables in ``accounts`` by ``ledger``. Threads may share it.
+    """Keeps the budgets of the tables in ``accounts`` by ``ledger``, and the analysts' shares of
+    them. Threads may share it.
 
     Whatever other processes append to the ledger is taken in before anything is decided. The
     meters are a function of the ledger alone: they are rebuilt from it on opening.
@@ -60,10 +60,8 @@ class Accountant:
         self._ledger = ledger
         self._accounts = dict(accounts)
         self._lock = threading.RLock()
-        self._meters: dict[str, Meter] = {
-            table: meter_for(account.relation, account.measure)
-            for table, account in accounts.items()
-        }
+        self._filters = Filters.unused(accounts)
+        self._readings: dict[int, tuple[int, bool]] = {}
         self._memory = Memory()
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
         self._last, self._chain, self._last_answer = 0, b"", 0
@@ -80,37 +78,44 @@ class Accountant:
         with self._lock:
             yield
 
-    def quote(self, charges: Sequence[Charge]) -> Quote:
+    def quote(
+        self, charges: Sequence[Charge], analyst: str = "", *, custodian: bool = False
+    ) -> Quote:
         """What ``charge`` would do, free of charge. Charges are composed before the check."""
         losses = [self._loss(charge) for charge in charges]
         with self._lock:
             self._refresh()
-            quote, _ = self._plan(charges, losses)
-            return quote
+            return self._plan(charges, losses, analyst, custodian)[0]
 
-    def charge(self, charges: Sequence[Charge], analyst: str) -> tuple[Receipt, ...]:
+    def charge(
+        self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False
+    ) -> tuple[Receipt, ...]:
         """Pay for all ``charges`` or for none; durable when it returns one receipt for each.
 
+        ``analyst`` is who asked, as the caller has made sure of. Where a table has shares, the
+        ``custodian`` needs none; who has one is held to it in any case.
+
         Raises BudgetExceeded (53400) if any cell or pair of cells would lose more than the
-        budget of its table, and LedgerError if the ledger cannot be written: then there is no
-        receipt, whether or not the charge was made.
+        budget of its table, or more by this analyst's purchases than the analyst's share, and
+        LedgerError if the ledger cannot be written: then there is no receipt, whether or not the
+        charge was made.
         """
         losses = [self._loss(charge) for charge in charges]
         with self._lock:
             with self._ledger.writing():
                 self._take_in()
-                quote, meters = self._plan(charges, losses)
-                for refused in quote.tables:
-                    if not refused.allowed:
-                        raise _exceeded(refused)
+                quote, steps = self._plan(charges, losses, analyst, custodian)
+                if quote.refused is not None:
+                    raise exceeded(quote.refused)
                 numbers, chain = [], self._chain
                 for charge, loss in zip(charges, losses, strict=True):
                     stored, chain = self._append(charge, loss, analyst, chain)
                     numbers.append(stored.id)
             for number, charge in zip(numbers, charges, strict=True):
-                self._memory.expect(number, _asked(charge))
+                self._memory.expect(number, asked(charge))
             # If this is interrupted the charges are taken in again from the ledger: never less.
-            self._meters = {**self._meters, **meters}
+            for number, charge, filters in zip(numbers, charges, steps, strict=True):
+                self._advance(number, charge.workload.table, filters)
             self._last, self._chain = max([self._last, *numbers]), chain
         return tuple(
             issue_receipt(number, charge.key, charge.scales)
@@ -127,10 +132,10 @@ class Accountant:
         with self._lock:
             with self._ledger.writing():
                 self._take_in()
-                asked = self._memory.awaited(number)
-                if asked is None:
+                awaited = self._memory.awaited(number)
+                if awaited is None:
                     raise TallyveilError(f"charge {number} awaits no answer")
-                if tuple(len(column) for column in values) != asked.heights:
+                if tuple(len(column) for column in values) != awaited.heights:
                     raise TallyveilError(f"charge {number} has another number of rows")
                 answer = self._ledger.answer(number, encode_answers(values))
             self._memory.learn(number, values)
@@ -153,65 +158,114 @@ class Accountant:
         account = self._account(table)
         with self._lock:
             self._refresh()
-            meter = self._meters[table]
+            meter = self._filters.tables[table]
         return account.balance(meter.spent, meter.exact)
+
+    def share(self, table: str, analyst: str) -> Balance | None:
+        """An analyst's share of a table's budget, and what of it the analyst's purchases have
+        spent; of no share nothing remains. None where the table has no shares.
+        """
+        account = self._account(table)
+        with self._lock:
+            self._refresh()
+            meter = self._filters.shares.get((table, analyst))
+        if meter is None:
+            return account.share_balance(analyst, 0, True)
+        return account.share_balance(analyst, meter.spent, meter.exact)
+
+    def most_expensive(self, table: str, analyst: str | None = None) -> str | None:
+        """The cells most is spent on, as `expensive.most_expensive` tells them: in all, or by what
+        an ``analyst`` with a share has bought. None where nothing is spent.
+        """
+        account = self._account(table)
+        with self._lock:
+            self._refresh()
+            meters = self._filters
+        meter = meters.tables[table] if analyst is None else meters.shares.get((table, analyst))
+        return None if meter is None else most_expensive(meter, account.domain)
+
+    def spending(self) -> list[Spending]:
+        """What each analyst in the ledger or with a share has bought, by table and name.
+
+        Those without a share have no meter: their charges are composed anew.
+        """
+        numbers: dict[tuple[str, str], int] = defaultdict(int)
+        others: dict[tuple[str, str], list[StoredCharge]] = defaultdict(list)
+        with self._lock:
+            with self._ledger.reading():
+                self._take_in()
+                for stored, _ in self._ledger.charges_after(0, b""):
+                    key = stored.table, stored.analyst
+                    numbers[key] += 1
+                    if key not in self._filters.shares:
+                        others[key].append(stored)
+            meters = self._filters.shares
+        found = []
+        for table, account in self._accounts.items():
+            names = {analyst for name, analyst in (*numbers, *meters) if name == table}
+            for analyst in sorted(names):
+                meter = meters.get((table, analyst)) or self._composed(others[table, analyst])
+                found.append(
+                    Spending(
+                        table,
+                        analyst,
+                        numbers[table, analyst],
+                        from_units(meter.spent),
+                        meter.exact,
+                        account.measure,
+                        account.share_balance(analyst, meter.spent, meter.exact),
+                        most_expensive(meter, account.domain),
+                    )
+                )
+        return found
 
     def history(self, table: str | None = None) -> list[Entry]:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
         with self._lock, self._ledger.reading():
             stored = self._ledger.history(table)
-        return [_entry(charge) for charge in stored]
+        return [entry(charge) for charge in stored]
 
     def odometer(self) -> list[Reading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
-        meters = {
-            table: meter_for(account.relation, account.measure)
-            for table, account in self._accounts.items()
-        }
-        readings = []
-        with self._lock, self._ledger.reading():
-            for stored, _ in self._ledger.charges_after(0, b""):
-                account = self._accounts.get(stored.table)
-                if account is None:
-                    continue
-                meter = meters[stored.table].after(self._work_out(_charge(stored)))
-                meters[stored.table] = meter
-                spent = from_units(meter.spent)
-                readings.append(Reading(_entry(stored), spent, meter.exact, account.measure))
+        with self._lock:
+            with self._ledger.reading():
+                self._take_in()
+                stored = self._ledger.history(None)
+            readings = []
+            for charge in stored:
+                account = self._accounts.get(charge.table)
+                if account is not None:
+                    spent, exact = self._readings[charge.id]
+                    readings.append(
+                        Reading(entry(charge), from_units(spent), exact, account.measure)
+                    )
         return readings
 
     def _plan(
-        self, charges: Sequence[Charge], losses: Sequence[Loss]
-    ) -> tuple[Quote, dict[str, Meter]]:
-        """The quote, and the touched tables' meters as they would be."""
-        meters: dict[str, Meter] = {}
-        alone: dict[str, Meter] = {}
+        self, charges: Sequence[Charge], losses: Sequence[Loss], analyst: str, custodian: bool
+    ) -> tuple[Quote, list[Filters]]:
+        """The quote, and the filters as they would be after each charge."""
+        filters, steps, by_table = self._filters, [], []
         for charge, loss in zip(charges, losses, strict=True):
             table = charge.workload.table
-            account = self._accounts[table]
-            empty = meter_for(account.relation, account.measure)
-            alone[table] = alone.get(table, empty).after(loss)
-            meters[table] = meters.get(table, self._meters[table]).after(loss)
-        quotes = (self._quote(table, alone[table].spent, meters[table]) for table in meters)
-        return Quote(tuple(quotes)), meters
+            filters = filters.after(table, analyst, loss)
+            steps.append(filters)
+            by_table.append((table, loss))
+        quote = self._filters.quote(filters, by_table, analyst, custodian=custodian)
+        return quote, steps
 
-    def _quote(self, table: str, cost: int, after: Meter) -> TableQuote:
-        budget, before, spent = (
-            self._accounts[table].units,
-            self._meters[table].spent,
-            after.spent,
-        )
-        return TableQuote(
-            table=table,
-            cost=from_units(cost),
-            spent_before=from_units(before),
-            spent_after=from_units(spent),
-            remaining_before=from_units(max(0, budget - before)),
-            remaining_after=from_units(max(0, budget - spent)),
-            allowed=cost == 0 or spent <= budget,
-            exact=after.exact,
-            measure=self._accounts[table].measure,
-        )
+    def _advance(self, number: int, table: str, filters: Filters) -> None:
+        """Keep the filters after charge ``number``, and the odometer's reading of its table."""
+        meter = filters.tables[table]
+        self._filters, self._readings[number] = filters, (meter.spent, meter.exact)
+
+    def _composed(self, charges: Sequence[StoredCharge]) -> Meter:
+        """A meter over some charges about one table, at least one."""
+        account = self._accounts[charges[0].table]
+        meter = meter_for(account.relation, account.measure)
+        for stored in charges:
+            meter = meter.after(self._work_out(charge_of(stored)))
+        return meter
 
     def _append(
         self, charge: Charge, loss: Loss, analyst: str, chain: bytes
@@ -240,14 +294,14 @@ class Accountant:
                 self._admit(stored)
             self._last, self._chain = stored.id, chain
         for answer in self._ledger.answers_after(self._last_answer):
-            asked = self._memory.awaited(answer.charge_id)
-            if asked is not None:
-                values = decode_answers(answer.noisy, asked.heights)
+            awaited = self._memory.awaited(answer.charge_id)
+            if awaited is not None:
+                values = decode_answers(answer.noisy, awaited.heights)
                 self._memory.learn(answer.charge_id, values)
             self._last_answer = answer.id
 
     def _admit(self, stored: StoredCharge) -> None:
-        charge = _charge(stored)
+        charge = charge_of(stored)
         try:
             loss = self._work_out(charge)
         except FeatureNotSupported as error:
@@ -264,8 +318,9 @@ class Accountant:
             raise LedgerError(
                 f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
             ) from error
-        self._memory.expect(stored.id, _asked(charge))
-        self._meters[stored.table] = self._meters[stored.table].after(loss)
+        self._memory.expect(stored.id, asked(charge))
+        filters = self._filters.after(stored.table, stored.analyst, loss)
+        self._advance(stored.id, stored.table, filters)
 
     def _loss(self, charge: Charge) -> Loss:
         """Raises TallyveilError if the workload is not about the table's declared cells.
@@ -292,45 +347,3 @@ class Accountant:
         if account is None:
             raise UndefinedTable(f'there is no protected table "{table}"')
         return account
-
-
-def _asked(charge: Charge) -> Asked:
-    workload = charge.workload
-    return Asked(workload.table, charge.mechanism, workload.columns, charge.scales)
-
-
-def _charge(stored: StoredCharge) -> Charge:
-    columns, scales = decode_columns(stored.columns)
-    return Charge(Workload(stored.table, columns), stored.mechanism, scales, stored.sql)
-
-
-def _entry(stored: StoredCharge) -> Entry:
-    return Entry(
-        stored.id,
-        dt.datetime.fromisoformat(stored.time),
-        stored.analyst,
-        stored.table,
-        stored.sql,
-        stored.mechanism,
-        from_units(stored.cost),
-        stored.measure,
-        stored.height,
-    )
-
-
-def _exceeded(quote: TableQuote) -> BudgetExceeded:
-    # Shown rounded to the private side: what is asked up, what is left down.
-    requested, remaining = float(quote.cost), float(quote.remaining_before)
-    if Fraction(requested) < quote.cost:
-        requested = math.nextafter(requested, math.inf)
-    if Fraction(remaining) > quote.remaining_before:
-        remaining = math.nextafter(remaining, 0.0)
-    return BudgetExceeded(
-        f'the budget of table "{quote.table}" does not allow this: it costs {quote.measure}'
-        f" {requested:.6g}, and {remaining:.6g} remains where most was asked",
-        requested=requested,
-        remaining=remaining,
-        unit=quote.measure,
-        hint=f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records that"
-        " less was asked about, or again what is answered from history for free.",
-    )

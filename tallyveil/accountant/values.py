@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
@@ -21,11 +22,30 @@ __all__ = [
     "Balance",
     "Charge",
     "Entry",
-    "Quote",
     "Reading",
     "Recorded",
-    "TableQuote",
+    "Share",
+    "Spending",
 ]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The most an analyst's purchases may cost a privacy unit, in the table's measure.
+
+    ``epsilon`` is what it was declared as where that is ε at a δ, else None.
+    """
+
+    budget: Fraction
+    epsilon: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", positive(self.budget, "a share"))
+
+    @property
+    def units(self) -> int:
+        """The share in whole units, rounded down."""
+        return math.floor(self.budget * UNIT)
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,9 @@ class Account:
     ``fingerprint`` stands for everything past charges are to be read by (the domain, the
     neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` says that
     no record is left out before it is given a cell, by a filter say.
+
+    ``shares`` are the analysts' of the budget: each a cap on what this analyst buys, whatever they
+    add up to; who has none may not buy. None: everybody may, up to the budget.
     """
 
     domain: Domain
@@ -49,6 +72,7 @@ class Account:
     measure: Measure = "epsilon"
     delta: Fraction | None = None
     epsilon: Fraction | None = None
+    shares: Mapping[str, Share] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):
@@ -74,10 +98,27 @@ class Account:
 
     def balance(self, spent: int, exact: bool) -> Balance:
         """The balance when ``spent`` units are."""
-        left = max(0, self.units - spent)
+        return self._balance(Share(self.budget, self.epsilon), spent, exact)
+
+    def share_balance(self, analyst: str, spent: int, exact: bool) -> Balance | None:
+        """The balance of an analyst who has bought for ``spent`` units: nothing remains of no
+        share. None where there are no shares.
+        """
+        if self.shares is None:
+            return None
+        share = self.shares.get(analyst)
+        if share is None:
+            nothing = Fraction(0)
+            return Balance(
+                nothing, from_units(spent), nothing, exact, self.measure, self.delta, nothing
+            )
+        return self._balance(share, spent, exact)
+
+    def _balance(self, whole: Share, spent: int, exact: bool) -> Balance:
+        left = max(0, whole.units - spent)
         return Balance(
-            self.budget, from_units(spent), from_units(left), exact,
-            self.measure, self.delta, self.epsilon,
+            whole.budget, from_units(spent), from_units(left), exact,
+            self.measure, self.delta, whole.epsilon,
         )  # fmt: skip
 
 
@@ -105,71 +146,6 @@ class Charge:
         """What its receipt opens: the records for a sanitised copy, else the counts."""
         copy = self.mechanism == Sanitiser.name
         return self.workload.records_key if copy else self.workload.key
-
-
-@dataclass(frozen=True)
-class TableQuote:
-    """What some charges would do to one table's budget, in ``measure``.
-
-    ``cost`` is their cost on their own; where other cells have spent more, ``spent`` grows by
-    less. ``exact`` is False where ``spent_after`` is an upper bound.
-    """
-
-    table: str
-    cost: Fraction
-    spent_before: Fraction
-    spent_after: Fraction
-    remaining_before: Fraction
-    remaining_after: Fraction
-    allowed: bool
-    exact: bool
-    measure: Measure = "epsilon"
-
-
-@dataclass(frozen=True)
-class Quote:
-    """A statement's quote, table by table; its own figures are the scarcest table's."""
-
-    tables: tuple[TableQuote, ...]
-
-    def __getitem__(self, table: str) -> TableQuote:
-        for quote in self.tables:
-            if quote.table == table:
-                return quote
-        raise KeyError(table)
-
-    @property
-    def scarcest(self) -> TableQuote:
-        """The first refused table, or the one with least left."""
-        return min(self.tables, key=lambda quote: (quote.allowed, quote.remaining_after))
-
-    @property
-    def cost(self) -> Fraction:
-        return self.scarcest.cost
-
-    @property
-    def spent_before(self) -> Fraction:
-        return self.scarcest.spent_before
-
-    @property
-    def spent_after(self) -> Fraction:
-        return self.scarcest.spent_after
-
-    @property
-    def remaining_before(self) -> Fraction:
-        return self.scarcest.remaining_before
-
-    @property
-    def remaining_after(self) -> Fraction:
-        return self.scarcest.remaining_after
-
-    @property
-    def allowed(self) -> bool:
-        return all(quote.allowed for quote in self.tables)
-
-    @property
-    def exact(self) -> bool:
-        return all(quote.exact for quote in self.tables)
 
 
 @dataclass(frozen=True)
@@ -230,6 +206,24 @@ class Entry:
     cost: Fraction
     measure: Measure
     rows: int
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What one analyst's ``charges`` about a table have ``spent``, in ``measure``.
+
+    It is the loss of the privacy unit worst off through these charges alone, and
+    ``most_expensive`` says which units these are. ``share`` is None where the table has no shares.
+    """
+
+    table: str
+    analyst: str
+    charges: int
+    spent: Fraction
+    exact: bool
+    measure: Measure
+    share: Balance | None
+    most_expensive: str | None
 
 
 @dataclass(frozen=True)

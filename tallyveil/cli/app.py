@@ -42,6 +42,10 @@ Confidence = Annotated[str | None, typer.Option(help="Of the intervals, such as 
 Mechanism = Annotated[
     str | None, typer.Option(help="The noise: auto, laplace, gaussian, …", metavar="NAME")
 ]
+User = Annotated[
+    str | None,
+    typer.Option(help="The analyst who asks; your login name unless given.", metavar="NAME"),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -93,6 +97,7 @@ def sql(
     half_width: HalfWidth = None,
     confidence: Confidence = None,
     mechanism: Mechanism = None,
+    user: User = None,
 ) -> None:
     """Answer SQL in this process. Several statements run in order, stopping at an error."""
     from tallyveil.cli.asking import ask
@@ -105,7 +110,7 @@ def sql(
         "dp.mechanism": mechanism,
     }
     with complaints(query, json=json):
-        ask(policy, query, dialect, settings, json=json)
+        ask(policy, query, dialect, user, settings, json=json)
 
 
 @app.command()
@@ -119,6 +124,7 @@ def explain(
     half_width: HalfWidth = None,
     confidence: Confidence = None,
     mechanism: Mechanism = None,
+    user: User = None,
 ) -> None:
     """Say what a query would cost and how exact it would be. Free."""
     from tallyveil.cli.asking import explain as work
@@ -131,7 +137,7 @@ def explain(
         "dp.mechanism": mechanism,
     }
     with complaints(query, json=json):
-        work(policy, query, dialect, settings, json=json)
+        work(policy, query, dialect, user, settings, json=json)
 
 
 @app.command()

@@ -22,13 +22,20 @@ _PREFIX = "EXPLAIN "
 
 
 def ask(
-    path: Path, query: str, dialect: Dialect, settings: Mapping[str, str | None], *, json: bool
+    path: Path,
+    query: str,
+    dialect: Dialect,
+    analyst: str | None,
+    settings: Mapping[str, str | None],
+    *,
+    json: bool,
 ) -> None:
     """Execute the statements of ``query`` and print each result.
 
-    With ``json``, one object per statement and line: columns, types, rows, notices.
+    ``analyst`` is the operating system's user unless given. With ``json``, one object per
+    statement and line: columns, types, rows, notices.
     """
-    with _session(path, dialect, settings) as session:
+    with _session(path, dialect, analyst, settings) as session:
         for statement in session.parse(query):
             if statement.kind != "empty":
                 result = session.execute(statement)
@@ -38,10 +45,16 @@ def ask(
 
 
 def explain(
-    path: Path, query: str, dialect: Dialect, settings: Mapping[str, str | None], *, json: bool
+    path: Path,
+    query: str,
+    dialect: Dialect,
+    analyst: str | None,
+    settings: Mapping[str, str | None],
+    *,
+    json: bool,
 ) -> None:
     """Print the lines of EXPLAIN, or with ``json`` an object with them under ``plan``."""
-    with _session(path, dialect, settings) as session:
+    with _session(path, dialect, analyst, settings) as session:
         try:
             lines = _plan(session, query)
         except StatementError as error:
@@ -64,17 +77,20 @@ def _plan(session: GateSession, query: str) -> list[str]:
 
 @contextmanager
 def _session(
-    path: Path, dialect: Dialect, settings: Mapping[str, str | None]
+    path: Path, dialect: Dialect, analyst: str | None, settings: Mapping[str, str | None]
 ) -> Iterator[GateSession]:
-    with closing(Gate(load_policy(path))) as gate, closing(_open(gate, dialect)) as session:
+    with (
+        closing(Gate(load_policy(path))) as gate,
+        closing(_open(gate, dialect, analyst)) as session,
+    ):
         for name, value in settings.items():
             if value is not None:
                 session.set(name, value)
         yield session
 
 
-def _open(gate: Gate, dialect: Dialect) -> GateSession:
-    return gate.session(user(), "tallyveil", dialect)
+def _open(gate: Gate, dialect: Dialect, analyst: str | None) -> GateSession:
+    return gate.session(user() if analyst is None else analyst, "tallyveil", dialect)
 
 
 def _as_text(result: Result) -> str:

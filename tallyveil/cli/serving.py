@@ -19,6 +19,12 @@ from tallyveil.proxy import Authentication, Server, Trust, run
 __all__ = ["address_errors", "dsn", "serve"]
 
 
+_BELIEVED = (
+    "warning: without --password-file whoever connects is believed, so anybody can spend any "
+    "analyst's share; the tables' budgets hold all the same."
+)
+
+
 def serve(
     path: Path, host: str, port: int, password_file: Path | None, allow_remote_trust: bool
 ) -> None:
@@ -29,6 +35,8 @@ def serve(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     policy = load_policy(path)
+    if policy.analysts and password_file is None:
+        typer.echo(_BELIEVED, err=True)
     auth: Authentication = Trust() if password_file is None else read_passwords(password_file)
     with closing(Gate(policy)) as gate:
         server = _server(gate, host, port, auth, allow_remote_trust)

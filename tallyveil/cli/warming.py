@@ -120,7 +120,14 @@ def _request(policy: Policy, strategy: Strategy, cost: Price) -> Request:
     confidence = Fraction(repr(policy.defaults.confidence))
     target = Target(cost.epsilon, cost.rho, None, confidence)
     return Request(
-        {table: strategy.workload}, target, "auto", AUTO, strategy.words, user(), frozenset({table})
+        {table: strategy.workload},
+        target,
+        "auto",
+        AUTO,
+        strategy.words,
+        user(),
+        frozenset({table}),
+        custodian=True,
     )
 
 
@@ -158,17 +165,19 @@ def _describe(
     if quote is None:
         typer.echo("This costs nothing.")
         return
-    for one in quote.tables:
+    for one in (*quote.shares, *quote.tables):
+        whose = "" if one.analyst is None else f"{one.analyst}'s share of "
         left = (
             f"{float(one.remaining_after):.6g} remains after"
             if one.allowed
             else f"more than the {float(one.remaining_before):.6g} that remains"
         )
-        typer.echo(f"This costs {one.measure} {up(one.cost):g} of {one.table}'s budget: {left}.")
+        cost = f"{one.measure} {up(one.cost):g}"
+        typer.echo(f"This costs {cost} of {whose}{one.table}'s budget: {left}.")
 
 
 def _cost(quote: Quote | None, table: str) -> dict[str, Any]:
     if quote is None:
         return {"cost": 0.0, "unit": None, "allowed": True}
     one = quote[table]
-    return {"cost": up(one.cost), "unit": one.measure, "allowed": one.allowed}
+    return {"cost": up(one.cost), "unit": one.measure, "allowed": quote.allowed}

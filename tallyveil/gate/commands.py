@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import FeatureNotSupported, SQLSyntaxError
+from tallyveil.errors import FeatureNotSupported, InsufficientPrivilege, SQLSyntaxError
 from tallyveil.gate.interface import Kind, Statement
 from tallyveil.rewriter import Dialect, Piece, parameter_count, parse_query
 
@@ -180,6 +180,12 @@ def parse_set(piece: Piece) -> SetCommand:
         "CHARACTERISTICS",
     ]:
         return SetCommand(None, None)
+    if words[:1] == ["ROLE"] or words[:2] == ["SESSION", "AUTHORIZATION"]:
+        raise InsufficientPrivilege(
+            "who asks is who connected: it cannot be changed",
+            hint="Connect as the user you mean.",
+            position=_position(piece, 1),
+        )
     if words[:1] == ["SESSION"]:
         tokens, words = tokens[1:], words[1:]
     if words[:2] == ["TIME", "ZONE"]:

@@ -40,7 +40,8 @@ _SAME_SPREAD = 1 + 2e-9
 class Request:
     """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto".
 
-    Of the tables in ``summed`` answers are added up, which takes additive noise.
+    Of the tables in ``summed`` answers are added up, which takes additive noise. ``custodian``:
+    it is the custodian who asks, and needs no share of a budget.
     """
 
     workloads: Mapping[str, Workload]
@@ -50,6 +51,7 @@ class Request:
     sql: str
     analyst: str
     summed: frozenset[str] = frozenset()
+    custodian: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,14 @@ class Decision:
         with self._accountant.transaction():
             found = self._recall(request, wanted)
             purchases = self._purchases(request, wanted, found)
-            quote = self._accountant.quote([p.charge for p in purchases]) if purchases else None
+            quote = self._quote(request, purchases) if purchases else None
         missing = sum(row is None for table in found.values() for col in table for row in col)
         total = sum(len(col) for table in found.values() for col in table)
         return Forecast(total - missing, missing, wanted, quote)
+
+    def _quote(self, request: Request, purchases: list[_Purchase]) -> Quote:
+        charges = [purchase.charge for purchase in purchases]
+        return self._accountant.quote(charges, request.analyst, custodian=request.custodian)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
         """The noise that each table's target asks for. It depends on nothing in the ledger, and is
@@ -204,9 +210,11 @@ class Decision:
         answers: Mapping[str, list[list[Known | None]]],
     ) -> Quote:
         charges = [purchase.charge for purchase in purchases]
-        quote = self._accountant.quote(charges)
+        quote = self._quote(request, purchases)
         try:
-            receipts = self._accountant.charge(charges, request.analyst)
+            receipts = self._accountant.charge(
+                charges, request.analyst, custodian=request.custodian
+            )
         except BudgetExceeded as error:
             error.hint = _what_remains(error)
             raise
@@ -238,7 +246,10 @@ def _frozen(columns: list[list[Known | None]]) -> tuple[tuple[Known | None, ...]
 
 def _what_remains(error: BudgetExceeded) -> str:
     if not error.remaining > 0:
-        return "What history knows is still answered: SET dp.source = history."
+        known = "What history knows is still answered: SET dp.source = history."
+        if error.analyst is None:
+            return known
+        return f"{known} The custodian's policy says who may spend, and how much."
     return (
         f"SET dp.{error.unit} to at most {error.remaining:.12g}, ask about other "
         "attributes' cells, or SET dp.source = history for what is known already."

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from tallyveil.accountant import Account, Accountant, Ledger
+from tallyveil.accountant import Account, Accountant, Ledger, Share
 from tallyveil.cube import load_cubes, load_public
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.decision import Decision
@@ -100,8 +100,20 @@ def accounts(policy: Policy) -> dict[str, Account]:
             "epsilon" if table.budget.pure else "rho",
             table.budget.delta,
             None if table.budget.pure else table.budget.epsilon,
+            _shares(policy, name),
         )
         for name, table in policy.tables.items()
+    }
+
+
+def _shares(policy: Policy, table: str) -> dict[str, Share] | None:
+    """The analysts' shares of one table's budget; None where the policy names no analysts."""
+    if not policy.analysts:
+        return None
+    return {
+        analyst: Share(_amount(own[table]), None if own[table].pure else own[table].epsilon)
+        for analyst, own in policy.analysts.items()
+        if table in own
     }
 
 

@@ -4,48 +4,72 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from tallyveil.accountant import Accountant
+from tallyveil.accountant import Accountant, Balance
 from tallyveil.gate.copies import COPY_RELATIONS
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
 from tallyveil.mechanisms import PARAMETERS, mechanism, mechanism_names
-from tallyveil.policy import Attribute, Policy
+from tallyveil.policy import Attribute, Policy, Table
 from tallyveil.sanitise import Copy
 
-__all__ = ["RELATIONS", "relation_tables"]
+__all__ = ["RELATIONS", "Viewer", "relation_tables"]
+
+_Row: TypeAlias = dict[str, Any]
 
 _TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 
-def _budget(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+@dataclass(frozen=True)
+class Viewer:
+    """Who looks at which house."""
+
+    policy: Policy
+    accountant: Accountant
+    settings: Settings
+    user: str
+
+
+def _budget(viewer: Viewer) -> pa.Table:
+    """A row for each table's budget, and where it has shares one for the viewer's own."""
     rows = []
-    for name, table in policy.tables.items():
-        balance = accountant.balance(name)
-        unit = table.privacy_unit
+    accountant = viewer.accountant
+    for name, table in viewer.policy.tables.items():
         rows.append(
-            {
-                "table_name": name,
-                "neighbours": table.neighbours,
-                "privacy_unit": unit.column or "row",
-                "max_rows": unit.max_rows,
-                "budget": float(balance.budget),
-                "spent": float(balance.spent),
-                "remaining": float(balance.remaining),
-                "exact": balance.exact,
-                "unit": balance.measure,
-                "delta": None if balance.delta is None else float(balance.delta),
-                "epsilon_budget": float(balance.epsilon_budget),
-                "epsilon_spent": float(balance.epsilon_spent),
-            }
+            _balance(table, None, accountant.balance(name), accountant.most_expensive(name))
         )
+        share = accountant.share(name, viewer.user)
+        if share is not None:
+            highest = accountant.most_expensive(name, viewer.user)
+            rows.append(_balance(table, viewer.user, share, highest))
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["budget"])
 
 
-def _attributes(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+def _balance(table: Table, analyst: str | None, balance: Balance, highest: str | None) -> _Row:
+    unit = table.privacy_unit
+    return {
+        "table_name": table.name,
+        "neighbours": table.neighbours,
+        "privacy_unit": unit.column or "row",
+        "max_rows": unit.max_rows,
+        "budget": float(balance.budget),
+        "spent": float(balance.spent),
+        "remaining": float(balance.remaining),
+        "exact": balance.exact,
+        "unit": balance.measure,
+        "delta": None if balance.delta is None else float(balance.delta),
+        "epsilon_budget": float(balance.epsilon_budget),
+        "epsilon_spent": float(balance.epsilon_spent),
+        "analyst": analyst,
+        "most_expensive": highest,
+    }
+
+
+def _attributes(viewer: Viewer) -> pa.Table:
     rows = [
         {
             "table_name": name,
@@ -57,7 +81,7 @@ def _attributes(policy: Policy, accountant: Accountant, settings: Settings) -> p
             "domain": _domain(attribute),
             "outside": _outside(attribute),
         }
-        for name, table in policy.tables.items()
+        for name, table in viewer.policy.tables.items()
         for attribute in table.domain.attributes
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["attributes"])
@@ -78,7 +102,10 @@ def _outside(attribute: Attribute) -> str:
     return "left out" if attribute.other_cell is None else "other"
 
 
-def _history(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+def _history(viewer: Viewer) -> pa.Table:
+    # Charges first: readings taken later cover them all, but for tables the policy has no more.
+    entries = viewer.accountant.history()
+    spent = {r.entry.charge_id: float(r.spent) for r in viewer.accountant.odometer()}
     rows = [
         {
             "charge_id": entry.charge_id,
@@ -90,22 +117,25 @@ def _history(policy: Policy, accountant: Accountant, settings: Settings) -> pa.T
             "cost": float(entry.cost),
             "unit": entry.measure,
             "rows": entry.rows,
+            "spent": spent.get(entry.charge_id),
         }
-        for entry in accountant.history()
+        for entry in entries
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["history"])
 
 
-def _public(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+def _public(viewer: Viewer) -> pa.Table:
     tables = [
         {"name": name, "kind": "table", "definition": table.origin}
-        for name, table in policy.public.items()
+        for name, table in viewer.policy.public.items()
     ]
-    views = [{"name": n, "kind": "view", "definition": sql} for n, sql in policy.views.items()]
+    views = [
+        {"name": n, "kind": "view", "definition": sql} for n, sql in viewer.policy.views.items()
+    ]
     return pa.Table.from_pylist([*tables, *views], schema=_SCHEMAS["public"])
 
 
-def _mechanisms(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+def _mechanisms(viewer: Viewer) -> pa.Table:
     rows = []
     for name in mechanism_names():
         takes = PARAMETERS.get(name, ())
@@ -121,9 +151,9 @@ def _mechanisms(policy: Policy, accountant: Accountant, settings: Settings) -> p
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["mechanisms"])
 
 
-def _settings(policy: Policy, accountant: Accountant, settings: Settings) -> pa.Table:
+def _settings(viewer: Viewer) -> pa.Table:
     rows = [
-        {"name": name, "value": settings.show(name), "description": description}
+        {"name": name, "value": viewer.settings.show(name), "description": description}
         for name, description in DESCRIPTIONS.items()
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["settings"])
@@ -136,7 +166,8 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
                 ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT),
                 ("remaining", _FLOAT), ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT),
-                ("epsilon_budget", _FLOAT), ("epsilon_spent", _FLOAT),
+                ("epsilon_budget", _FLOAT), ("epsilon_spent", _FLOAT), ("analyst", _TEXT),
+                ("most_expensive", _TEXT),
             ]
         ),
         "attributes": pa.schema(
@@ -149,7 +180,7 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
             [
                 ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
                 ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
-                ("unit", _TEXT), ("rows", _INT),
+                ("unit", _TEXT), ("rows", _INT), ("spent", _FLOAT),
             ]
         ),
         "mechanisms": pa.schema(
@@ -160,7 +191,7 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
     }
 )  # fmt: skip
 
-_MAKERS: Final[Mapping[str, Callable[[Policy, Accountant, Settings], pa.Table]]] = MappingProxyType(
+_MAKERS: Final[Mapping[str, Callable[[Viewer], pa.Table]]] = MappingProxyType(
     {
         "budget": _budget,
         "attributes": _attributes,
@@ -176,15 +207,13 @@ RELATIONS: Final = frozenset({*_MAKERS, *COPY_RELATIONS})
 
 def relation_tables(
     names: frozenset[str],
-    policy: Policy,
-    accountant: Accountant,
-    settings: Settings,
+    viewer: Viewer,
     copies: Mapping[str, Copy],
 ) -> dict[str, pa.Table]:
     """The named relations as they are now, under the names plans read them by."""
     return {
-        f"__dp_{name}": COPY_RELATIONS[name](copies, settings)
+        f"__dp_{name}": COPY_RELATIONS[name](copies, viewer.settings)
         if name in COPY_RELATIONS
-        else _MAKERS[name](policy, accountant, settings)
+        else _MAKERS[name](viewer)
         for name in names
     }

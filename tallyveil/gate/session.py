@@ -18,7 +18,7 @@ from tallyveil.errors import (
 from tallyveil.gate.commands import parse_piece, parse_set, parse_show
 from tallyveil.gate.decision import Request
 from tallyveil.gate.interface import ColumnType, Description, Notice, Result, Statement
-from tallyveil.gate.relations import relation_tables
+from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice
@@ -167,7 +167,9 @@ class GateSession:
     def _relations(self, plan: Plan) -> dict[str, pa.Table]:
         gate = self._gate
         return relation_tables(
-            plan.relations, gate.policy, gate.accountant, self.settings, gate.copies
+            plan.relations,
+            Viewer(gate.policy, gate.accountant, self.settings, self._user),
+            gate.copies,
         )
 
     def _request(self, plan: Plan, sql: str) -> Request:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from tallyveil.accountant import Account, Accountant, Quote
+from tallyveil.accountant import Account, Accountant, Balance, Quote
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast, Request
 from tallyveil.gate.interface import Notice
@@ -43,7 +43,7 @@ def notice(request: Request, answered: Answered, accountant: Accountant) -> Noti
     if ranged:
         parts.append(_widths([k.ends(confidence) for k in ranged], confidence))
         parts.append(_from(ranged, answered.noise))
-    parts += [_remaining(accountant, table) for table in request.workloads]
+    parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
     return Notice(
         "; ".join(parts),
         hint="NULL: history does not know it. SET dp.source = auto to buy it." if missing else None,
@@ -82,15 +82,23 @@ def _from(ranged: Collection[InRange], noise: Mapping[str, Noise]) -> str:
     )
 
 
-def _remaining(accountant: Accountant, table: str) -> str:
-    balance = accountant.balance(table)
-    if balance.delta is None:
-        return f"{number(balance.remaining)} of {number(balance.budget)} remains for {table}"
-    return (
-        f"{number(balance.remaining)} of rho {number(balance.budget)} remains for {table}, where"
-        f" epsilon {float(balance.epsilon_spent):.6g} of {float(balance.epsilon_budget):.6g} is"
-        f" spent at delta {float(balance.delta):g}"
-    )
+def _remaining(accountant: Accountant, table: str, analyst: str) -> str:
+    """What the table has left, and where its budget has shares, what the analyst has."""
+    balance, share = accountant.balance(table), accountant.share(table, analyst)
+    whole = f"{_left(balance)} remains for {table}"
+    if balance.delta is not None:
+        whole += (
+            f", where epsilon {float(balance.epsilon_spent):.6g} of"
+            f" {float(balance.epsilon_budget):.6g} is spent at delta {float(balance.delta):g}"
+        )
+    if share is None:
+        return whole
+    return f"{whole}; {_left(share) if share.budget else 'nothing'} of it for {analyst}"
+
+
+def _left(balance: Balance) -> str:
+    unit = "" if balance.delta is None else "rho "
+    return f"{number(balance.remaining)} of {unit}{number(balance.budget)}"
 
 
 def explanation(
@@ -126,7 +134,7 @@ def explanation(
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
     lines.append(f"Known from history: {forecast.known_rows} rows; to buy: {forecast.missing_rows}")
-    lines += _costs(forecast, plan, accountant)
+    lines += _costs(forecast, plan, accountant, request.analyst)
     return lines
 
 
@@ -149,12 +157,17 @@ def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
     return f"sensitivity {number(exact)} ({relation.neighbours})"
 
 
-def _costs(forecast: Forecast, plan: Plan, accountant: Accountant) -> list[str]:
+def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> list[str]:
     if forecast.quote is None:
-        return ["Cost: nothing", *(_remaining(accountant, table) for table in plan.workloads)]
-    return [
-        f"Cost: {quote.measure} {number(quote.cost)} of {quote.table}'s budget; "
-        f"{number(quote.remaining_before)} remains"
-        + (f", {number(quote.remaining_after)} after" if quote.allowed else ": it would be refused")
-        for quote in forecast.quote.tables
-    ]
+        left = (_remaining(accountant, table, analyst) for table in plan.workloads)
+        return ["Cost: nothing", *left]
+    lines = []
+    for quote in (*forecast.quote.shares, *forecast.quote.tables):
+        whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "
+        after = f", {number(quote.remaining_after)} after"
+        lines.append(
+            f"Cost: {quote.measure} {number(quote.cost)} of {whose}{quote.table}'s budget; "
+            f"{number(quote.remaining_before)} remains"
+            + (after if quote.allowed else ": it would be refused")
+        )
+    return lines

@@ -15,6 +15,7 @@ from tallyveil.policy import checks
 from tallyveil.policy.names import is_table_reference, name_mistake
 
 __all__ = [
+    "AnalystDeclaration",
     "AttributeDeclaration",
     "BudgetDeclaration",
     "CountRangeDeclaration",
@@ -23,6 +24,7 @@ __all__ = [
     "PublicDeclaration",
     "SourceDeclaration",
     "TableDeclaration",
+    "TableShareDeclaration",
     "UnitDeclaration",
     "ViewDeclaration",
 ]
@@ -49,6 +51,12 @@ def _table_name(name: str) -> str:
         raise checks.wrong(f'{mistake}; from = "…" can name the source\'s table')
     if name == "dp":
         raise checks.wrong("expected another name: dp is the schema of tallyveil's relations")
+    return name
+
+
+def _analyst_name(name: str) -> str:
+    if not name or name != name.strip() or "\0" in name:
+        raise checks.wrong("expected the name an analyst connects by")
     return name
 
 
@@ -193,6 +201,23 @@ class DefaultsDeclaration(_Declaration):
     )
 
 
+class TableShareDeclaration(_Declaration):
+    budget: BudgetDeclaration = Field(description="a share such as { epsilon = 1.0 }")
+
+
+class AnalystDeclaration(_Declaration):
+    """A share of every table's budget, or shares table by table; `shares` compares the two."""
+
+    budget: BudgetDeclaration | None = Field(
+        None, description="a share of the tables' budgets such as { epsilon = 1.0 }"
+    )
+    tables: dict[str, TableShareDeclaration] = Field(
+        default_factory=dict,
+        min_length=1,
+        description="shares by table such as person = { budget = { epsilon = 1.0 } }",
+    )
+
+
 class PolicyDeclaration(_Declaration):
     source: SourceDeclaration | None = Field(
         None, description='a table such as [source] with url = "people.parquet"'
@@ -209,6 +234,11 @@ class PolicyDeclaration(_Declaration):
     defaults: DefaultsDeclaration = Field(
         default_factory=lambda: DefaultsDeclaration.model_validate({}),
         description="a table [defaults]",
+    )
+    analysts: dict[Annotated[str, AfterValidator(_analyst_name)], AnalystDeclaration] = Field(
+        default_factory=dict,
+        min_length=1,
+        description="analysts such as [analysts.alice] with budget = { epsilon = 1.0 }",
     )
     ledger: Annotated[str, _checked(checks.ledger)] | None = Field(
         None, description="the path of an SQLite file"

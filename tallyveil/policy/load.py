@@ -35,6 +35,7 @@ from tallyveil.policy.model import (
     SourceKind,
     Table,
 )
+from tallyveil.policy.shares import share_conflicts, shares
 
 __all__ = ["load_policy", "parse_policy"]
 
@@ -78,6 +79,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
     except ValidationError as error:
         found.extend(mistakes(error, PolicyDeclaration))
     found.extend(conflicts(mapping))
+    found.extend(share_conflicts(mapping))
     if declared is not None:
         source = _source(declared, base)
         if declared.ledger is not None:
@@ -98,6 +100,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         path=path,
         public=MappingProxyType({n: _public(n, p, base) for n, p in declared.public.items()}),
         views=MappingProxyType({n: v.sql for n, v in declared.views.items()}),
+        analysts=MappingProxyType(shares(declared.analysts, tables)),
     )
 
 

@@ -16,7 +16,6 @@ __all__ = ["dotted", "mistakes", "written"]
 # Keys of the design that this version does not enforce. Accepting them would let a custodian
 # believe in a protection that is not there.
 _UNSUPPORTED = {
-    "analysts": "this version has no budgets for single analysts; all share the table's",
     "invariants": "this version does not enforce invariants; every count is released with noise",
 }
 _ENTRY = "a table of keys, such as { range = [0, 115] }"

@@ -185,6 +185,9 @@ class Policy:
     """The custodian's declarations. ``path`` is the file they were read from, if any.
 
     ``views`` are queries by name, in PostgreSQL's SQL, over the tables and the public ones.
+    ``analysts[NAME][TABLE]`` is an analyst's share of a table's budget, as a budget of the same
+    kind: the most that what this analyst buys may cost. Where there are analysts nobody else may
+    buy; where there are none, everybody may, up to the tables' budgets.
     """
 
     tables: Mapping[str, Table]
@@ -194,3 +197,4 @@ class Policy:
     path: Path | None = None
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     views: Mapping[str, str] = field(default_factory=dict)
+    analysts: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)

@@ -28,6 +28,7 @@ def summary(policy: Policy) -> list[str]:
         *lines,
         *(_public(table) for table in policy.public.values()),
         *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.views.items()),
+        *_analysts(policy),
         f"source: {source}",
         f"by default: {target}, intervals at {defaults.confidence:g} confidence",
         f"ledger: {policy.ledger}",
@@ -61,6 +62,14 @@ def _budget(budget: Budget) -> str:
         return f"ρ = {_number(budget.rho)}, told in ε at δ = {float(budget.delta or 0):g}"
     amount = f"ε = {_number(budget.epsilon or Fraction(0))}"
     return amount if budget.pure else f"{amount} at δ = {float(budget.delta or 0):g}, counted in ρ"
+
+
+def _analysts(policy: Policy) -> Iterator[str]:
+    for name, shares in policy.analysts.items():
+        told = "; ".join(f"{_budget(share)} of {table}" for table, share in shares.items())
+        yield f"analyst {name} may spend: {told}"
+    if policy.analysts:
+        yield "nobody else may spend; what history knows is free to all"
 
 
 def _public(table: PublicTable) -> str:

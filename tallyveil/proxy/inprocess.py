@@ -29,18 +29,23 @@ class InterfaceError(TallyveilError):
 
 
 def connect(
-    policy: Policy | str | Path, *, source: duckdb.DuckDBPyConnection | None = None
+    policy: Policy | str | Path,
+    *,
+    source: duckdb.DuckDBPyConnection | None = None,
+    user: str | None = None,
 ) -> Connection:
     """Open a gate in this process.
 
     ``policy`` is a path or a `Policy`; ``source`` an open DuckDB connection to read the protected
-    tables from instead of the policy's source. Whoever can run Python here can read the source as
-    well: the gate protects what leaves the process, not the process from itself.
+    tables from instead of the policy's source. ``user`` is the analyst the ledger names and whose
+    share is spent, the operating system's user unless given: the caller's word is taken for it.
+    Whoever can run Python here can read the source as well: the gate protects what leaves the
+    process, not the process from itself.
 
     Raises PolicyError, SourceError, LedgerError, LedgerMismatch.
     """
     declared = policy if isinstance(policy, Policy) else load_policy(policy)
-    return Connection(Gate(declared, source))
+    return Connection(Gate(declared, source), user)
 
 
 class Connection:
@@ -55,9 +60,9 @@ class Connection:
     ProgrammingError = StatementError
     InterfaceError = InterfaceError
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, user: str | None = None) -> None:
         self._gate = gate
-        self._session = gate.session(_user(), "tallyveil", "duckdb")
+        self._session = gate.session(_user() if user is None else user, "tallyveil", "duckdb")
         self._local = duckdb.connect(":memory:")
         self._closed = False
 
@@ -89,7 +94,9 @@ class Connection:
         return "\n".join(row[0] for row in result.rows)
 
     def budget(self) -> list[dict[str, Any]]:
-        """The rows of dp.budget: budget, spent and remaining ε of each protected table."""
+        """The rows of dp.budget: budget, spent and remaining of each protected table, and after
+        it of the user's share, where there are shares.
+        """
         self._open()
         table, _ = self._session.query("SELECT * FROM dp.budget")
         return [] if table is None else table.to_pylist()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
+from tallyveil.cli.user import user
 
 Shell = Callable[..., Result]
 
@@ -144,6 +145,19 @@ def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
         "delta": None,
         "epsilon_budget": 3.0,
         "epsilon_spent": 0.3,
+        "most_expensive": "every record",
+        "analysts": [
+            {
+                "analyst": user(),
+                "unit": "epsilon",
+                "budget": None,
+                "spent": 0.3,
+                "remaining": None,
+                "charges": 1,
+                "exact": True,
+                "most_expensive": "every record",
+            }
+        ],
     }
     assert "2.7" in shell("budget", policy).stdout
 
@@ -190,3 +204,58 @@ def test_check_says_where_the_source_does_not_fit(shell: Shell, policy: Path) ->
     found = shell("check", policy, "--source")
     assert found.exit_code == 1
     assert "people.parquet" in found.stderr
+
+
+def with_shares(policy: Path) -> None:
+    shares = "\n[analysts.alice]\nbudget = { epsilon = 0.5 }\n[analysts.bob.tables.person]\n"
+    policy.write_text(policy.read_text() + shares + "budget = { epsilon = 1 }\n")
+
+
+def test_budget_tells_what_each_analyst_spent(shell: Shell, policy: Path) -> None:
+    women = "SELECT count(*) FROM person WHERE sex = 'F'"
+    assert shell("sql", policy, women, "--epsilon", "0.25", "--user", "carol").exit_code == 0
+    with_shares(policy)
+    assert shell("sql", policy, women, "--epsilon", "0.5", "--user", "alice").exit_code == 0
+    assert shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "1").exit_code == 1
+    [row] = json.loads(shell("budget", policy, "--json").stdout)
+    assert (row["spent"], row["charges"], row["most_expensive"]) == (0.75, 2, "sex = F")
+    told = [
+        [one[key] for key in ("analyst", "budget", "spent", "remaining", "charges")]
+        for one in row["analysts"]
+    ]
+    assert told == [
+        ["alice", 0.5, 0.5, 0.0, 1],
+        ["bob", 1.0, 0.0, 1.0, 0],
+        ["carol", 0.0, 0.25, 0.0, 1],
+    ]
+    assert [one["most_expensive"] for one in row["analysts"]] == ["sex = F", None, "sex = F"]
+    shown = shell("budget", policy).stdout
+    assert "bob     | person | epsilon" in shown
+
+
+def test_budget_tells_shares_nobody_used(shell: Shell, policy: Path) -> None:
+    with_shares(policy)
+    [row] = json.loads(shell("budget", policy, "--json").stdout)
+    assert [(one["analyst"], one["remaining"]) for one in row["analysts"]] == [
+        ("alice", 0.5),
+        ("bob", 1.0),
+    ]
+    assert not list(policy.parent.glob("*ledger*"))
+
+
+def test_the_custodian_warms_up_without_a_share(shell: Shell, policy: Path) -> None:
+    with_shares(policy)
+    warm = ("warm", policy, "person", "--strategy", "tree:age", "--epsilon", "0.5", "--json")
+    assert shell(*warm, "--dry-run").exit_code == 0
+    assert json.loads(shell(*warm, "--yes").stdout)["released"]
+    assert shell("sql", policy, "SELECT count(*) FROM person WHERE state = 'CA'").exit_code == 1
+    # What was released is there for everybody.
+    asked = ("sql", policy, "SELECT age, count(*) FROM person GROUP BY age", "--epsilon", "0.01")
+    assert "free" in shell(*asked, "--user", "dave").stderr
+
+
+def test_check_says_who_may_spend(shell: Shell, policy: Path) -> None:
+    with_shares(policy)
+    lines = shell("check", policy).stdout.splitlines()
+    assert "analyst alice may spend: ε = 0.5 of person" in lines
+    assert "nobody else may spend; what history knows is free to all" in lines

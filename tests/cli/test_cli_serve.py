@@ -131,3 +131,16 @@ def test_the_demo_writes_into_no_folder_of_others(policy: Path) -> None:
     found = run("demo", "--folder", policy.parent)
     assert found.returncode == 1
     assert "holds something else" in found.stderr
+
+
+def test_serve_warns_of_shares_without_passwords(policy: Path, tmp_path: Path) -> None:
+    share = "\n[analysts.alice]\nbudget = { epsilon = 1 }\n"
+    policy.write_text(policy.read_text() + share)
+    passwords = tmp_path / "passwords"
+    passwords.touch(mode=0o600)
+    passwords.write_text("alice:secret\n")
+    for arguments, warned in (([], True), (["--password-file", passwords], False)):
+        with serving(policy, *arguments) as (process, _):
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=30)
+        assert ("anybody can spend any analyst's share" in err) == warned

@@ -42,6 +42,8 @@ def mistakes_of(policy: dict[str, Any]) -> tuple[str, ...]:
 
 AGE = "tables.person.attributes.age"
 SEX = "tables.person.attributes.sex"
+SHARE = "analysts.alice.budget"
+OWN = "analysts.alice.tables"
 
 # key set, value, what the one message starts with, what it goes on to say
 CASES: list[tuple[str, Any, str, str]] = [
@@ -121,7 +123,34 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("defaults.half_width", -1, "defaults.half_width = -1: ", "a positive number"),
     ("defaults.confidence", 1, "defaults.confidence = 1: ", "strictly between 0 and 1"),
     ("defaults", {"epsilon": 1, "half_width": 5}, "defaults: ", "either epsilon or half_width"),
-    ("analysts", {"alice": {"budget": {"epsilon": 1}}}, "analysts: ", "not supported"),
+    ("analysts", {}, "analysts = {}: ", "[analysts.alice]"),
+    ("analysts", 3, "analysts = 3: ", "[analysts.alice]"),
+    ("analysts.alice", 3, "analysts.alice = 3: ", "a table of keys"),
+    ("analysts.alice", {}, "analysts.alice: ", "budget missing"),
+    ("analysts.alice", {"bugdet": 1, "budget": {"epsilon": 1}}, "analysts.alice.bugdet: ", "budge"),
+    ("analysts", {"": {"budget": {"epsilon": 1}}}, 'analysts."": ', "connects by"),
+    ("analysts", {" al": {"budget": {"epsilon": 1}}}, 'analysts." al": ', "connects by"),
+    ("analysts", {"a\0": {"budget": {"epsilon": 1}}}, "analysts.", "connects by"),
+    ("analysts", {"a@b.c": {"budget": {"epsilon": 2}}}, 'analysts."a@b.c".budget.epsilon = 2', "1"),
+    (SHARE, 1, f"{SHARE} = 1: ", "a share of the tables' budgets"),
+    (SHARE, {}, f"{SHARE}: ", "neither is given"),
+    (SHARE, {"epsilon": 1, "rho": 1}, f"{SHARE}: ", "both are given"),
+    (SHARE, {"rho": 0.1}, f"{SHARE}.rho = 0.1: ", "expected epsilon, as in tables.person.budget"),
+    (SHARE, {"epsilon": 1, "delta": 1e-9}, f"{SHARE}.delta = 1e-09: ", "expected none"),
+    (f"{SHARE}.epsilon", 0, f"{SHARE}.epsilon = 0: ", "a number ε"),
+    (f"{SHARE}.epsilon", -1, f"{SHARE}.epsilon = -1: ", "a number ε"),
+    (f"{SHARE}.epsilon", math.nan, f"{SHARE}.epsilon = nan: ", "a number ε"),
+    (f"{SHARE}.epsilon", math.inf, f"{SHARE}.epsilon = inf: ", "a number ε"),
+    (f"{SHARE}.epsilon", True, f"{SHARE}.epsilon = true: ", "a number ε"),
+    (f"{SHARE}.epsilon", "1", f'{SHARE}.epsilon = "1": ', "a number ε"),
+    (f"{SHARE}.epsilon", 1.5, f"{SHARE}.epsilon = 1.5: ", "at most 1.0, the epsilon of tables.per"),
+    ("analysts.alice.tables", {}, "analysts.alice.tables = {}: ", "shares by table"),
+    (f"{OWN}.persn", {"budget": {"epsilon": 1}}, f"{OWN}.persn: ", "did you mean person?"),
+    (f"{OWN}.visit", {"budget": {"epsilon": 1}}, f"{OWN}.visit: ", "expected one of person"),
+    (f"{OWN}.person", {}, f"{OWN}.person.budget: ", "missing; expected a share"),
+    (f"{OWN}.person", 1, f"{OWN}.person = 1: ", "a table of keys"),
+    (f"{OWN}.person.budget", {"epsilon": 2}, f"{OWN}.person.budget.epsilon = 2: ", "at most 1.0"),
+    (f"{OWN}.person.budget", {"rho": 1}, f"{OWN}.person.budget.rho = 1: ", "expected epsilon"),
     ("ledger", "postgresql://h/d", 'ledger = "postgresql://h/d": ', "an SQLite file"),
     ("tabels", {}, "tabels: ", "did you mean tables?"),
 ]
@@ -138,14 +167,36 @@ def test_all_mistakes_are_told_at_once() -> None:
     wrong = with_("tables.person.budget.epsilon", -1)
     wrong["tables"]["person"]["attributes"]["age"] = {"range": [3, 1], "clamp": True, "other": True}
     wrong["tables"]["person"]["colour"] = "red"
-    wrong["analysts"] = {}
+    wrong["analysts"] = {"alice": {"budget": {"epsilon": math.nan}}, "bob": {}}
     assert [m.split(":")[0] for m in mistakes_of(wrong)] == [
         "tables.person.budget.epsilon = -1",
         "tables.person.attributes.age.range = [3, 1]",
         "tables.person.colour",
-        "analysts",
+        "analysts.alice.budget.epsilon = nan",
         "tables.person.attributes.age",
+        "analysts.bob",
     ]
+
+
+def test_a_share_is_of_its_tables_kind() -> None:
+    policy = with_(
+        "tables.visit", RIGHT["tables"]["person"] | {"budget": {"rho": 1, "delta": 1e-9}}
+    )
+    policy["tables"]["trip"] = RIGHT["tables"]["person"] | {"budget": {"epsilon": 2, "delta": 1e-9}}
+    policy["analysts"] = {"alice": {"budget": {"epsilon": 1}}}
+    (message,) = mistakes_of(policy)
+    assert message.startswith("analysts.alice.budget.epsilon = 1: expected rho, as in tables.visit")
+    assert "table by table" in message
+    policy["analysts"]["alice"]["tables"] = {"visit": {"budget": {"rho": 1, "delta": 1e-6}}}
+    (message,) = mistakes_of(policy)
+    assert message.startswith("analysts.alice.tables.visit.budget.delta = 1e-06: expected none")
+    policy["analysts"]["alice"]["tables"]["visit"]["budget"]["delta"] = 1e-9
+    shares = parse_policy(policy).analysts["alice"]
+    assert {name: (b.epsilon, b.rho, b.pure) for name, b in shares.items()} == {
+        "person": (1, None, True),
+        "visit": (None, 1, False),
+        "trip": (1, None, False),
+    }
 
 
 @pytest.mark.parametrize("policy", [{}, {"tables": {}}, {"tables": {"person": {}}}])

@@ -13,7 +13,7 @@ import pytest
 
 from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
-from tallyveil.proxy import Server, ServerThread
+from tallyveil.proxy import Passwords, Server, ServerThread, Trust
 
 ROWS = """
     CREATE TABLE people AS SELECT
@@ -46,7 +46,10 @@ class House:
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://alice@127.0.0.1:{self.port}/people"
+        return self.address("alice")
+
+    def address(self, user: str) -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/people"
 
     def connect(self, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(self.dsn, autocommit=True, **options)
@@ -67,17 +70,22 @@ def source() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture
 def serve(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> Iterator[Callable[..., House]]:
-    """Start a house; keyword arguments go into the table's declaration."""
+    """Start a house; other keyword arguments go into the table's declaration."""
     running: list[tuple[ServerThread, Gate]] = []
 
-    def start(epsilon: float = 0.05, attributes: Any = ATTRIBUTES, **table: Any) -> House:
+    def start(
+        epsilon: float = 0.05,
+        attributes: Any = ATTRIBUTES,
+        analysts: Any = None,
+        passwords: Any = None,
+        **table: Any,
+    ) -> House:
         declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": attributes}
-        policy = parse_policy(
-            {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}},
-            base=tmp_path,
-        )
-        gate = Gate(policy, source)
-        thread = ServerThread(Server(gate.session, port=0))
+        keys = {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}}
+        shares = {"analysts": analysts} if analysts else {}
+        gate = Gate(parse_policy(keys | shares, base=tmp_path), source)
+        auth = Trust() if passwords is None else Passwords(passwords)
+        thread = ServerThread(Server(gate.session, port=0, auth=auth))
         thread.start()
         running.append((thread, gate))
         return House(gate, thread.port)

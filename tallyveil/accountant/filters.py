@@ -1,0 +1,108 @@
+"""The filters: a meter over each table's budget, and one over each analyst's share of it.
+
+A charge passes if it passes both. They compose the same losses in the same way (`meter`); a
+share's meter sees only what its analyst bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.accountant.quote import Quote, TableQuote
+from tallyveil.accountant.values import Account
+from tallyveil.mechanisms import Loss
+from tallyveil.mechanisms.units import from_units
+
+__all__ = ["Filters"]
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Immutable: ``after`` is what a charge leaves; dry-running is looking at it."""
+
+    accounts: Mapping[str, Account]
+    tables: Mapping[str, Meter]
+    shares: Mapping[tuple[str, str], Meter]
+
+    @classmethod
+    def unused(cls, accounts: Mapping[str, Account]) -> Filters:
+        tables = {name: _empty(account) for name, account in accounts.items()}
+        shares = {
+            (name, analyst): tables[name]
+            for name, account in accounts.items()
+            for analyst in account.shares or ()
+        }
+        return cls(MappingProxyType(dict(accounts)), tables, shares)
+
+    def after(self, table: str, analyst: str, loss: Loss) -> Filters:
+        """With a loss by what ``analyst`` bought about ``table``."""
+        tables = {**self.tables, table: self.tables[table].after(loss)}
+        shares, own = self.shares, self.shares.get((table, analyst))
+        if own is not None:
+            shares = {**shares, (table, analyst): own.after(loss)}
+        return Filters(self.accounts, tables, shares)
+
+    def quote(
+        self,
+        after: Filters,
+        losses: Sequence[tuple[str, Loss]],
+        analyst: str,
+        *,
+        custodian: bool = False,
+    ) -> Quote:
+        """What ``losses`` by table cost, given the filters ``after`` them.
+
+        Where a table has shares, an analyst without one may buy nothing, the ``custodian``
+        excepted.
+        """
+        alone: dict[str, Meter] = {}
+        for table, loss in losses:
+            alone[table] = alone.get(table, _empty(self.accounts[table])).after(loss)
+        quotes, shares = [], []
+        for table, meter in alone.items():
+            account, cost = self.accounts[table], meter.spent
+            quotes.append(
+                _quote(account, table, cost, account.units, self.tables[table], after.tables[table])
+            )
+            if account.shares is None:
+                continue
+            share, key = account.shares.get(analyst), (table, analyst)
+            if share is not None:
+                before, later = self.shares[key], after.shares[key]
+                shares.append(_quote(account, table, cost, share.units, before, later, analyst))
+            elif not custodian:
+                shares.append(_quote(account, table, cost, None, _empty(account), meter, analyst))
+        return Quote(tuple(quotes), tuple(shares))
+
+
+def _empty(account: Account) -> Meter:
+    return meter_for(account.relation, account.measure)
+
+
+def _quote(
+    account: Account,
+    table: str,
+    cost: int,
+    budget: int | None,
+    before: Meter,
+    after: Meter,
+    analyst: str | None = None,
+) -> TableQuote:
+    """``budget`` is None for a share there is not."""
+    units = 0 if budget is None else budget
+    return TableQuote(
+        table=table,
+        cost=from_units(cost),
+        spent_before=from_units(before.spent),
+        spent_after=from_units(after.spent),
+        remaining_before=from_units(max(0, units - before.spent)),
+        remaining_after=from_units(max(0, units - after.spent)),
+        allowed=cost == 0 or after.spent <= units,
+        exact=after.exact,
+        measure=account.measure,
+        analyst=analyst,
+        has_share=budget is not None,
+    )

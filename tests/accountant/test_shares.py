@@ -1,0 +1,272 @@
+"""Analysts' shares: a filter beside the table's, each against brute force, on disk and in races."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyveil.accountant import Accountant, Charge, Ledger, Share
+from tallyveil.errors import BudgetExceeded, InvalidParameterValue
+from tallyveil.mechanisms import Measure, Neighbours
+from tallyveil.rewriter.workload import Workload
+
+ANALYSTS = ("alice", "bob", "carol")
+
+
+def one(cubes: Any, dense: Any, scale: float, table: str = "person") -> Charge:
+    return Charge(Workload(table, (cubes.column(("hue",), dense),)), "laplace", (scale,), "…")
+
+
+def of(**budgets: object) -> dict[str, Share]:
+    return {name: Share(Fraction(str(budget))) for name, budget in budgets.items()}
+
+
+def opened(cubes: Any, path: object = ":memory:", **account: Any) -> Accountant:
+    return Accountant(Ledger(str(path)), {"person": cubes.account(**account)})
+
+
+def left(accountant: Accountant, analyst: str) -> Fraction:
+    share = accountant.share("person", analyst)
+    assert share is not None
+    return share.remaining
+
+
+def test_share_and_budget_both_hold_and_the_refusal_says_which(cubes: Any) -> None:
+    accountant = opened(cubes, budget="1.5", shares=of(alice=1, bob=1))
+    accountant.charge([one(cubes, [[1, 1]], 1.0)], "alice")
+    with pytest.raises(BudgetExceeded, match='the share of analyst "alice"') as own:
+        accountant.charge([one(cubes, [[1, 1]], 4.0)], "alice")
+    assert (own.value.sqlstate, own.value.analyst, own.value.remaining) == ("53400", "alice", 0)
+    # Bob has a whole share left, and the table a half.
+    with pytest.raises(BudgetExceeded, match='the budget of table "person"') as total:
+        accountant.charge([one(cubes, [[1, 1]], 1.25)], "bob")
+    assert (total.value.analyst, total.value.remaining) == (None, 0.5)
+    accountant.charge([one(cubes, [[1, 1]], 2.0)], "bob")
+    assert (left(accountant, "alice"), left(accountant, "bob")) == (0, Fraction(1, 2))
+    assert accountant.balance("person").remaining == 0
+    assert len(accountant.history()) == 2
+
+
+def test_of_two_that_ran_out_the_scarcer_is_named(cubes: Any) -> None:
+    accountant = opened(cubes, budget=1, shares=of(alice="0.75"))
+    with pytest.raises(BudgetExceeded) as refused:
+        accountant.charge([one(cubes, [[1, 1]], 0.5)], "alice")
+    assert (refused.value.analyst, refused.value.remaining) == ("alice", 0.75)
+
+
+def test_shares_count_by_cell_as_budgets_do(cubes: Any) -> None:
+    accountant = opened(cubes, budget=3, shares=of(alice=1))
+    accountant.charge([one(cubes, [[1, 0]], 1.0)], "alice")
+    accountant.charge([one(cubes, [[0, 1]], 1.0)], "alice")
+    assert left(accountant, "alice") == 0
+    with pytest.raises(BudgetExceeded):
+        accountant.charge([one(cubes, [[0, 1]], 1e6)], "alice")
+
+
+def test_who_has_no_share_buys_nothing(cubes: Any) -> None:
+    accountant = opened(cubes, budget=3, shares=of(alice=1))
+    for stranger in ("bob", "Alice", "alice ", ""):
+        quote = accountant.quote([one(cubes, [[1, 0]], 1e9)], stranger)
+        assert not quote.allowed
+        with pytest.raises(BudgetExceeded, match="has no share") as refused:
+            accountant.charge([one(cubes, [[1, 0]], 1e9)], stranger)
+        assert (refused.value.analyst, refused.value.remaining) == (stranger, 0)
+        share = accountant.share("person", stranger)
+        assert share is not None
+        assert (share.budget, share.remaining, share.epsilon_budget) == (0, 0, 0)
+    assert accountant.history() == []
+    # What depends on no record costs nothing, and nothing is what anybody may spend.
+    accountant.charge([one(cubes, [[0, 0]], 1.0)], "bob")
+    assert accountant.balance("person").spent == 0
+
+
+def test_the_custodian_needs_no_share_but_is_held_to_one(cubes: Any) -> None:
+    accountant = opened(cubes, budget=3, shares=of(alice="0.5"))
+    charge = one(cubes, [[1, 0]], 1.0)
+    accountant.charge([charge], "root", custodian=True)
+    assert (accountant.balance("person").spent, left(accountant, "alice")) == (1, Fraction(1, 2))
+    with pytest.raises(BudgetExceeded, match="the share of"):
+        accountant.charge([charge], "alice", custodian=True)
+    with pytest.raises(BudgetExceeded, match='the budget of table "person"'):
+        accountant.charge([one(cubes, [[1, 0]], 0.4)], "root", custodian=True)
+
+
+def test_without_shares_there_are_none(cubes: Any) -> None:
+    accountant = opened(cubes)
+    accountant.charge([one(cubes, [[1, 0]], 1.0)], "anybody")
+    assert accountant.share("person", "anybody") is None
+    assert accountant.quote([one(cubes, [[1, 0]], 1.0)], "anybody").shares == ()
+    assert accountant.most_expensive("person", "anybody") is None
+
+
+def test_a_quote_tells_the_share_apart(cubes: Any) -> None:
+    accountant = opened(cubes, budget=3, shares=of(alice=1, bob=2))
+    accountant.charge([one(cubes, [[1, 0]], 2.0)], "bob")
+    charges = [one(cubes, [[1, 0]], 4.0), one(cubes, [[1, 1]], 4.0)]
+    quote = accountant.quote(charges, "alice")
+    (share,) = quote.shares
+    assert (share.analyst, share.cost, share.spent_before) == ("alice", Fraction(1, 2), 0)
+    assert (share.remaining_after, quote.remaining_after) == (Fraction(1, 2), 2)
+    accountant.charge(charges, "alice")
+    assert left(accountant, "alice") == Fraction(1, 2)
+
+
+def test_charges_of_a_statement_pass_all_filters_or_none(cubes: Any) -> None:
+    """Two tables, one of which the analyst has no share of."""
+    person, visit = (
+        cubes.account(shares=of(alice=1)),
+        cubes.account(table="visit", fingerprint="v", shares={}),
+    )
+    accountant = Accountant(Ledger(":memory:"), {"person": person, "visit": visit})
+    with pytest.raises(BudgetExceeded, match='no share of the budget of table "visit"'):
+        accountant.charge(
+            [one(cubes, [[1, 0]], 2.0), one(cubes, [[1, 0]], 2.0, table="visit")], "alice"
+        )
+    assert accountant.history() == []
+    assert left(accountant, "alice") == 1
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_every_share_and_the_odometer_by_brute_force(
+    cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
+) -> None:
+    """Against going through all cells or pairs, for each analyst's releases and for all."""
+    history = data.draw(cubes.histories)
+    asked = [data.draw(st.sampled_from(ANALYSTS)) for _ in history]
+    account = cubes.account(
+        1000,
+        neighbours,
+        measure=measure,
+        delta=None if measure == "epsilon" else Fraction(1, 10**9),
+        shares=of(alice=1000, bob=1000),
+    )
+    accountant = Accountant(Ledger(":memory:"), {"person": account})
+    for release, analyst in zip(history, asked, strict=True):
+        charge = Charge(release.workload, "laplace", release.scales, "…")
+        accountant.charge([charge], analyst, custodian=analyst == "carol")
+
+    def truth(releases: Any) -> Fraction:
+        found = list(releases)
+        return Fraction(cubes.truth(found, account.relation, measure) if found else 0, 10**12)
+
+    def bought_by(analyst: str) -> Fraction:
+        return truth(r for r, a in zip(history, asked, strict=True) if a == analyst)
+
+    for analyst in ("alice", "bob"):
+        share = accountant.share("person", analyst)
+        assert share is not None
+        assert share.spent == bought_by(analyst)
+    assert accountant.balance("person").spent == truth(history)
+    assert [r.spent for r in accountant.odometer()] == [
+        truth(history[: n + 1]) for n in range(len(history))
+    ]
+    # Also of those who have no share.
+    spending = {s.analyst: (s.charges, s.spent) for s in accountant.spending()}
+    names = {"alice", "bob", *asked}
+    assert spending == {a: (asked.count(a), bought_by(a)) for a in names}
+
+
+def test_reopening_rebuilds_the_shares(cubes: Any, tmp_path: Path) -> None:
+    shares = of(alice="0.5", bob="0.5")
+    first = opened(cubes, tmp_path / "l", budget=3, shares=shares)
+    for n, analyst in zip(range(6), itertools.cycle(["alice", "bob"]), strict=False):
+        first.charge([one(cubes, [[1, n % 3]], 20.0)], analyst)
+    again = opened(cubes, tmp_path / "l", budget=3, shares=shares)
+    for analyst in shares:
+        assert again.share("person", analyst) == first.share("person", analyst)
+        assert again.most_expensive("person", analyst) == first.most_expensive("person", analyst)
+    assert again.odometer() == first.odometer()
+    assert again.spending() == first.spending()
+
+
+def test_what_was_bought_before_there_were_shares_counts(cubes: Any, tmp_path: Path) -> None:
+    opened(cubes, tmp_path / "l").charge([one(cubes, [[1, 0]], 1.0)], "alice")
+    accountant = opened(cubes, tmp_path / "l", shares=of(alice="1.5", bob=2))
+    assert left(accountant, "alice") == Fraction(1, 2)
+    lowered = opened(cubes, tmp_path / "l", shares=of(alice="0.5"))
+    assert left(lowered, "alice") == 0
+
+
+def test_a_share_is_not_overdrawn_by_two_processes(cubes: Any, tmp_path: Path) -> None:
+    """Two accountants on one ledger, as two processes have; each sees the other's charges."""
+    two = [opened(cubes, tmp_path / "l", budget=3, shares=of(alice=1, bob=1)) for _ in range(2)]
+    made, named = 0, set()
+    for n in range(14):
+        try:
+            two[n % 2].charge([one(cubes, [[1, 1]], 10.0)], "alice")
+            made += 1
+        except BudgetExceeded as refused:
+            named.add(refused.analyst)
+    assert (made, named) == (10, {"alice"})
+    assert {left(a, "alice") for a in two} == {Fraction(0)}
+    assert {left(a, "bob") for a in two} == {Fraction(1)}
+
+
+def forked(work: Callable[[int], None]) -> tuple[int, int]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            work(writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    return child, reader
+
+
+def test_killed_at_any_moment_no_share_comes_back(cubes: Any, tmp_path: Path) -> None:
+    """Children spend alice's share and are killed at random, until it is gone."""
+    path, shares = tmp_path / "l", of(alice=5, bob=1)
+    charge = one(cubes, [[1, 0]], 20.0)
+
+    def work(pipe: int) -> None:
+        accountant = opened(cubes, path, budget=100, shares=shares)
+        try:
+            while True:
+                accountant.charge([charge], "alice")
+                os.write(pipe, b".")
+        except BudgetExceeded:
+            return
+
+    acknowledged, remaining = 0, Fraction(5)
+    while remaining > 0:
+        children = [forked(work) for _ in range(2)]
+        acknowledged += len(os.read(children[0][1], 1))
+        time.sleep(random.uniform(0, 0.02))
+        for child, _ in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        for _, reader in children:
+            while chunk := os.read(reader, 65536):
+                acknowledged += len(chunk)
+            os.close(reader)
+        ledger = Ledger(path)
+        account = cubes.account(budget=100, shares=shares)
+        accountant = Accountant(ledger, {"person": account})
+        now, charged = left(accountant, "alice"), len(accountant.history())
+        assert now <= remaining
+        assert now == 5 - Fraction(charged, 20)
+        assert acknowledged <= charged <= 100
+        remaining = now
+        ledger.close()
+
+
+@pytest.mark.parametrize("amount", [0, -1, float("nan"), float("inf")])
+def test_a_share_is_positive_and_finite(amount: object) -> None:
+    with pytest.raises(InvalidParameterValue):
+        Share(amount)  # type: ignore[arg-type]
