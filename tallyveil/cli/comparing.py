@@ -11,6 +11,7 @@ from typing import Final
 
 import typer
 
+from tallyveil.cli.drawings import check_drawing
 from tallyveil.cli.mechanism_arguments import levels_of, objective_of, ranges_of
 from tallyveil.cli.text import aligned
 from tallyveil.errors import StatementTooComplex
@@ -35,6 +36,8 @@ def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bo
 
     Raises InvalidParameterValue, StatementTooComplex, OutputError, FeatureNotSupported.
     """
+    if plot is not None:
+        check_drawing(plot)
     sizes, levels, loss = ranges_of(ns), levels_of(alphas), objective_of(objective)
     if sizes[-1] > MAX_DESIGNED_RANGE:
         raise StatementTooComplex(

@@ -1,29 +1,90 @@
-"""What the mechanism commands read from text: levels, ranges, objectives."""
+"""What the mechanism commands read from text: levels, ranges, objectives, and what fits a name."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.matrix import Objective, alpha_for
+from tallyveil.mechanisms.matrix import Objective, alpha_for, epsilon_for
 from tallyveil.mechanisms.matrix.objective import Penalty
-from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
+from tallyveil.mechanisms.matrix.privacy_level import MAX_EPSILON, checked_alpha, checked_range
+from tallyveil.mechanisms.units import positive
 
-__all__ = ["level_of", "levels_of", "objective_of", "ranges_of"]
+__all__ = ["QUALITIES", "Options", "Quality", "levels_of", "objective_of", "ranges_of"]
 
 _OBJECTIVE = re.compile(r"(L[012])(?:,([0-9]{1,4}))?(?: +(SUM|MAX))?")
 
+Quality = Callable[[int, int], int]
 
-def level_of(alpha: str | None, epsilon: str | None) -> Fraction:
-    """α, given as such or as ε. Raises InvalidParameterValue unless exactly one is given."""
-    if alpha is not None and epsilon is None:
-        return checked_alpha(alpha)
-    if epsilon is not None and alpha is None:
-        return alpha_for(epsilon)
-    raise InvalidParameterValue(
-        "a mechanism has one privacy level", hint="Give either --alpha or --epsilon."
-    )
+# Of an output for a truth, for the exponential mechanism.
+QUALITIES: Final[MappingProxyType[str, Quality]] = MappingProxyType(
+    {
+        "distance": lambda output, truth: -abs(output - truth),
+        "square": lambda output, truth: -((output - truth) ** 2),
+        "truth": lambda output, truth: int(output == truth),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `mechanism show` was given besides a name, as text; None for what was not."""
+
+    alpha: str | None = None
+    epsilon: str | None = None
+    n: int | None = None
+    properties: str | None = None
+    objective: str | None = None
+    weights: str | None = None
+    quality: str | None = None
+    delta: str | None = None
+    calibration: str | None = None
+    sensitivity: int | None = None
+    plot: Path | None = None
+
+    def only(self, name: str, *allowed: str) -> None:
+        """Raises InvalidParameterValue if there is anything else than a level and ``allowed``."""
+        taken = ("alpha", "epsilon", *allowed)
+        for option in fields(self):
+            if getattr(self, option.name) is not None and option.name not in taken:
+                raise InvalidParameterValue(
+                    f"{name} has no {option.name} to choose",
+                    hint=f"Its options: {', '.join(f'--{one}' for one in taken)}.",
+                )
+
+    def level(self) -> Fraction:
+        """α of a mechanism with a public range.
+
+        Raises InvalidParameterValue unless either α or ε is given, and for an ε that is too large
+        to be honoured.
+        """
+        if self._by_alpha():
+            return checked_alpha(self.alpha or "")
+        if positive(self.epsilon or "", "epsilon") > MAX_EPSILON:
+            raise InvalidParameterValue(
+                f"a mechanism with a public range has an epsilon of at most {MAX_EPSILON},"
+                f" not {self.epsilon}"
+            )
+        return alpha_for(self.epsilon or "")
+
+    def cost(self) -> Fraction:
+        """ε of noise; from α rounded up. Raises InvalidParameterValue as `level`."""
+        if self._by_alpha():
+            return epsilon_for(self.alpha or "")
+        return positive(self.epsilon or "", "epsilon")
+
+    def _by_alpha(self) -> bool:
+        if (self.alpha is None) == (self.epsilon is None):
+            raise InvalidParameterValue(
+                "a mechanism has one privacy level", hint="Give either --alpha or --epsilon."
+            )
+        return self.alpha is not None
 
 
 def levels_of(text: str) -> list[Fraction]:
@@ -41,13 +102,20 @@ def ranges_of(text: str) -> list[int]:
         ) from None
 
 
-def objective_of(text: str) -> Objective:
-    """From "L0", "L0,1", "L1", "L2 max". Raises InvalidParameterValue for other text."""
+def objective_of(text: str, weights: str | None = None) -> Objective:
+    """From "L0", "L0,1", "L1", "L2 max", and weights such as "1,2,0.5".
+
+    Raises InvalidParameterValue for other text.
+    """
     found = _OBJECTIVE.fullmatch(text.strip().upper())
     if found is None:
         raise InvalidParameterValue(
             f'there is no objective "{text}"', hint="Write L0, L0,1, L1 or L2, and sum or max."
         )
     penalty: Penalty = found[1]  # type: ignore[assignment]
-    beyond = int(found[2] or 0)
-    return Objective(penalty, beyond=beyond, aggregate="max" if found[3] == "MAX" else "sum")
+    return Objective(
+        penalty,
+        beyond=int(found[2] or 0),
+        aggregate="max" if found[3] == "MAX" else "sum",
+        weights=None if weights is None else [part.strip() for part in weights.split(",")],
+    )

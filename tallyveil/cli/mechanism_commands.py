@@ -49,14 +49,32 @@ def show(
     objective: Annotated[
         str | None, typer.Option(help="For best: L0, L0,1 …, L1 or L2; sum or max behind.")
     ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="For best: of the counts 0..n, such as 1,1,2,1,1.")
+    ] = None,
+    quality: Annotated[
+        str | None, typer.Option(help="For EXP: of an output, by distance, square or truth.")
+    ] = None,
+    delta: Annotated[str | None, typer.Option(help="For gaussian, with --epsilon.")] = None,
+    calibration: Annotated[
+        str | None, typer.Option(help="For gaussian: zcdp, analytic or subspace.")
+    ] = None,
+    sensitivity: Annotated[
+        int | None, typer.Option(help="For staircase: how far a record moves the answer.")
+    ] = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Show one: its probabilities, properties, expected losses, and what it guarantees."""
+    from tallyveil.cli.mechanism_arguments import Options
     from tallyveil.cli.mechanisms import show as work
 
+    options = Options(
+        alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
+        sensitivity, plot,
+    )  # fmt: skip
     with complaints(json=json):
-        work(name, n, alpha, epsilon, properties, objective, plot, json=json)
+        work(name, options, json=json)
 
 
 @mechanisms.command()

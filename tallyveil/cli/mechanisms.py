@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import json as json_format
-import math
-from fractions import Fraction
-from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import typer
 
-from tallyveil.cli.mechanism_arguments import level_of, objective_of
+from tallyveil.cli.drawings import check_drawing
+from tallyveil.cli.mechanism_arguments import QUALITIES, Options, Quality, objective_of
+from tallyveil.cli.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
 from tallyveil.cli.text import aligned, up
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import Additive, Relation, additive
+from tallyveil.mechanisms import Additive, additive
 from tallyveil.mechanisms.matrix import (
     NAMED,
     CountMatrix,
     Objective,
     Property,
     choose,
+    derivable_from_geometric,
     design,
-    epsilon_for,
+    exponential,
     named,
     parse_properties,
     properties_of,
     score,
 )
-from tallyveil.mechanisms.measure import Measure
-from tallyveil.rewriter.workload import Column, Workload
 
 __all__ = ["listing", "show"]
 
 _BEST: Final = "best"
 _AUTO: Final = "auto"
+_STAIRCASE: Final = "staircase"
 _DESIGNED: Final = (_BEST, "designed")
+_CHOSEN: Final = (*_DESIGNED, _AUTO)
 _WIDEST: Final = 15  # larger matrices do not fit a line
 _LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
 
@@ -51,6 +50,10 @@ def listing(*, json: bool) -> None:
         }
         for family in additive()
     ]
+    gives = "noise for sums: less than Laplace noise where a record counts for much"
+    rows.append(
+        {"name": _STAIRCASE, "for": "any count", "gives": gives, "guarantee": STAIRCASE_GUARANTEE}
+    )
     rows += [
         {"name": m.name, "for": "0..n", "gives": f"{m.title}: {m.when}", "guarantee": m.guarantee}
         for m in NAMED.values()
@@ -68,80 +71,80 @@ def listing(*, json: bool) -> None:
     typer.echo("What one guarantees: tallyveil mechanism show NAME …, or list --json.")
 
 
-def show(
-    name: str,
-    n: int | None,
-    alpha: str | None,
-    epsilon: str | None,
-    properties: str | None,
-    objective: str | None,
-    plot: Path | None,
-    *,
-    json: bool,
-) -> None:
-    """Print one mechanism; with ``plot``, draw its matrix.
+def show(name: str, options: Options, *, json: bool) -> None:
+    """Print one mechanism; with ``options.plot``, draw its matrix.
 
     Raises InvalidParameterValue for an unknown name, or options that make no sense for it;
     StatementTooComplex for a design that is not found; OutputError, FeatureNotSupported.
     """
-    level = level_of(alpha, epsilon)
     noise = {family.name: family for family in additive()}
     if name.lower() in noise:
-        if (n, properties, objective, plot) != (None, None, None, None):
-            raise InvalidParameterValue(
-                f"{name} is noise for any count: it has no range, matrix or properties to choose",
-                hint="Give it --alpha or --epsilon alone.",
-            )
-        _show_noise(noise[name.lower()], epsilon_for(level), json=json)
+        show_noise(noise[name.lower()], options, json=json)
         return
-    matrix = _matrix(name, n, level, properties, objective)
-    guarantee = named("GM" if name.lower() in (*_DESIGNED, _AUTO) else name).guarantee
-    if plot is not None:
+    if name.lower() == _STAIRCASE:
+        show_staircase(options, json=json)
+        return
+    objective = objective_of(options.objective or "L0", options.weights)
+    if options.plot is not None:
+        check_drawing(options.plot)
+    matrix = _matrix(name, options, objective)
+    guarantee = named("GM" if name.lower() in _CHOSEN else name).guarantee
+    if options.plot is not None:
         from tallyveil.cli.plotting import heatmap
 
-        heatmap(matrix, plot)
+        heatmap(matrix, options.plot)
     if json:
-        typer.echo(json_format.dumps(_document(matrix, guarantee), ensure_ascii=False))
+        typer.echo(json_format.dumps(_document(matrix, objective, guarantee), ensure_ascii=False))
     else:
-        typer.echo("\n".join(_lines(matrix, guarantee)))
+        typer.echo("\n".join(_lines(matrix, objective, guarantee)))
 
 
-def _matrix(
-    name: str, n: int | None, level: Fraction, properties: str | None, objective: str | None
-) -> CountMatrix:
-    known = [*(family.name for family in additive()), *NAMED, _BEST, _AUTO]
-    best = name.lower() in (*_DESIGNED, _AUTO)
+def _matrix(name: str, options: Options, objective: Objective) -> CountMatrix:
     if "(" in name:
         raise InvalidParameterValue(
             f'"{name}" is for SQL', hint="Here its parameters are options: see --help."
         )
+    word = name.lower()
     try:
-        maker = None if best else named(name)
+        maker = None if word in _CHOSEN else named(name)
     except InvalidParameterValue:
+        known = [*(family.name for family in additive()), _STAIRCASE, *NAMED, _BEST, _AUTO]
         raise InvalidParameterValue(
             f'there is no mechanism "{name}"', hint=f"Known: {', '.join(known)}."
         ) from None
-    if n is None:
+    level = options.level()
+    if options.n is None:
         raise InvalidParameterValue(
             f"{name} is for counts from 0 to a public n", hint="Give it, such as --n 8."
         )
-    if name.lower() == _AUTO:
-        if objective is not None:
-            raise InvalidParameterValue(
-                f"{_AUTO} is for L0", hint=f"An objective can be chosen for {_BEST}."
-            )
-        return choose(n, level, parse_properties(properties or ""))
-    if maker is None:
-        return design(n, level, parse_properties(properties or ""), objective_of(objective or "L0"))
-    if properties is not None or objective is not None:
+    properties = parse_properties(options.properties or "")
+    if word in _DESIGNED:
+        options.only(name, "n", "properties", "objective", "weights", "plot")
+        return design(options.n, level, properties, objective)
+    if word == _AUTO:
+        options.only(f"{name}, which is for L0,", "n", "properties", "plot")
+        return choose(options.n, level, properties)
+    if maker is not None and maker.name == "EXP":
+        options.only(name, "n", "quality", "plot")
+        return exponential(options.n, level, _quality(options.quality or "distance"))
+    if maker is None or (options.properties or options.objective or options.weights) is not None:
         raise InvalidParameterValue(
             f"{name} has the properties it has",
-            hint=f"They are chosen for {_BEST} and {_AUTO}.",
+            hint=f"They are chosen for {_BEST} and {_AUTO}, an objective for {_BEST}.",
         )
-    return maker.make(n, level)
+    options.only(name, "n", "plot")
+    return maker.make(options.n, level)
 
 
-def _lines(matrix: CountMatrix, guarantee: str) -> list[str]:
+def _quality(name: str) -> Quality:
+    if name not in QUALITIES:
+        raise InvalidParameterValue(
+            f'there is no quality "{name}"', hint=f"Known: {', '.join(QUALITIES)}."
+        )
+    return QUALITIES[name]
+
+
+def _lines(matrix: CountMatrix, objective: Objective, guarantee: str) -> list[str]:
     head = f"{matrix.name} for counts from 0 to {matrix.n}, alpha {float(matrix.alpha):.6g},"
     lines = [f"{head} epsilon {up(matrix.epsilon):g}"]
     if matrix.n <= _WIDEST:
@@ -155,10 +158,13 @@ def _lines(matrix: CountMatrix, guarantee: str) -> list[str]:
     lines.append("properties: " + (", ".join(_described(p) for p in Property if p in held) or "-"))
     losses = (f"{_short(loss)} {float(score(matrix, loss)):.6f}" for loss in _LOSSES)
     lines.append("expected loss over all truths: " + ", ".join(losses))
+    if objective not in _LOSSES:
+        lines.append(f"objective {objective}: {float(score(matrix, objective)):.6f}")
+    lines.append(f"derivable from GM: {'yes' if derivable_from_geometric(matrix) else 'no'}")
     return [*lines, f"guarantee: {guarantee}."]
 
 
-def _document(matrix: CountMatrix, guarantee: str) -> dict[str, Any]:
+def _document(matrix: CountMatrix, objective: Objective, guarantee: str) -> dict[str, Any]:
     """``probabilities[i][j]`` is P[output i | truth j]."""
     held = properties_of(matrix)
     return {
@@ -168,6 +174,8 @@ def _document(matrix: CountMatrix, guarantee: str) -> dict[str, Any]:
         "epsilon": up(matrix.epsilon, 12),
         "properties": [str(p) for p in Property if p in held],
         "losses": {_short(loss): float(score(matrix, loss)) for loss in _LOSSES},
+        "objective": {"of": str(objective), "is": float(score(matrix, objective))},
+        "derivable_from_geometric": derivable_from_geometric(matrix),
         "guarantee": guarantee,
         "probabilities": matrix.probabilities().tolist(),
     }
@@ -179,34 +187,6 @@ def _described(held: Property) -> str:
 
 def _short(loss: Objective) -> str:
     return loss.penalty + (f",{loss.beyond}" if loss.beyond else "")
-
-
-def _show_noise(family: Additive, epsilon: Fraction, *, json: bool) -> None:
-    """What it does to one count at ε; where it has no cost in ε, at ρ = ε²/2."""
-    pure = not family.needs.delta
-    cost = epsilon if pure else epsilon**2 / 2
-    scale = _scale_of_a_count(family, cost, pure)
-    law = family.law(scale)
-    row = {
-        "mechanism": family.name,
-        "unit": "epsilon" if pure else "rho",
-        "cost": up(cost),
-        "scale": float(f"{scale:.6g}"),
-        "standard_deviation": float(f"{math.sqrt(law.variance):.6g}"),
-        "half_width_95": law.half_width(0.95),
-    }
-    if json:
-        typer.echo(json_format.dumps({**row, "guarantee": family.guarantee}, ensure_ascii=False))
-        return
-    typer.echo("\n".join(aligned(list(row), [list(row.values())])[:-1]))
-    typer.echo(f"guarantee: {family.guarantee}.")
-
-
-def _scale_of_a_count(family: Additive, cost: Fraction, pure: bool) -> float:
-    one = np.zeros(1, dtype=np.int64)
-    count = Workload("t", (Column.joint(("a",), (1,), 1, one, one, one + 1),))
-    measure: Measure = "epsilon" if pure else "rho"
-    return family.scales_for(count, cost, Relation("add_remove"), measure)[0]
 
 
 def _kind(family: Additive) -> str:

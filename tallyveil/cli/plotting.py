@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tallyveil.accountant import Balance, Reading
+from tallyveil.cli.drawings import check_drawing
 from tallyveil.errors import FeatureNotSupported, OutputError
 from tallyveil.mechanisms.matrix import CountMatrix
 
 __all__ = ["curves", "heatmap", "spending"]
 
-_FORMATS: Final = (".png", ".svg", ".pdf")
 _MARKS: Final = ("o-", "v:", "s-", "^-", "x--")
 _LEGIBLE: Final = 12  # numbers fit the fields of a heatmap up to this n
 
@@ -102,8 +102,7 @@ def _entries(probabilities: Any) -> Iterator[tuple[tuple[int, int], float]]:
 @contextmanager
 def _figure(path: Path, panels: int, size: tuple[float, float]) -> Iterator[list[Any]]:
     """Axes side by side, saved to ``path`` at the end."""
-    if path.suffix not in _FORMATS:
-        raise OutputError(f"{path} is no drawing", hint=f"End it in {' or '.join(_FORMATS)}.")
+    check_drawing(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

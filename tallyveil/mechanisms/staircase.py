@@ -88,6 +88,11 @@ class Staircase:
         steps = np.array([float(self.step)])
         return float(_mean_absolute(steps, self.sensitivity, math.exp(-1 / self.scale))[0])
 
+    @property
+    def variance(self) -> float:
+        """E K²."""
+        return _variance(self.step, self.sensitivity, 1 / self.scale)
+
     def half_width(self, confidence: Fraction | float | str) -> int:
         """The least h with P(|K| ≤ h) ≥ confidence, up to 10⁻³⁰ of confidence, rounded outwards.
 
@@ -162,6 +167,22 @@ def _mean_absolute(r: Any, sensitivity: int, b: float) -> Any:
     weight = r + b * (sensitivity - r)
     places = (1 - b) * r * (r - 1) / 2 + b * sensitivity * (sensitivity - 1) / 2
     return 2 * (sensitivity * b * weight / (1 - b) + places) / (2 * weight - (1 - b))
+
+
+def _variance(r: int, sensitivity: int, epsilon: float) -> float:
+    """2a Σ_k bᵏ Σ_u b^{[u ≥ r]} (kΔ + u)², by the sums of bᵏ, k bᵏ and k² bᵏ."""
+    b, short = math.exp(-epsilon), -math.expm1(-epsilon)
+
+    def weighted(below: int, whole: int) -> float:
+        return below + b * (whole - below)
+
+    def squares(m: int) -> int:
+        return (m - 1) * m * (2 * m - 1) // 6
+
+    weight = weighted(r, sensitivity)
+    places = weighted(r * (r - 1) // 2, sensitivity * (sensitivity - 1) // 2)
+    far = sensitivity**2 * b * (1 + b) / short**2 * weight + 2 * sensitivity * b / short * places
+    return 2 * (far + weighted(squares(r), squares(sensitivity))) / (2 * weight - short)
 
 
 def _rounded_up(value: Fraction) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
+from tallyveil.mechanisms.staircase import Staircase
 
 
 def shell(*arguments: object) -> Result:
@@ -19,7 +21,7 @@ def shell(*arguments: object) -> Result:
 
 def test_the_list_names_every_mechanism_and_its_guarantee() -> None:
     rows = json.loads(shell("mechanism", "list", "--json").stdout)
-    assert {"laplace", "gaussian", "GM", "WM", "EM", "EXP", "UM", "best"} <= {
+    assert {"laplace", "gaussian", "staircase", "GM", "WM", "EM", "RR", "EXP", "best", "auto"} <= {
         row["name"] for row in rows
     }
     assert all(row["guarantee"] for row in rows)
@@ -68,6 +70,85 @@ def test_showing_noise() -> None:
     assert (found["unit"], found["cost"]) == ("rho", pytest.approx(0.005, abs=1e-6))
 
 
+def test_a_large_epsilon_is_honoured_or_refused() -> None:
+    found = json.loads(shell("mechanism", "show", "geometric", "--epsilon", 41, "--json").stdout)
+    assert (found["cost"], found["scale"]) == (41, pytest.approx(1 / 41, rel=1e-5))
+    refused = shell("mechanism", "show", "EM", "--n", 4, "--epsilon", 41)
+    assert refused.exit_code == 1
+    assert "at most 40" in refused.stderr
+
+
+def test_gaussian_noise_for_epsilon_and_delta() -> None:
+    """MATH §6's σ at ε = 1, δ = 10⁻⁶; what is charged is 1/(2σ²)."""
+    ask = ("mechanism", "show", "gaussian", "--epsilon", 1, "--delta", "1e-6", "--json")
+    found = json.loads(shell(*ask, "--calibration", "subspace").stdout)
+    assert found["scale"] == pytest.approx(4.84909, abs=1e-5)
+    assert found["cost"] == pytest.approx(1 / (2 * 4.84909**2), abs=2e-6)
+    by_rho = json.loads(shell(*ask).stdout)
+    assert (by_rho["calibration"], by_rho["delta"]) == ("zcdp", "1e-6")
+    assert by_rho["scale"] == pytest.approx(4.53088, abs=1e-5)
+
+
+def test_staircase_noise_beside_laplace_noise() -> None:
+    """Its standard deviation by summing up its law; Laplace noise's by its closed form."""
+    ask = ("mechanism", "show", "staircase", "--sensitivity", 5, "--epsilon", 2)
+    found = json.loads(shell(*ask, "--json").stdout)
+    probability = Staircase(5, 2).probability
+    square = sum(2 * k * k * probability(k) for k in range(1, 400))
+    assert found["standard_deviation"] == pytest.approx(math.sqrt(square), rel=1e-5)
+    a = math.exp(-2 / 5)
+    assert found["of_laplace"] == pytest.approx(math.sqrt(2 * a) / (1 - a), rel=1e-5)
+    assert found["standard_deviation"] < found["of_laplace"]
+    assert found["law"]["probabilities"]["7"] == pytest.approx(probability(7))
+    assert found["law"]["of_laplace"]["0"] == pytest.approx((1 - a) / (1 + a))
+    table = shell(*ask).stdout
+    assert f"| {probability(0):.6f}" in table
+    assert "guarantee: staircase" in table
+
+
+def test_the_exponential_mechanism_takes_a_quality() -> None:
+    """COUNT eq. 2: P[i|j] ∝ e^{ε q/2s}; on 0..n, s is 1, 2n − 1 and 1."""
+    ask = ("mechanism", "show", "EXP", "--n", 3, "--epsilon", 1, "--json")
+    for quality, exponents in (
+        ("distance", [0, -1 / 2, -1, -3 / 2]),
+        ("square", [0, -1 / 10, -4 / 10, -9 / 10]),
+        ("truth", [1 / 2, 0, 0, 0]),
+    ):
+        found = json.loads(shell(*ask, "--quality", quality).stdout)
+        weights = [math.exp(x) for x in exponents]
+        expected = [weight / sum(weights) for weight in weights]
+        assert [row[0] for row in found["probabilities"]] == pytest.approx(expected, abs=1e-6)
+
+
+def test_weights_are_those_of_the_objective() -> None:
+    """With all weight on the truth 0, telling 0 always loses nothing."""
+    ask = ("mechanism", "show", "best", "--n", 3, "--alpha", 0.9, "--objective", "L1")
+    found = json.loads(shell(*ask, "--weights", "1,0,0,0", "--json").stdout)
+    assert found["objective"] == {"of": "L1 sum, weighted", "is": pytest.approx(0, abs=1e-6)}
+    assert found["probabilities"][0] == pytest.approx([1, 1, 1, 1], abs=1e-5)
+    assert "objective L1 sum, weighted: 0.000000" in shell(*ask, "--weights", "1,0,0,0").stdout
+
+
+def test_whether_the_geometric_mechanism_yields_it_is_said() -> None:
+    """COUNT §IV-D: EM and WM are not derivable for n > 2, GM and UM are."""
+    for name, derivable in (("GM", True), ("UM", True), ("EM", False), ("WM", False)):
+        ask = ("mechanism", "show", name, "--n", 4, "--alpha", 0.9)
+        assert json.loads(shell(*ask, "--json").stdout)["derivable_from_geometric"] == derivable
+        word = "yes" if derivable else "no"
+        assert f"derivable from GM: {word}\n" in shell(*ask).stdout
+
+
+def test_a_wrong_drawing_is_refused_before_anything_is_solved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tallyveil.cli.mechanisms.design", None)
+    monkeypatch.setattr("tallyveil.cli.comparing.score", None)
+    for command in (("show", "best", "--n", 150, "--alpha", 0.9), ("compare", "--n", "100")):
+        found = shell("mechanism", *command, "--plot", "x.doc")
+        assert found.exit_code == 1
+        assert "is no drawing" in found.stderr
+
+
 def test_comparing_reproduces_the_reference_values() -> None:
     rows = shell("mechanism", "compare", "--n", "4,20", "--alpha", "9/10,10/11", "--json").stdout
     loss = {(row["n"], row["alpha"]): row["loss"] for row in map(json.loads, rows.splitlines())}
@@ -91,7 +172,17 @@ def test_comparing_reproduces_the_reference_values() -> None:
         (("show", "EM", "--n", 4, "--alpha", 0.5, "--properties", "CM"), "best"),
         (("show", "best", "--n", 4, "--alpha", 0.5, "--properties", "XX"), "RH, RM"),
         (("show", "best", "--n", 4, "--alpha", 0.5, "--objective", "L7"), "L0, L0,1"),
-        (("show", "auto", "--n", 4, "--alpha", 0.5, "--objective", "L1"), "chosen for best"),
+        (("show", "auto", "--n", 4, "--alpha", 0.5, "--objective", "L1"), "no objective to"),
+        (("show", "EM", "--n", 4, "--alpha", 0.5, "--delta", "1e-6"), "--n, --plot"),
+        (("show", "EXP", "--n", 4, "--alpha", 0.5, "--quality", "best"), "distance, square"),
+        (("show", "EXP", "--n", 4, "--alpha", 0.5, "--weights", "1"), "no weights"),
+        (("show", "best", "--n", 4, "--alpha", 0.5, "--weights", "1,2"), "5 possible counts"),
+        (("show", "best", "--n", 1, "--alpha", 0.5, "--weights", "1,x"), "weight"),
+        (("show", "staircase", "--epsilon", 1, "--sensitivity", 0), "from 1 to"),
+        (("show", "staircase", "--epsilon", 1, "--plot", "x.png"), "no plot"),
+        (("show", "gaussian", "--epsilon", 1, "--calibration", "classic"), "zcdp, analytic"),
+        (("show", "gaussian", "--epsilon", 1, "--delta", "2"), "delta"),
+        (("show", "laplace", "--epsilon", "nan"), "positive finite"),
         (("show", "laplace", "--n", 4, "--alpha", 0.5), "any count"),
         (("show", "EM", "--n", 4, "--alpha", 0.5, "--plot", "x.doc"), ".png"),
         (("show", "EM", "--n", 4, "--alpha", 0.5, "--plot", "no/such/x.png"), "cannot be written"),

@@ -39,6 +39,7 @@ def test_the_law_adds_up(law: Staircase) -> None:
     p = np.array([law.probability(k) for k in range(reach)])
     assert 2 * p.sum() - p[0] == pytest.approx(1, abs=1e-12)
     assert law.mean_absolute() == pytest.approx(2 * (p * np.arange(reach)).sum(), rel=1e-11)
+    assert law.variance == pytest.approx(2 * (p * np.arange(reach) ** 2.0).sum(), rel=1e-11)
     for confidence in (0.5, 0.9, 0.999):
         within = 2 * p.cumsum() - p[0]
         # Where rounding decides, either is right.

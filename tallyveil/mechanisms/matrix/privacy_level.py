@@ -9,12 +9,20 @@ from fractions import Fraction
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.units import positive
 
-__all__ = ["MAX_RANGE", "alpha_for", "checked_alpha", "checked_range", "epsilon_for", "exp_below"]
+__all__ = [
+    "MAX_EPSILON",
+    "MAX_RANGE",
+    "alpha_for",
+    "checked_alpha",
+    "checked_range",
+    "epsilon_for",
+    "exp_below",
+]
 
 # Matrices have (n+1)² entries; beyond this, the ends of the range no longer matter (COUNT §I).
 MAX_RANGE = 500
 # A larger ε protects nothing; its α would only make the integers longer.
-_MAX_EPSILON = 40
+MAX_EPSILON = 40
 # Decimal's exp and ln are correctly rounded; what rounding and the argument's own rounding can
 # do together is far less than the slack, and the slack is taken on the private side.
 _DECIMAL = Context(prec=70, Emin=-(10**9), Emax=10**9)
@@ -31,7 +39,7 @@ def alpha_for(epsilon: Fraction | float | str) -> Fraction:
 
     Raises InvalidParameterValue unless ε is positive and finite, and at least 10⁻¹².
     """
-    exact = min(positive(epsilon, "epsilon"), Fraction(_MAX_EPSILON))
+    exact = min(positive(epsilon, "epsilon"), Fraction(MAX_EPSILON))
     if exact < Fraction(1, 10**12):
         raise InvalidParameterValue(f"epsilon is at least 1e-12, not {epsilon}")
     # −ln of what is added is at most 2⁻ᵏ e^ε.

@@ -1,0 +1,110 @@
+"""`tallyveil mechanism show` for noise that is added to any answer."""
+
+from __future__ import annotations
+
+import json as json_format
+import math
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import typer
+
+from tallyveil.cli.mechanism_arguments import Options
+from tallyveil.cli.text import aligned, up
+from tallyveil.inference import DiscreteLaplaceLaw
+from tallyveil.mechanisms import Additive, Relation, StatementCalibration, statement_scales
+from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.rewriter.workload import Column, Workload
+
+__all__ = ["STAIRCASE_GUARANTEE", "show_noise", "show_staircase"]
+
+STAIRCASE_GUARANTEE: Final = (
+    "staircase noise of sensitivity s: a record that moves an answer by up to s changes the"
+    " probability of any outcome by a factor of at most e^epsilon"
+)
+
+_LEVEL: Final = Fraction(95, 100)
+_SHOWN: Final = 15  # probabilities that are listed, at most
+_ADD_REMOVE: Final = Relation("add_remove")
+
+
+def show_noise(family: Additive, options: Options, *, json: bool) -> None:
+    """What it does to one count at ε. Noise that needs a δ has the cost ρ = ε²/2 without one.
+
+    Raises InvalidParameterValue for options that make no sense for it.
+    """
+    options.only(
+        f"{family.name}, noise for any count,",
+        *(("delta", "calibration") if family.needs.delta else ()),
+    )
+    epsilon = options.cost()
+    one = np.zeros(1, dtype=np.int64)
+    count = Workload("t", (Column.joint(("a",), (1,), 1, one, one, one + 1),))
+    row: dict[str, Any] = {"mechanism": family.name}
+    if not family.needs.delta:
+        (scale,) = family.scales_for(count, epsilon, _ADD_REMOVE, "epsilon")
+        row |= {"unit": "epsilon", "cost": up(epsilon)}
+    elif options.delta is None and options.calibration is None:
+        (scale,) = family.scales_for(count, epsilon**2 / 2, _ADD_REMOVE, "rho")
+        row |= {"unit": "rho", "cost": up(epsilon**2 / 2)}
+    else:
+        rule: StatementCalibration = options.calibration or "zcdp"  # type: ignore[assignment]
+        delta = options.delta or "1e-6"
+        (scale,) = statement_scales(count, epsilon, delta, _ADD_REMOVE, rule)
+        row |= {"unit": "rho", "cost": up(1 / (2 * Fraction(scale) ** 2))}
+        row |= {"epsilon": up(epsilon), "delta": delta, "calibration": rule}
+    law = family.law(scale)
+    row["scale"] = _rounded(scale)
+    row["standard_deviation"] = _rounded(math.sqrt(law.variance))
+    row["half_width_95"] = law.half_width(_LEVEL)
+    _tell(row, family.guarantee, json=json)
+
+
+def show_staircase(options: Options, *, json: bool) -> None:
+    """Its law, beside Laplace noise for the same sensitivity and cost.
+
+    Raises InvalidParameterValue for options that make no sense for it.
+    """
+    options.only("staircase", "sensitivity")
+    epsilon = options.cost()
+    noise = Staircase(1 if options.sensitivity is None else options.sensitivity, epsilon)
+    laplace = DiscreteLaplaceLaw(noise.sensitivity * noise.scale)
+    row = {
+        "mechanism": "staircase",
+        "unit": "epsilon",
+        "cost": up(noise.epsilon),
+        "sensitivity": noise.sensitivity,
+        "step": noise.step,
+        "standard_deviation": _rounded(math.sqrt(noise.variance)),
+        "half_width_95": noise.half_width(_LEVEL),
+        "of_laplace": _rounded(math.sqrt(laplace.variance)),
+        "of_laplace_95": laplace.half_width(_LEVEL),
+    }
+    listed = range(min(2 * noise.sensitivity + 1, _SHOWN))
+    a = math.exp(-1 / laplace.scale)
+    rest = {
+        "probabilities": {k: noise.probability(k) for k in listed},
+        "of_laplace": {k: (1 - a) / (1 + a) * a**k for k in listed},
+    }
+    if json:
+        row |= {"law": rest}
+    _tell(row, STAIRCASE_GUARANTEE, json=json)
+    if not json:
+        cells = [
+            [k, f"{rest['probabilities'][k]:.6f}", f"{rest['of_laplace'][k]:.6f}"] for k in listed
+        ]
+        columns = ("noise, either sign", "probability", "of Laplace noise")
+        typer.echo("\n".join(aligned(columns, cells)[:-1]))
+
+
+def _tell(row: dict[str, Any], guarantee: str, *, json: bool) -> None:
+    if json:
+        typer.echo(json_format.dumps({**row, "guarantee": guarantee}, ensure_ascii=False))
+        return
+    typer.echo("\n".join(aligned(list(row), [list(row.values())])[:-1]))
+    typer.echo(f"guarantee: {guarantee}.")
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
