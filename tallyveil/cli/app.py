@@ -216,6 +216,10 @@ def sanitise(
         str | None,
         typer.Option(help="Range columns to get Laplace noise instead of randomised response."),
     ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(help="Make it (ε, δ)-private, at a cost of ε − ln(1−δ).", metavar="δ"),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what the errors would be. Free.")
     ] = False,
@@ -225,7 +229,9 @@ def sanitise(
     from tallyveil.cli.sanitising import options, release
 
     with complaints(json=json):
-        asked = options(epsilon, columns, together or (), set_ or (), series or (), split, laplace)
+        asked = options(
+            epsilon, columns, together or (), set_ or (), series or (), split, laplace, delta
+        )
         release(policy, table, asked, out, dry=dry_run, json=json)
 
 

@@ -38,6 +38,7 @@ def options(
     series: Sequence[str],
     split: str | None,
     laplace: str | None,
+    delta: str | None,
 ) -> Options:
     """What the command line says. Raises InvalidParameterValue."""
     shares = {}
@@ -56,6 +57,7 @@ def options(
         [group.split("+") for group in series],
         shares,
         _listed(laplace),
+        None if delta is None else positive(delta, "delta"),
     )
 
 
@@ -80,12 +82,18 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
     if json:
         typer.echo(
             json_format.dumps(
-                _document(planned, account.measure, cost, records, lines), ensure_ascii=False
+                _document(planned, asked, account.measure, cost, records, lines),
+                ensure_ascii=False,
             )
         )
         return
     rows = [_row(part) for part in planned.parts]
     typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
+    if asked.delta is not None:
+        typer.echo(
+            f"This is ({up(asked.epsilon):g}, {float(asked.delta):g})-private, being "
+            f"{up(planned.epsilon):.6g}-private, and charged so."
+        )
     spent = f"{account.measure} {up(cost):g} of {table}'s budget"
     if records is None:
         typer.echo(f"This would cost {spent}. Nothing was charged, and nothing written.")
@@ -101,11 +109,19 @@ def _released(policy: Policy, planned: Plan, out: Path) -> int:
 
 
 def _document(
-    planned: Plan, measure: Measure, cost: Fraction, records: int | None, lines: Sequence[str]
+    planned: Plan,
+    asked: Options,
+    measure: Measure,
+    cost: Fraction,
+    records: int | None,
+    lines: Sequence[str],
 ) -> dict[str, Any]:
+    delta = None if asked.delta is None else _digits(float(asked.delta))
     return {
         "parts": [_row(part) for part in planned.parts],
         "epsilon": up(planned.epsilon),
+        "delta": delta,
+        "epsilon_at_delta": None if delta is None else up(asked.epsilon),
         "cost": up(cost),
         "unit": measure,
         "records": records,

@@ -9,6 +9,7 @@ Scales are in units of a column's integer lattice: a column's multiplier scales 
 alike and cancels from the cost.
 """
 
+from tallyveil.mechanisms.approximate import pure_epsilon
 from tallyveil.mechanisms.calibrate import MAX_SCALE
 from tallyveil.mechanisms.cells import CellLoss
 from tallyveil.mechanisms.clamped_laplace import ClampedLaplace
@@ -86,6 +87,7 @@ __all__ = [
     "mechanism",
     "mechanism_names",
     "privacy_loss",
+    "pure_epsilon",
     "register",
     "rho_for",
     "sensitivity",

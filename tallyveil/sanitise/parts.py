@@ -15,6 +15,7 @@ from tallyveil.mechanisms import (
     RandomisedResponse,
     SeriesNoise,
     SetResponse,
+    pure_epsilon,
 )
 from tallyveil.policy import Attribute, Table
 
@@ -28,10 +29,10 @@ MAX_SERIES_CELLS: Final = 2**58
 
 @dataclass(frozen=True)
 class Options:
-    """``epsilon`` is for the whole copy. ``columns`` are all unless named; each is a part of its
-    own but for those ``together``, the boolean columns of each of ``sets``, and the range columns
-    of each of ``series``. ``split`` says the ε of parts by name, the others share what is left
-    evenly; ``laplace`` names the columns that get Laplace noise.
+    """The whole copy is (``epsilon``, ``delta``)-DP, and costs `pure`. ``columns`` are all unless
+    named; each is a part of its own but for those ``together``, the boolean columns of each of
+    ``sets``, and the range columns of each of ``series``. ``split`` says the ε of parts by name,
+    the others share what is left evenly; ``laplace`` names the columns that get Laplace noise.
     """
 
     epsilon: Fraction
@@ -41,6 +42,12 @@ class Options:
     series: Sequence[Sequence[str]] = ()
     split: Mapping[str, Fraction] = field(default_factory=dict)
     laplace: Sequence[str] = ()
+    delta: Fraction | None = None
+
+    @property
+    def pure(self) -> Fraction:
+        """The ε′ ≥ ε that the parts share: what is ε′-DP is (ε, δ)-DP (`pure_epsilon`)."""
+        return self.epsilon if self.delta is None else pure_epsilon(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True)

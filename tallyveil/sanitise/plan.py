@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction:
-        """The whole copy's ε, exactly: no more than was asked for."""
+        """The whole copy's ε as pure ε, exactly: no more than `Options.pure`."""
         return sum((part.law.epsilon for part in self.parts), Fraction(0))
 
     def cost(self, relation: Relation, measure: Measure) -> Fraction:
@@ -91,7 +91,7 @@ def _shows_the_number(table: Table) -> FeatureNotSupported:
 
 
 def _shares(names: Sequence[str], options: Options) -> list[Fraction]:
-    """The ε of each part; their sum is at most the whole ε."""
+    """The ε of each part; their sum is at most the whole ε, or ε′ with a δ."""
     for name, share in options.split.items():
         if name not in names:
             raise InvalidParameterValue(
@@ -100,12 +100,12 @@ def _shares(names: Sequence[str], options: Options) -> list[Fraction]:
             )
         if not share > 0:
             raise InvalidParameterValue(f"the share of {name} is a positive number")
-    left = options.epsilon - sum(options.split.values())
+    left = options.pure - sum(options.split.values())
     others = len(names) - len(options.split)
     if left < 0 or (others and not left > 0):
         raise InvalidParameterValue(
             f"the shares of epsilon add up to {float(sum(options.split.values())):g} of "
-            f"{float(options.epsilon):g}" + (", and leave nothing for the rest" if others else "")
+            f"{float(options.pure):g}" + (", and leave nothing for the rest" if others else "")
         )
     return [options.split[name] if name in options.split else left / others for name in names]
 

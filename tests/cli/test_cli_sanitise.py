@@ -76,12 +76,25 @@ def test_json_says_the_same(policy: Path, tmp_path: Path) -> None:
     assert document["policy"] == '[public.c]\nurl = "c.parquet"'
 
 
+def test_a_delta_is_charged_as_the_epsilon_it_is_worth(policy: Path, tmp_path: Path) -> None:
+    arguments = ("sanitise", policy, "person", "--epsilon", "1", "--delta", "0.1", "--columns")
+    found = shell(*arguments, "sex", "--out", tmp_path / "c.parquet", "--json")
+    document = json.loads(found.stdout)
+    assert document["epsilon"] == pytest.approx(1.105361, abs=1e-6)
+    assert (document["delta"], document["epsilon_at_delta"]) == (0.1, 1)
+    assert spent(policy) == pytest.approx(1.105361, abs=1e-6)
+    dry = shell(*arguments, "sex", "--out", tmp_path / "d.parquet", "--dry-run")
+    assert "(1, 0.1)-private, being 1.10536-private" in dry.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["nobody", "--epsilon", "1", "--out", "c.parquet"], "no protected table"),
         (["person", "--epsilon", "0", "--out", "c.parquet"], "epsilon is a positive"),
         (["person", "--epsilon", "nan", "--out", "c.parquet"], "epsilon is a positive"),
+        (["person", "--epsilon", "1", "--delta", "1", "--out", "c.parquet"], "between 0 and 1"),
+        (["person", "--epsilon", "1", "--delta", "nan", "--out", "c.parquet"], "delta is a pos"),
         (["person", "--epsilon", "4", "--out", "c.parquet"], "ERROR 53400"),
         (["person", "--epsilon", "1", "--out", "c.csv"], "no Parquet file"),
         (["person", "--epsilon", "1", "--split", "sex", "--out", "c.parquet"], "no share"),

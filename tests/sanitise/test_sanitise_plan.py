@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -61,6 +62,18 @@ def test_shares_groups_and_mechanisms_as_told(planned: Planned) -> None:
     assert found.parts[0].law.cells == 3 * 3
 
 
+def test_with_a_delta_the_parts_share_the_pure_epsilon(planned: Planned) -> None:
+    """METRIC Ex. 5: b = diam/(ε − ln(1−δ)), in a ledger that is charged ε − ln(1−δ)."""
+    found = planned(2, delta=Fraction(1, 10), columns=["age", "state"], laplace=["age"],
+                    split={"state": Fraction(1)})  # fmt: skip
+    exact = 2 - math.log1p(-0.1)
+    assert exact - 2e-12 < found.epsilon <= exact
+    state, age = found.parts
+    assert isinstance(age.law, ClampedLaplace)
+    assert age.law.scale == pytest.approx(10 / (exact - 1), rel=1e-11)
+    assert float(state.law.epsilon) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -77,6 +90,8 @@ def test_shares_groups_and_mechanisms_as_told(planned: Planned) -> None:
         ({"laplace": ["age"], "together": [["age", "state"]]}, "cannot have Laplace noise"),
         ({"laplace": ["age"], "columns": ["state"]}, "not among the columns"),
         ({"columns": []}, "no column"),
+        ({"delta": Fraction(1)}, "strictly between 0 and 1"),
+        ({"delta": Fraction(0)}, "positive"),
     ],
 )
 def test_what_does_not_fit_the_table(planned: Planned, options: Any, words: str) -> None:
