@@ -1,249 +1,126 @@
-"""The experiments of BAYES §6: running times, errors, and the query-answering system.
+"""The experiments of BAYES §6: running times and errors of estimates and posteriors, and §6.4.
 
     make bench NAME=bayes
-    SHARED=… QUERIES=1000 TRIALS=3 make bench NAME=bayes    a folder that has data/adult.csv
+    SHARED=… PARTS=estimates,posteriors make bench NAME=bayes
 
-§6.2, 6.3: the estimate against m and n, the three posteriors against m and the sample size.
-§6.4: 1000 queries, multinomial over the first 40 cells of a histogram, δ = 0.2. Systems:
+PARTS: estimates (§6.2), posteriors (§6.3), answering (§6.4, in `bench.bayes_answering`, which says
+what QUERIES, TRIALS, SYSTEMS and SHARED are). `bench.bayes_plots` draws the lines printed here.
 
-- baseline: each query bought at α = S ln(1/δ)/ε (Theorem 5.3), while the budget lasts;
-- paper: the estimate from history where its interval is narrow enough, else bought as above;
-- ols: as paper, but the estimate weighs all answers alike (Li et al. 2010), interval by inversion;
-- top-up: as paper, but what is bought is the least that together with history is enough.
-
-The histogram is Adult's ages, or a made-up one where SHARED is not set; the figures of merit do not
-depend on it, since the error of an unbiased estimate does not. Noise is drawn by NumPy: nothing
-here is released.
+The three ways to the posterior are the inversion of the characteristic function (`ErrorLaw`), the
+paper's probability calculation with γ = 0.01, and its Monte Carlo with 10⁵ samples; how many §6.3
+prescribes is printed beside that, and its time is proportional. Errors are those of Definition
+4.6, Σ (u_i − E u_i)² over unit bins, with the inversion's probabilities as E u_i; its own error is
+how far its bounds are apart, and is printed too. Times are medians. Noise is drawn by NumPy:
+nothing here is released.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from bench import bayes_answering
 from bench.measure import clocked, percentiles, report
 from tallyveil.inference import (
     ErrorLaw,
-    Estimate,
     Estimator,
     Law,
     Noises,
     expected_error,
     monte_carlo,
     probability_calculation,
-    top_up,
 )
 from tallyveil.inference.noise import FloatArray
 
-QUERIES = int(os.environ.get("QUERIES", "1000"))
-TRIALS = int(os.environ.get("TRIALS", "3"))
-PARTS = os.environ.get("PARTS", "all")  # methods: §6.2 and 6.3; answering: §6.4
-SYSTEMS = os.environ.get("SYSTEMS", "baseline,ols,paper,top-up").split(",")
-CELLS = 40
-DELTA = 0.2
+PARTS = os.environ.get("PARTS", "estimates,posteriors,answering").split(",")
 CONFIDENCE = 0.8
+LOST = 0.01  # γ
+SPARSITY = 0.1
 
 
-def histogram() -> FloatArray:
-    """Adult's records by age from 17 on, or made-up counts."""
-    folder = os.environ.get("SHARED")
-    if folder is None:
-        return np.random.default_rng(9).integers(0, 1000, CELLS).astype(float)
-    with (Path(folder) / "data" / "adult.csv").open() as file:
-        ages = [int(row["age"]) - 17 for row in csv.DictReader(file)]
-    return np.bincount(ages, minlength=CELLS)[:CELLS].astype(float)
+def history(
+    m: int, n: int, largest: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """H with coefficients up to ``largest`` (max S), a tenth of them not 0, and b = S/α with α
+    uniform on (0, 1]. One row has a 1 in each cell, so that each is mentioned."""
+    h = (rng.integers(1, largest + 1, (m, n)) * (rng.random((m, n)) < SPARSITY)).astype(float)
+    h[0] = 1
+    return h, np.maximum(1, h.max(axis=1)) / (1 - rng.random(m))
 
 
-def queries(number: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """n_t uniform on 1 … 10, P_j = 0.09 · 10^{−⌊(j−1)/10⌋}: as printed, eq. 73 sums to 10."""
-    p = 0.09 * 10.0 ** -(np.arange(CELLS) // 10)
-    p /= p.sum()
-    for _ in range(number):
-        yield rng.multinomial(rng.integers(1, 11), p).astype(float)
-
-
-@dataclass
-class System:
-    """One way to answer, with what it has spent on each cell."""
-
-    name: str
-    x: FloatArray
-    budget: float
-    rng: np.random.Generator
-    estimator: Estimator = field(default_factory=lambda: Estimator(CELLS))
-    rows: list[FloatArray] = field(default_factory=list)
-    scales: list[float] = field(default_factory=list)
-    answers: list[float] = field(default_factory=list)
-    spent: FloatArray = field(default_factory=lambda: np.zeros(CELLS))
-
-    def bought(self, q: FloatArray, scale: float) -> float | None:
-        """The noisy answer, if every cell can pay |q_j| / b (Theorem 5.5)."""
-        cost = np.abs(q) / scale
-        if (self.spent + cost).max() > self.budget:
-            return None
-        self.spent += cost
-        value = float(q @ self.x + self.rng.laplace(0, scale))
-        self.remember(q, value, scale)
-        return value
-
-    def remember(self, q: FloatArray, value: float, scale: float) -> None:
-        self.rows.append(q)
-        self.scales.append(scale)
-        self.answers.append(value)
-        self.estimator.observe(q, [value], Noises.of(Law.LAPLACE, [scale]))
-
-    def estimate(self, q: FloatArray) -> tuple[float, ErrorLaw] | None:
-        if self.name == "baseline" or not self.rows:
-            return None
-        if self.name == "ols":
-            h = np.array(self.rows)
-            a = q @ np.linalg.pinv(h)
-            if np.abs(a @ h - q).max() > 1e-8:
-                return None
-            return float(a @ self.answers), ErrorLaw(a, Noises.of(Law.LAPLACE, self.scales))
-        found: Estimate | None = self.estimator.estimate(q)
-        return None if found is None else (found.value, found.error)
-
-    def answer(self, q: FloatArray, half_width: float) -> float | None:
-        known = self.estimate(q)
-        if known is not None and known[1].half_width(CONFIDENCE) <= half_width:
-            return known[0]
-        scale = half_width / math.log(1 / DELTA)
-        if self.name != "top-up" or known is None:
-            return self.bought(q, scale)
-        bought = top_up(known[1], half_width, CONFIDENCE, Law.LAPLACE)
-        if bought is None:
-            return known[0]
-        value = self.bought(q, bought.scale)
-        return None if value is None else bought.weight * value + (1 - bought.weight) * known[0]
-
-
-@dataclass
-class Score:
-    """R_a, R_i and E of eqs. 75 to 77, after so many queries."""
-
-    asked: int = 0
-    answered: int = 0
-    inside: int = 0
-    distance: float = 0.0
-
-    def count(self, value: float | None, truth: float, half_width: float) -> None:
-        self.asked += 1
-        if value is not None:
-            self.answered += 1
-            self.inside += int(abs(value - truth) <= half_width)
-            self.distance += abs(value - truth) / (2 * half_width)
-
-    def figures(self) -> dict[str, float]:
-        answered = max(1, self.answered)
-        return {
-            "R_a": round(self.answered / self.asked, 4),
-            "R_i": round(self.inside / answered, 4),
-            "E": round(self.distance / answered, 4),
-        }
-
-
-def tree(system: System, epsilon: float) -> None:
-    """A binary tree over the cells, ε-private as a whole, as history given in advance."""
-    levels: list[list[tuple[int, int]]] = [[(0, CELLS)]]
-    while any(b - a > 1 for a, b in levels[-1]):
-        halves = [(a, (a + b) // 2, b) for a, b in levels[-1]]
-        levels.append([(a, b) for a, m, c in halves for a, b in ((a, m), (m, c)) if b > a])
-    scale = len(levels) / epsilon
-    for a, b in {node for level in levels for node in level}:
-        row = np.zeros(CELLS)
-        row[a:b] = 1
-        noisy = float(row @ system.x + system.rng.laplace(0, scale))
-        system.remember(row, noisy, scale)
-
-
-def answering(setting: str, name: str, x: FloatArray) -> None:
-    bounded = setting == "bounded"
-    scores = Score()
-    costs: list[float] = []
+def median(call: Callable[[], object], repeats: int) -> float:
     times: list[float] = []
-    covered = free = 0
-    for trial in range(TRIALS):
-        rng = np.random.default_rng([trial, bounded])
-        system = System(name, x, 1.0 if bounded else math.inf, rng)
-        if not bounded and name != "baseline":
-            tree(system, 0.3)
-        for q in queries(QUERIES, rng):
-            half_width = rng.uniform(1 if bounded else 50, 1000) / 2
-            before = system.spent.sum()
-            known = system.estimate(q)
-            covers = known is not None and known[1].half_width(CONFIDENCE) <= half_width
-            scores.count(clocked(times, system.answer, q, half_width), float(q @ x), half_width)
-            covered += int(covers)
-            free += int(covers and system.spent.sum() == before)
-        costs.append(float(system.spent.max()))
-    report(
-        bench="answering", setting=setting, system=name, queries=QUERIES, trials=TRIALS,
-        **scores.figures(), cost=round(float(np.mean(costs)), 4),
-        covered=covered, covered_and_free=free, answer=percentiles(times),
-    )  # fmt: skip
+    for _ in range(repeats):
+        clocked(times, call)
+    return percentiles(times)["p50_ms"]
 
 
-def estimates() -> None:
-    """§6.2: α uniform on [0, 1], coefficients up to 10."""
+def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) -> None:
+    """§6.2: the time of one estimate, beside solving eq. 50 for it from scratch; max S = 10."""
     rng = np.random.default_rng(1)
-    for m, n in [(m, 100) for m in (200, 500, 1000, 2000)] + [(2 * n, n) for n in (200, 500, 1000)]:
-        h = (rng.integers(0, 11, (m, n)) * (rng.random((m, n)) < 0.1)).astype(float)
-        scales = np.maximum(1, h.max(axis=1)) / rng.uniform(0, 1, m)
+    for m, n in sizes:
+        h, scales = history(m, n, 10, rng)
         estimator = Estimator(n)
         loading: list[float] = []
         clocked(loading, estimator.observe, h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
         times: list[float] = []
-        scratch: list[float] = []
-        for _ in range(10):
-            q = rng.integers(0, 2, n)
-            clocked(times, estimator.estimate, q)
-        for _ in range(3):
+        for _ in range(repeats + 1):
+            clocked(times, estimator.estimate, rng.integers(0, 2, n))
+        q = rng.integers(0, 2, n).astype(float)
+
+        def scratch(h: FloatArray = h, scales: FloatArray = scales, q: FloatArray = q) -> object:
             weighted = (h / (2 * scales**2)[:, None]).T
-            clocked(scratch, np.linalg.solve, weighted @ h, q.astype(float))
+            return np.linalg.solve(weighted @ h, q) @ weighted
+
+        own, theirs = percentiles(times[1:])["p50_ms"], median(scratch, 3)
         report(
-            bench="estimate", m=m, n=n, load_ms=round(loading[0], 1), estimate=percentiles(times),
-            solve_eq50_x=round(percentiles(scratch)["p50_ms"] / percentiles(times)["p50_ms"], 2),
+            bench="5", against=figure, m=m, n=n, rank=estimator.rank, load_ms=round(loading[0], 1),
+            estimate_ms=own, eq50_ms=theirs, eq50_x=round(theirs / own, 1),
         )  # fmt: skip
 
 
-def posteriors() -> None:
-    """§6.3: γ = 0.01, max S = 5, n = 100; errors as Σ (u_i − exact)² over the bins."""
+def combination(m: int, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """A and b of the estimate of a query of 5 draws of a cell, with max S = 5."""
+    h, scales = history(m, n, 5, rng)
+    estimator = Estimator(n)
+    estimator.observe(h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
+    found = estimator.estimate(rng.multinomial(5, np.full(n, 1 / n)))
+    if found is None:
+        raise RuntimeError("more rows than cells determine every query")
+    return found.coefficients, scales
+
+
+def prescribed(mass: FloatArray) -> int:
+    """§6.3's m_s: max(10⁴, |u|/γ² max u (1 − max u) + 1), u from the probability calculation."""
+    top = float(mass.max())
+    return max(10_000, math.ceil(len(mass) / LOST**2 * top * (1 - top) + 1))
+
+
+def posteriors(
+    against: str, a: FloatArray, scales: FloatArray, samples: int, **fields: object
+) -> None:
+    """One line for the three methods at this A and b."""
     rng = np.random.default_rng(2)
-    for m in (200, 500, 1000):
-        n = 100
-        h = (rng.integers(0, 6, (m, n)) * (rng.random((m, n)) < 0.1)).astype(float)
-        scales = np.maximum(1, h.max(axis=1)) / rng.uniform(0.05, 1, m)
-        estimator = Estimator(n)
-        estimator.observe(h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
-        found = estimator.estimate(rng.multinomial(5, np.full(n, 1 / n)))
-        if found is None:
-            raise RuntimeError("more rows than cells determine every query")
-        a = found.coefficients
-        beta = float((np.abs(a) * scales).sum() ** 2)
-        own: list[float] = []
-        clocked(own, ErrorLaw(a, Noises.of(Law.LAPLACE, scales)).half_width, CONFIDENCE)
-        report(bench="posterior", m=m, method="inversion", beta=round(beta), ms=round(own[0], 2))
-        spent: list[float] = []
-        mass = clocked(spent, probability_calculation, a, scales)
-        report(
-            bench="posterior", m=m, method="probability calculation", beta=round(beta),
-            ms=round(spent[0], 2), x=round(spent[0] / own[0], 1), error=squared(mass, found.error),
-        )  # fmt: skip
-        for samples in (10_000, 100_000, 1_000_000) if m == 200 else (100_000,):
-            spent = []
-            mass = clocked(spent, monte_carlo, a, scales, samples, rng)
-            report(
-                bench="posterior", m=m, method=f"Monte Carlo {samples}", beta=round(beta),
-                ms=round(spent[0], 2), x=round(spent[0] / own[0], 1),
-                error=squared(mass, found.error), bound=expected_error(mass, samples),
-            )  # fmt: skip
+    law = ErrorLaw(a, Noises.of(Law.LAPLACE, scales))
+    own = median(lambda: ErrorLaw(a, Noises.of(Law.LAPLACE, scales)).half_width(CONFIDENCE), 7)
+    apart = law.within(law.half_width(CONFIDENCE))
+    calculated = probability_calculation(a, scales, LOST)
+    pc = median(lambda: probability_calculation(a, scales, LOST), 3)
+    times: list[float] = []
+    sampled = clocked(times, monte_carlo, a, scales, samples, rng)
+    report(
+        bench="posterior", against=against, m=len(a), **fields,
+        beta=round(float((np.abs(a) * scales).sum() ** 2), 1), samples=samples,
+        prescribed=prescribed(calculated),
+        inversion_ms=own, inversion_apart=apart.upper - apart.lower,
+        probability_calculation_ms=pc, probability_calculation_x=round(pc / own, 1),
+        probability_calculation_error=squared(calculated, law), promised=LOST**2,
+        monte_carlo_ms=round(times[0], 2), monte_carlo_x=round(times[0] / own, 1),
+        monte_carlo_error=squared(sampled, law), monte_carlo_bound=expected_error(sampled, samples),
+    )  # fmt: skip
 
 
 def squared(mass: FloatArray, law: ErrorLaw) -> float:
@@ -254,16 +131,36 @@ def squared(mass: FloatArray, law: ErrorLaw) -> float:
     return float(((mass - np.concatenate([right[::-1], edges[:1], right])) ** 2).sum())
 
 
+def methods(
+    rows: Sequence[int], cells: Sequence[int], widths: Sequence[float], samples: Sequence[int]
+) -> None:
+    """§6.3: against m (n = 100), n (m = 500), β (m = 1000, all noise wider), m_s (m = 200); where
+    the samples do not vary there are as many as in the first of ``samples``."""
+    few = samples[0]
+    rng = np.random.default_rng(3)
+    for m in rows:
+        posteriors("m", *combination(m, min(100, m // 2), rng), few, n=min(100, m // 2))
+    for n in cells:
+        posteriors("n", *combination(5 * max(cells), n, rng), few, n=n)
+    a, scales = combination(max(rows), min(100, max(rows) // 2), rng)
+    for width in widths:
+        posteriors("beta", a, width * scales, few, wider=width)
+    a, scales = combination(min(rows), min(100, min(rows) // 2), rng)
+    for number in samples:
+        posteriors("samples", a, scales, number)
+
+
 def main() -> None:
-    if PARTS in ("all", "methods"):
-        estimates()
-        posteriors()
-    if PARTS == "methods":
-        return
-    x = histogram()
-    for setting in ("bounded", "unbounded"):
-        for name in SYSTEMS:
-            answering(setting, name, x)
+    if "estimates" in PARTS:
+        estimates([(m, 100) for m in range(200, 2001, 200)], "m")
+        estimates([(2 * n, n) for n in range(100, 1001, 100)], "n")
+    if "posteriors" in PARTS:
+        methods(
+            range(200, 1001, 100), range(20, 101, 20), [2.0**k for k in range(7)],
+            range(100_000, 1_000_001, 100_000),
+        )  # fmt: skip
+    if "answering" in PARTS:
+        bayes_answering.main()
 
 
 if __name__ == "__main__":

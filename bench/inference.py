@@ -11,7 +11,7 @@ samples) and discrete probability calculation (γ = 0.01) for the interval.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -92,33 +92,33 @@ def measure(m: int, n: int, name: str) -> None:
     )  # fmt: skip
 
 
-def intervals() -> None:
+def intervals(terms: Sequence[int] = (10, 100, 1000, 5000), samples: int = 100_000) -> None:
     """The interval of m Laplace terms by inversion, Monte Carlo and probability calculation."""
     rng = np.random.default_rng(2)
-    for m in (10, 100, 1000, 5000):
+    for m in terms:
         a, scales = rng.exponential(0.3, m), rng.uniform(1, 20, m)
         noises = Noises.of(Law.LAPLACE, scales)
         own = median(lambda a=a, n=noises: ErrorLaw(a, n).half_width(0.95))  # type: ignore[misc]
         law = ErrorLaw(a, noises)
         bounds = law.within(law.half_width(0.95))
-        mc = median(lambda a=a, s=scales: monte_carlo(a, s, 100_000, rng), 3)  # type: ignore[misc]
+        mc = median(lambda a=a, s=scales: monte_carlo(a, s, samples, rng), 3)  # type: ignore[misc]
         pc = median(lambda a=a, s=scales: probability_calculation(a, s), 3)  # type: ignore[misc]
         h = round(law.half_width(0.95))
         exact = law.within(h + 0.5).lower
         report(
             bench="interval", m=m, inversion_ms=own, error=bounds.upper - bounds.lower,
             monte_carlo_x=round(mc / own, 1), probability_calculation_x=round(pc / own, 1),
-            monte_carlo_off=abs(mass_within(monte_carlo(a, scales, 100_000, rng), h) - exact),
+            monte_carlo_off=abs(mass_within(monte_carlo(a, scales, samples, rng), h) - exact),
             probability_calculation_off=abs(
                 mass_within(probability_calculation(a, scales), h) - exact
             ),
         )  # fmt: skip
 
 
-def purchases() -> None:
+def purchases(terms: Sequence[int] = (3, 30, 300)) -> None:
     rng = np.random.default_rng(3)
     for name, law in LAWS.items():
-        for m in (3, 30, 300):
+        for m in terms:
             known = ErrorLaw(rng.exponential(1, m), Noises.of(law, rng.uniform(5, 50, m)))
             target = 0.6 * known.half_width(0.95)
             time = median(lambda k=known, t=target: top_up(k, t, 0.95), 5)  # type: ignore[misc]
