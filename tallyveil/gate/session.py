@@ -22,6 +22,7 @@ from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice
+from tallyveil.mechanisms.matrix import patience
 from tallyveil.rewriter import Dialect, Piece, Plan, parameter_count, parse_query, split
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class GateSession:
             case "select":
                 return self._select(statement, parameters, parameter_types, cancelled)
             case "explain":
-                return self._explain(statement, parameters, parameter_types)
+                return self._explain(statement, parameters, parameter_types, cancelled)
             case "set":
                 return self._set(statement)
             case "show":
@@ -201,11 +202,24 @@ class GateSession:
         self._check_outer(piece, plan)
         if plan.noisy:
             request = self._request(plan, piece.sql)
-            answered = self._gate.decision.answer(request, cancelled)
-            tables = noisy_tables(plan, answered, request.target.confidence)
-            if plan.private and self.settings.notices:
-                notices = (notice(request, answered, self._gate.accountant),)
+            with self._patience(cancelled):
+                answered = self._gate.decision.answer(request, cancelled)
+            with self._patience(cancelled):
+                tables = noisy_tables(plan, answered, request.target.confidence)
+                if plan.private and self.settings.notices:
+                    notices = (notice(request, answered, self._gate.accountant),)
         return _Released(plan.sql, tables | self._relations(plan)), notices
+
+    @contextmanager
+    def _patience(self, cancelled: Callable[[], bool]) -> Iterator[None]:
+        """Mechanisms that take a program are worked out within the time limit, or not at all."""
+
+        def look() -> None:
+            _refuse_cancelled(cancelled)
+            self._cursor.check()
+
+        with self._cursor.limited(), patience(look, self._cursor.remaining()):
+            yield
 
     def _check_outer(self, piece: Piece, plan: Plan) -> None:
         """Have DuckDB bind the outer statement before anything is charged for it."""
@@ -236,6 +250,7 @@ class GateSession:
         statement: Statement,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
+        cancelled: Callable[[], bool],
     ) -> Result:
         piece: Piece = statement.tree
         gate = self._gate
@@ -243,8 +258,10 @@ class GateSession:
             types = self._types(piece, parameter_types or tuple(map(_python_type, parameters)))
             plan = self._plan(piece, types, tuple(parameters))
             request = self._request(plan, piece.sql)
-            forecast = gate.decision.forecast(request)
-        lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
+            with self._patience(cancelled):
+                forecast = gate.decision.forecast(request)
+            with self._patience(cancelled):
+                lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
         return Result(_EXPLAIN_COLUMNS, [(line,) for line in lines], "EXPLAIN")
 
     # The session's own statements

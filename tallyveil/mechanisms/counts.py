@@ -12,6 +12,7 @@ answer is drawn or read, and not where a ledger is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +35,7 @@ from tallyveil.mechanisms.matrix import (
     draw,
     explicit_fair,
     geometric,
+    patience,
     posterior,
     score,
 )
@@ -159,7 +161,9 @@ class CountMechanism:
         return max(high - low for low, high in ends)
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-        matrices = [self.matrix(scale) if scale != 0 else None for scale in receipt.scales]
+        # It is paid for: what is left to be worked out is worked out, come what may.
+        with patience(lambda: None, math.inf):
+            matrices = [self.matrix(scale) if scale != 0 else None for scale in receipt.scales]
         exact = open_answer(answer, receipt)
         return tuple(
             column if matrix is None else tuple(draw(matrix, truth) for truth in column)

@@ -65,6 +65,10 @@ class Cursor:
         if self._deadline is not None and not time.monotonic() < self._deadline:
             raise too_slow()
 
+    def remaining(self) -> float:
+        """Seconds until the time limit, from inside `limited`; none are left outside."""
+        return 0.0 if self._deadline is None else self._deadline - time.monotonic()
+
     def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
         """The result of a query, columns and types as DuckDB has them.
 

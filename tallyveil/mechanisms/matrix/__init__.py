@@ -28,6 +28,7 @@ from tallyveil.mechanisms.matrix.explicit import (
 from tallyveil.mechanisms.matrix.exponential import exponential
 from tallyveil.mechanisms.matrix.named import NAMED, Named, named
 from tallyveil.mechanisms.matrix.objective import Objective, score
+from tallyveil.mechanisms.matrix.patience import patience
 from tallyveil.mechanisms.matrix.privacy_level import (
     MAX_RANGE,
     alpha_for,
@@ -72,6 +73,7 @@ __all__ = [
     "holds",
     "named",
     "parse_properties",
+    "patience",
     "posterior",
     "properties_of",
     "prove_pure",

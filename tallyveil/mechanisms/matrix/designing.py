@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any, Literal, TypeAlias
 
@@ -18,8 +19,9 @@ from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
+from tallyveil.mechanisms.matrix.patience import allowed, aside
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
-from tallyveil.mechanisms.matrix.program import layout, solve
+from tallyveil.mechanisms.matrix.program import Floats, Layout, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 from tallyveil.mechanisms.matrix.rounding import integer_columns
 
@@ -32,6 +34,8 @@ Leaf: TypeAlias = Literal["GM", "EM", "WH", "WM"]
 MAX_DESIGNED_RANGE = 150
 _MARGINS = (1e-7, 1e-6, 1e-5)
 _METHODS = ("highs-ipm", "highs-ds")
+# Of the time for a design; the rest is for its proof.
+_SHARE = 0.9
 _L0 = Objective("L0")
 _MONOTONE = (Property.ROW_MONOTONE, Property.COLUMN_MONOTONE)
 
@@ -95,7 +99,8 @@ def design(
     where it is known to be optimal (L0, uniform; COUNT Thm 3) and EM where fairness is asked for
     (L0; Thm 4 and Lemma 1).
 
-    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds.
+    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds, or less within
+    `patience`.
 
     Raises InvalidParameterValue for parameters out of range, and StatementTooComplex if n is
     beyond `MAX_DESIGNED_RANGE` or the solver finds nothing that passes the proof.
@@ -137,20 +142,9 @@ def _solved(
     n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective, time_limit: float
 ) -> CountMatrix:
     plan = layout(n, asked, objective)
-    end = time.monotonic() + time_limit
+    end = time.monotonic() + _SHARE * allowed(time_limit)
     for margin, method in product(_MARGINS, _METHODS):
-        remaining = end - time.monotonic()
-        if not remaining > 0:
-            raise _unsolved(f"no mechanism was found within {time_limit:g} seconds")
-        solution = solve(
-            plan,
-            float(alpha),
-            asked,
-            objective,
-            margin=margin,
-            method=method,
-            time_limit=remaining,
-        )
+        solution = aside(partial(_solution, plan, alpha, asked, objective, margin, method, end))
         if solution is None:
             continue
         try:
@@ -161,6 +155,24 @@ def _solved(
         if _has(matrix, asked):
             return matrix
     raise _unsolved(f"no mechanism was found for counts up to {n} at alpha {float(alpha):g}")
+
+
+def _solution(
+    plan: Layout,
+    alpha: Fraction,
+    asked: frozenset[Property],
+    objective: Objective,
+    margin: float,
+    method: str,
+    end: float,
+) -> Floats | None:
+    """Raises StatementTooComplex if its turn comes after the ``end``."""
+    remaining = end - time.monotonic()
+    if not remaining > 0:
+        raise _unsolved("no mechanism was found within the time limit")
+    return solve(
+        plan, float(alpha), asked, objective, margin=margin, method=method, time_limit=remaining
+    )
 
 
 def _has(matrix: CountMatrix, asked: frozenset[Property]) -> bool:

@@ -23,7 +23,7 @@ from scipy.sparse import coo_array, vstack
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.properties import Property
 
-__all__ = ["Layout", "layout", "solve"]
+__all__ = ["Floats", "Layout", "layout", "solve"]
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -1,0 +1,159 @@
+"""A mechanism that takes a program: who waits for it can be stopped, and nobody else waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.errors import QueryCanceled, StatementTooComplex
+from tallyveil.gate import Gate
+from tallyveil.gate.interface import Session
+from tallyveil.mechanisms.matrix import design, designing, patience
+from tallyveil.mechanisms.matrix.patience import aside
+
+DESIGNED = "designed(n=9, properties=cm, objective=l1)"
+ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"
+
+
+class Solver:
+    """In place of the real one: it says that it runs, and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.runs, self.end = threading.Event(), threading.Event()
+        self.limits: list[float] = []
+
+    def __call__(self, *arguments: Any, time_limit: float, **options: Any) -> None:
+        self.limits.append(time_limit)
+        self.runs.set()
+        assert self.end.wait(60)
+
+
+@pytest.fixture
+def solver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Solver]:
+    replaced = Solver()
+    monkeypatch.setattr(designing, "solve", replaced)
+    yield replaced
+    replaced.end.set()
+
+
+@pytest.fixture
+def open_gate(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> Iterator[Callable[[float], Gate]]:
+    opened: list[Gate] = []
+
+    def make(time_limit: float) -> Gate:
+        declared = {
+            "from": "people",
+            "budget": {"epsilon": 1.0},
+            "attributes": {"age": {"range": [0, 99], "clamp": True, "nullable": True}},
+        }
+        policy = tallyveil.parse_policy(
+            {"tables": {"person": declared}, "defaults": {"epsilon": 0.1}}, base=tmp_path
+        )
+        opened.append(Gate(policy, source, time_limit=time_limit))
+        return opened[-1]
+
+    yield make
+    for gate in opened:
+        gate.close()
+
+
+def asks(session: Session, sql: str, cancelled: Callable[[], bool] = lambda: False) -> Any:
+    (statement,) = session.parse(sql)
+    return session.execute(statement, cancelled=cancelled)
+
+
+def spent(gate: Gate) -> Any:
+    (row,) = asks(gate.session("custodian"), "SELECT spent FROM dp.budget").rows
+    return row[0]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "interrupted"])
+@pytest.mark.parametrize("prefix", ["", "EXPLAIN "])
+def test_a_design_under_way_is_cancelled_and_costs_nothing(
+    open_gate: Callable[[float], Gate], solver: Solver, how: str, prefix: str
+) -> None:
+    gate = open_gate(60)
+    session = gate.session("analyst")
+    session.set("dp.mechanism", DESIGNED)
+    flag, raised = threading.Event(), []
+
+    def ask() -> None:
+        try:
+            asks(session, prefix + ONE_AGE, flag.is_set)
+        except tallyveil.Error as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=ask)
+    waiting.start()
+    assert solver.runs.wait(20)
+    # Others are answered meanwhile.
+    assert asks(gate.session("other"), ONE_AGE).rows
+    before = spent(gate)
+    if how == "cancelled":
+        flag.set()
+    else:
+        session.interrupt()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert [type(error) for error in raised] == [QueryCanceled]
+    assert spent(gate) == before
+
+
+def test_a_design_takes_no_longer_than_the_time_limit(
+    open_gate: Callable[[float], Gate], solver: Solver
+) -> None:
+    gate = open_gate(0.5)
+    session = gate.session("analyst")
+    session.set("dp.mechanism", DESIGNED)
+    start = time.monotonic()
+    with pytest.raises(StatementTooComplex, match="time limit"):
+        asks(session, ONE_AGE)
+    assert time.monotonic() - start < 10
+    # The solver was told to stop in time for a proof.
+    assert 0 < solver.limits[0] <= 0.45
+    assert spent(gate) == 0
+
+
+def test_the_real_solver_lets_others_run_and_is_left_alone() -> None:
+    """n = 120 takes it seconds; whoever waits is stopped after a tenth of one."""
+    looks: list[float] = []
+
+    def look() -> None:
+        looks.append(time.monotonic())
+        if len(looks) > 5:
+            raise QueryCanceled("enough")
+
+    start = time.monotonic()
+    with patience(look, 3), pytest.raises(QueryCanceled):
+        design(120, "10/11", ["WH", "CM"])
+    assert looks[-1] - start < 2
+    # The next one waits for its turn, and can be stopped as well.
+    with patience(look, 3), pytest.raises(QueryCanceled):
+        design(119, "10/11", ["WH", "CM"])
+
+
+def test_what_a_solver_raises_is_raised_where_it_is_waited_for() -> None:
+    def fails() -> None:
+        raise ZeroDivisionError("here")
+
+    for _ in range(20):
+        with pytest.raises(ZeroDivisionError, match="here"):
+            aside(fails)
+    assert aside(lambda: 7) == 7
+
+
+def test_the_inner_patience_holds_inside() -> None:
+    def never() -> None:
+        raise AssertionError("looked up")
+
+    with patience(never, 0), patience(lambda: None, 30):
+        assert aside(lambda: time.sleep(0.1) or 1) == 1
