@@ -25,8 +25,8 @@ class Checks:
     """N, as the numbers of the observations in the basis and those checked, and T of rows t_d."""
 
     def __init__(self) -> None:
-        self._basis: list[int] = []
-        self._checked: list[int] = []
+        self._basis = np.zeros(0, dtype=np.intp)
+        self._checked = np.zeros(0, dtype=np.intp)
         self._table = np.zeros((0, 0))
         self._factor = InverseFactor()
         self.noises = Noises.concatenated([])
@@ -56,7 +56,7 @@ class Checks:
         return result
 
     def add_basis(self, number: int) -> None:
-        self._basis.append(number)
+        self._basis = np.append(self._basis, number)
         self._table = _with_room(self._table, len(self._checked), len(self._basis))
 
     def add_check(self, number: int, coordinates: FloatArray) -> float:
@@ -73,7 +73,7 @@ class Checks:
         pivot = own - float(half @ half)
         if pivot > _NOTHING_NEW * own and own > 0:
             self._factor.append(solved, math.sqrt(pivot))
-            self._checked.append(number)
+            self._checked = np.append(self._checked, number)
             self._table = _with_room(self._table, len(self._checked), len(self._basis))
             self._table[len(self._checked) - 1, : len(self._basis)] = coordinates
         return float(self.variances[number]) / widest if widest > 0 else math.inf
@@ -82,7 +82,7 @@ class Checks:
         """A of least variance with A H = coordinates · B."""
         a = np.zeros(observations)
         a[self._basis] = coordinates
-        if not self._checked:
+        if not len(self._checked):
             return a
         u = -self._factor.solve(self._products(self._covariances(a)))
         a[self._basis] -= u @ self._t
@@ -102,7 +102,7 @@ class Checks:
 
     def _products(self, spread: FloatArray) -> FloatArray:
         """N · spread."""
-        if not self._checked:
+        if not len(self._checked):
             return np.zeros(0)
         result: FloatArray = spread[self._checked] - self._t @ spread[self._basis]
         return result

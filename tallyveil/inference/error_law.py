@@ -25,7 +25,8 @@ from scipy.special import ndtri
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import discrete_gaussian, discrete_laplace
-from tallyveil.inference.noise import Combination, FloatArray, Law, Noises
+from tallyveil.inference.combination import Combination
+from tallyveil.inference.noise import FloatArray, Law, Noises
 from tallyveil.inference.spectrum import Bounds, Bracket, Lattice, Series, Spectrum, spectrum
 
 __all__ = ["TOLERANCE", "ErrorLaw"]

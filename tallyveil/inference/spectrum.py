@@ -32,7 +32,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.inference.noise import Combination, FloatArray, Law, sum_bound
+from tallyveil.inference.combination import Combination, sum_bound
+from tallyveil.inference.noise import FloatArray, Law
 
 __all__ = ["Bounds", "Bracket", "Lattice", "Series", "Spectrum", "spectrum"]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.inference import ErrorLaw, Law, Noises
+from tallyveil.inference.combination import Combination, sum_bound
 from tallyveil.inference.inverse_factor import InverseFactor
-from tallyveil.inference.noise import Combination, sum_bound
 from tallyveil.inference.row_space import RowSpace
 from tallyveil.inference.run_rows import RunRows
 
