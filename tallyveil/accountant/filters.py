@@ -1,7 +1,15 @@
 """The filters: a meter over each table's budget, and one over each analyst's share of it.
 
-A charge passes if it passes both. They compose the same losses in the same way (`meter`); a
-share's meter sees only what its analyst bought.
+A charge c by analyst a about table t costs unit j (a cell, or under replace a pair of cells) the
+loss ℓ_c(j), in units of 10⁻¹² of the table's measure, rounded up. It passes if for every j, the
+charges before it included,
+
+    Σ ℓ_c(j) over all charges about t         ≤ budget of t
+    Σ ℓ_c(j) over those of them that a bought ≤ share of a in t
+
+both rounded down to units. The sums, or bounds on them, are kept by a `Meter` each; its docstring
+says why refusing is a valid filter where questions are chosen adaptively, and docs/guarantees.md
+has the proof, for budgets and for shares.
 """
 
 from __future__ import annotations

@@ -50,20 +50,21 @@ def _budget(viewer: Viewer) -> pa.Table:
 
 
 def _balance(table: Table, analyst: str | None, balance: Balance, highest: str | None) -> _Row:
-    unit = table.privacy_unit
+    """What somebody without a share has spent is not kept count of."""
+    unit, counted = table.privacy_unit, balance.budget > 0
     return {
         "table_name": table.name,
         "neighbours": table.neighbours,
         "privacy_unit": unit.column or "row",
         "max_rows": unit.max_rows,
         "budget": float(balance.budget),
-        "spent": float(balance.spent),
+        "spent": float(balance.spent) if counted else None,
         "remaining": float(balance.remaining),
         "exact": balance.exact,
         "unit": balance.measure,
         "delta": None if balance.delta is None else float(balance.delta),
         "epsilon_budget": float(balance.epsilon_budget),
-        "epsilon_spent": float(balance.epsilon_spent),
+        "epsilon_spent": float(balance.epsilon_spent) if counted else None,
         "analyst": analyst,
         "most_expensive": highest,
     }

@@ -74,6 +74,16 @@ def test_shares_count_by_cell_as_budgets_do(cubes: Any) -> None:
         accountant.charge([one(cubes, [[0, 1]], 1e6)], "alice")
 
 
+def test_a_share_ends_at_its_last_unit(cubes: Any) -> None:
+    """A third is 333,333,333,333 units as a share and one more as a cost."""
+    accountant = opened(cubes, budget=3, shares=of(alice="1/3", bob="0.333333333334"))
+    charge = one(cubes, [[1, 1]], 3.0)
+    with pytest.raises(BudgetExceeded, match='the share of analyst "alice"'):
+        accountant.charge([charge], "alice")
+    accountant.charge([charge], "bob")
+    assert left(accountant, "bob") == 0
+
+
 def test_who_has_no_share_buys_nothing(cubes: Any) -> None:
     accountant = opened(cubes, budget=3, shares=of(alice=1))
     for stranger in ("bob", "Alice", "alice ", ""):

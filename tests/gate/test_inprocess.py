@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import tallyveil
@@ -69,6 +70,37 @@ def test_parameters_of_both_kinds(connect: Connect) -> None:
 def test_one_statement_at_a_time(connect: Connect) -> None:
     with pytest.raises(tallyveil.Error, match="one statement"):
         connect().execute("SELECT count(*) FROM person; SELECT 1")
+
+
+def test_the_user_named_spends_their_share(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    table = {
+        "from": "people",
+        "budget": {"epsilon": 1.0},
+        "attributes": {"age": {"range": [0, 99]}},
+    }
+    shares = {"alice": {"budget": {"epsilon": 0.1}}}
+    policy = tallyveil.parse_policy(
+        {"tables": {"person": table}, "analysts": shares, "defaults": {"epsilon": 0.1}},
+        base=tmp_path,
+    )
+    count = "SELECT count(*) FROM person WHERE age < {}"
+    with tallyveil.connect(policy, source=source, user="alice") as alice:
+        alice.execute(count.format(20))
+        with pytest.raises(tallyveil.BudgetExceeded, match='the share of analyst "alice"'):
+            alice.execute(count.format(30))
+        assert [(row["analyst"], row["remaining"]) for row in alice.budget()] == [
+            (None, 0.9),
+            ("alice", 0.0),
+        ]
+        assert alice.execute("SELECT current_user").fetchone() == ("alice",)
+    # Who is not named is who runs this, and has no share; and knows what alice bought.
+    with tallyveil.connect(policy, source=source) as custodian:
+        with pytest.raises(tallyveil.BudgetExceeded, match="has no share"):
+            custodian.execute(count.format(40))
+        cursor = custodian.execute(count.format(20))
+        assert cursor.notices[0].message.startswith("answered from history, free")
 
 
 def test_closed_is_closed(connect: Connect) -> None:

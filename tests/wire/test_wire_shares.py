@@ -38,9 +38,9 @@ def connect(shared: Any) -> Any:
         connection.close()
 
 
-def balances(connection: psycopg.Connection[Any]) -> dict[str | None, tuple[float, ...]]:
+def balances(connection: psycopg.Connection[Any]) -> dict[str | None, tuple[float | None, ...]]:
     rows = connection.execute("SELECT analyst, budget, spent, remaining FROM dp.budget").fetchall()
-    return {row[0]: tuple(round(x, 9) for x in row[1:]) for row in rows}
+    return {row[0]: tuple(x if x is None else round(x, 9) for x in row[1:]) for row in rows}
 
 
 def test_each_spends_a_share_and_all_the_budget(shared: Any, connect: Connect) -> None:
@@ -74,7 +74,7 @@ def test_what_one_bought_is_free_for_all(shared: Any, connect: Connect) -> None:
     carol.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
     assert carol.execute(WOMEN).fetchall() == bought
     assert told[0].endswith("0.3 of 0.4 remains for person; nothing of it for carol")
-    assert balances(carol) == {None: (0.4, 0.1, 0.3), "carol": (0.0, 0.0, 0.0)}
+    assert balances(carol) == {None: (0.4, 0.1, 0.3), "carol": (0.0, None, 0.0)}
     # What depends on no record is exact and free, for her too.
     assert carol.execute("SELECT count(*) FROM person WHERE age < 0").fetchall() == [(0,)]
     assert shared.spent() == 0.1
