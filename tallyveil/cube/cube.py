@@ -100,7 +100,8 @@ class Cube:
         records are asked for.
         """
         self._check(workload)
-        if int(self._counts.counts.sum()) * len(workload.columns) > MAX_CODES:
+        values = sum(len(column.axes) for column in workload.columns)
+        if int(self._counts.counts.sum()) * values > MAX_CODES:
             raise StatementTooComplex(
                 f"a sanitised copy has at most {MAX_CODES:,} values",
                 hint="Sanitise fewer columns.",
