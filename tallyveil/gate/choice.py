@@ -48,6 +48,8 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Choice", "Noise", "reason_against"]
 
+_NONE_FIT: Final = "None of those its policy allows does; ask for plain counts."
+
 # Of the mechanisms with a public range, what "auto" considers of itself.
 _FLOWCHART: Final = "truncated_geometric"
 
@@ -105,7 +107,7 @@ class Choice:
         if not found:
             raise FeatureNotSupported(
                 f'no mechanism of table "{workload.table}" answers this at such a cost or target',
-                hint=self._others(workload.table, workload, additive),
+                hint=self._instead_of_auto(workload, target, additive),
             )
         if len(found) == 1:
             return found[0]
@@ -179,7 +181,7 @@ class Choice:
         if noise is None or reason is not None:
             raise FeatureNotSupported(
                 f'{asked} cannot answer this about table "{table}": it {reason}',
-                hint=self._others(table, workload, additive),
+                hint=self._others(workload, additive),
             )
         scales = self.scales(noise, workload, target)
         _work_out(noise, scales)
@@ -201,7 +203,7 @@ class Choice:
         if reason is not None:
             raise FeatureNotSupported(
                 f'{chart.name} cannot answer this about table "{workload.table}": it {reason}',
-                hint=self._others(workload.table, workload, additive),
+                hint=self._others(workload, additive),
             )
         chosen = chart.chosen(n, self.scales(geometric, workload, target))
         return replace(self._named(workload, target, chosen.name, additive), origin=origin)
@@ -258,18 +260,40 @@ class Choice:
             return "answers apart, and its answers cannot be added up"
         return noise.unfit(workload)
 
-    def _others(self, table: str, workload: Workload, additive: bool) -> str:
+    def _others(self, workload: Workload, additive: bool) -> str:
         """A hint that says which mechanisms can serve."""
-        measure, names = self._accounts[table].measure, []
-        for spec in self._allowed[table] or mechanism_names():
+        names = [_completed(spec) for spec in self._fit(workload, additive)]
+        if not names:
+            return _NONE_FIT
+        return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
+
+    def _fit(self, workload: Workload, additive: bool) -> list[str]:
+        """Those of the table that can answer it at some cost, if n is given where it is needed."""
+        measure, fit = self._accounts[workload.table].measure, []
+        for spec in self._allowed[workload.table] or mechanism_names():
             # Whether it serves does not depend on n.
             noise = with_range(spec, 1) if lacks_range(spec) else mechanism(spec)
-            if reason_against(noise, measure) or self._unfit(noise, workload, additive):
-                continue
-            names.append(_completed(spec))
-        if not names:
-            return "None of those its policy allows does; ask for plain counts."
-        return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
+            if not (reason_against(noise, measure) or self._unfit(noise, workload, additive)):
+                fit.append(spec)
+        return fit
+
+    def _instead_of_auto(self, workload: Workload, target: Target, additive: bool) -> str:
+        """A hint for a table of whose mechanisms "auto" can take none."""
+        fit = self._fit(workload, additive=False)
+        if not fit:
+            return _NONE_FIT
+        ranged = all(family_of(spec) is not None for spec in fit)
+        if ranged and target.half_width is not None:
+            return "SET dp.epsilon instead: those its policy allows have no width in common."
+        one = f"SET dp.mechanism to one of: {', '.join(map(_completed, fit))}"
+        if ranged and additive:
+            return (
+                "Those its policy allows have answers that do not add up. Ask for the groups of"
+                f" one grouping set, or {one}: then each grouping set is asked by itself."
+            )
+        if ranged:
+            return f"{one}, with a bound that you know of."
+        return f"{one}." if target.epsilon is None else f"SET dp.rho instead, or {one}."
 
     def _rank(self, noise: Noise, workload: Workload, target: Target) -> float:
         if target.half_width is None:

@@ -303,3 +303,47 @@ def test_the_names_of_the_paper_are_accepted_by_policy_and_settings(connect: Con
     with pytest.raises(tallyveil.Error, match="not among the mechanisms of its policy") as caught:
         connection.execute(ONE_AGE)
     assert "'designed(n=…, properties=ch+cm+rh+rm+wh)'" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("table", "settings", "sql", "hint"),
+    [
+        (
+            {"mechanisms": ["fair", "designed(n=9)"], "count_range": BY_AGE},
+            [],
+            "SELECT sex, count(*) FROM person WHERE age = 7 GROUP BY ROLLUP (sex)",
+            "'fair(n=…)', 'designed(n=9)': then each grouping set is asked by itself",
+        ),
+        (
+            {"mechanisms": ["fair"], "count_range": BY_AGE},
+            ["SET dp.half_width = 9"],
+            ONE_AGE,
+            "SET dp.epsilon instead",
+        ),
+        ({"mechanisms": ["fair"]}, [], ONE_AGE, "'fair(n=…)', with a bound"),
+        (
+            {"mechanisms": ["gaussian"], "budget": {"rho": 1, "delta": 1e-6}},
+            ["SET dp.epsilon = 0.1"],
+            ONE_AGE,
+            "SET dp.rho instead, or SET dp.mechanism to one of: gaussian.",
+        ),
+    ],
+)
+def test_where_auto_can_take_none_it_says_what_to_set(
+    connect: Connect, table: Any, settings: list[str], sql: str, hint: str
+) -> None:
+    connection = connect(**table)
+    for statement in settings:
+        connection.execute(statement)
+    with pytest.raises(tallyveil.Error, match="no mechanism of table") as caught:
+        connection.execute(sql)
+    assert hint in str(caught.value.hint)
+    assert spent(connection) == 0
+
+
+def test_what_the_hint_says_for_grouping_sets_works(connect: Connect) -> None:
+    connection = connect(mechanisms=["fair"], count_range=BY_AGE)
+    use(connection, "fair")
+    connection.execute("SELECT sex, count(*) FROM person WHERE age = 7 GROUP BY ROLLUP (sex)")
+    assert used(connection) == ["fair(n=50)"]
+    assert spent(connection) == 0.1
