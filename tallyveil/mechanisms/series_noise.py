@@ -11,8 +11,9 @@ of Differential Privacy", on whole steps and for the cube:
     P(U = u) ∝ e^{−‖u‖/b} for u ∈ ℤ^k,
 
 and x + U is cut off at the ends of the grid, time by time, which is post-processing. By the
-triangle inequality P(y|x) ≤ e^{‖x−x′‖/b} P(y|x′): the noise grows with n, not with nk, as it would
-have to if each time had Laplace noise at a share of ε.
+triangle inequality P(y|x) ≤ e^{‖x−x′‖/b} P(y|x′). With b = n/ε large, each time is off by (k+1)b/2
+on average and the worst of them by kb; Laplace noise at ε/k for each time would put each off by kb,
+and the worst by kb(1 + 1/2 + … + 1/k).
 
 As for one number (`clamped_laplace`), whether the series is missing goes through a randomised
 response of ε/2, and a missing one has noise around the middle of the grid, at most h = ⌈n/2⌉ from
