@@ -9,9 +9,11 @@ from typing import Final
 import numpy as np
 
 from tallyveil.audit.exact import Columns, divergence, flaw, largest_divergence, tightest_alpha
+from tallyveil.audit.experiment import experiment
 from tallyveil.audit.finding import Finding, number, subject
 from tallyveil.audit.noise import bounded, follows
-from tallyveil.errors import UnprovenPrivacy
+from tallyveil.errors import ReceiptError, UnprovenPrivacy
+from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.mechanisms.matrix import (
     CountMatrix,
     Named,
@@ -25,10 +27,14 @@ __all__ = ["RANGES", "columns_of", "law_findings", "matrix_findings"]
 # Odd and even, and past the n = 2α/(1−α) at which mechanisms change for most α.
 RANGES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 15)
 _DRAWN: Final = 7
+# Those that answer queries; the others are there to be compared with.
+_ANSWER: Final = ("GM", "WH", "WM", "EM")
 
 
 def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """At α just above e^{−ε}: every n of `RANGES` exactly, and draws for one of them."""
+    """At α just above e^{−ε}: every n of `RANGES` exactly, and draws for one of them, on the
+    way of a release if it answers queries.
+    """
     alpha = alpha_for(epsilon)
     name = subject(family.name, epsilon)
     try:
@@ -38,6 +44,9 @@ def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Fi
         return
     laws = {f"n = {n}": columns_of(matrix) for n, matrix in matrices.items()}
     yield from law_findings(name, laws, epsilon, any_two=family.any_two)
+    if family.name in _ANSWER:
+        yield from _released(name, f"{family.name}(n={_DRAWN})", epsilon, draws)
+        return
     matrix, truth = matrices[_DRAWN], _DRAWN // 2
     pair = [
         np.array([draw(matrix, j) for _ in range(draws)], dtype=np.int64)
@@ -46,6 +55,30 @@ def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Fi
     yield bounded(name, pair[0], pair[1], epsilon, Fraction(0))
     for j, drawn in zip((truth, truth + 1), pair, strict=True):
         yield follows(f"{name}, truth {j}", drawn, (0, matrix.probabilities()[:, j]))
+
+
+def _released(name: str, spec: str, epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """As a statement at ``epsilon`` is answered: charged, and drawn against its receipt."""
+    noise = mechanism(spec)
+    if not isinstance(noise, CountMechanism):
+        raise TypeError(f"{spec} has no public range")
+    try:
+        made = experiment(noise, epsilon, count=_DRAWN // 2, draws=draws)
+    except ReceiptError as error:
+        yield Finding(name, "released against its receipt", error.message, holds=False, exact=True)
+        return
+    matrix = noise.matrix(made.scale)
+    yield Finding(
+        name,
+        f"charged for its law, at most {number(epsilon)}",
+        f"loses {number(matrix.epsilon)}, charged {number(made.claim)}",
+        matrix.epsilon <= made.claim <= epsilon,
+        exact=True,
+    )
+    yield bounded(name, made.first, made.second, made.claim, Fraction(0))
+    for truth, drawn in zip(made.truths, (made.first, made.second), strict=True):
+        chances = matrix.probabilities()[:, truth]
+        yield follows(f"{name}, truth {truth}", drawn, (0, chances))
 
 
 def columns_of(matrix: CountMatrix) -> Columns:

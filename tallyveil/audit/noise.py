@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.audit.evidence import IntArray, lower_bound
-from tallyveil.audit.experiment import Experiment, experiment
+from tallyveil.audit.experiment import Outcomes, experiment, replacement
 from tallyveil.audit.finding import FALSE_ALARM, Finding, number, subject
 from tallyveil.audit.law import Chances, chances_of, drift, surprise
 from tallyveil.errors import ReceiptError
@@ -29,8 +29,9 @@ _SENSITIVITY: Final = 3
 def noise_findings(family: Additive, epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """In every measure it has a cost in: ``epsilon``, or ρ = ε²/2, which a pure ε costs.
 
-    The charge is compared with the law's own loss, exactly; the loss that draws show, at δ = 0 or
-    at several δ, with what the charge allows; the draws with the law; their mean with 0.
+    The charge is compared with the law's own loss, exactly, and the loss that draws show, at δ = 0
+    or at several δ, with what the charge allows: where a record is there or not, and where it is
+    replaced, which moves two counts. The draws are compared with the law, and their mean with 0.
     """
     if not family.needs.delta:
         yield from _in(family, "epsilon", epsilon, subject(family.name, epsilon), draws)
@@ -43,13 +44,15 @@ def _in(
 ) -> Iterator[Finding]:
     try:
         made = experiment(family, cost, measure, count=_COUNT, draws=draws)
+        moved = replacement(family, cost, measure, count=_COUNT, draws=draws)
     except ReceiptError as error:
         yield Finding(name, "released against its receipt", error.message, holds=False, exact=True)
         return
-    yield from _paid(name, family, made, measure, cost)
-    for delta in (Fraction(0),) if measure == "epsilon" else _DELTAS:
-        claim = made.claim if measure == "epsilon" else Fraction(epsilon_of(made.claim, delta))
-        yield bounded(name, made.first, made.second, claim, delta)
+    for told, one, counts in ((name, made, 1), (f"{name}, replace", moved, 2)):
+        yield from _paid(told, family, one, counts, measure, cost)
+        for delta in (Fraction(0),) if measure == "epsilon" else _DELTAS:
+            claim = one.claim if measure == "epsilon" else Fraction(epsilon_of(one.claim, delta))
+            yield bounded(told, one.first, one.second, claim, delta)
     law = family.law(made.scale)
     yield follows(name, made.noise, chances_of(law, 2 * draws))
     chance = drift(made.noise, law)
@@ -58,15 +61,17 @@ def _in(
 
 
 def _paid(
-    name: str, family: Additive, made: Experiment, measure: Measure, cost: Fraction
+    name: str, family: Additive, made: Outcomes, counts: int, measure: Measure, cost: Fraction
 ) -> Iterator[Finding]:
-    """P(k)/P(k+1) ≤ e^{1/b} for discrete Laplace noise, and Gaussian noise is 1/(2σ²)-zCDP."""
+    """P(k)/P(k+1) ≤ e^{1/b} for discrete Laplace noise, and Gaussian noise is 1/(2σ²)-zCDP: for
+    each of the ``counts`` that a record moves.
+    """
     step = 1 / Fraction(made.scale)
     match family.law(made.scale), measure:
         case DiscreteLaplaceLaw(), "epsilon":
-            loss = step
+            loss = counts * step
         case ((DiscreteLaplaceLaw() | DiscreteGaussianLaw()), "rho"):
-            loss = step ** power("rho") / 2
+            loss = counts * step ** power("rho") / 2
         case _:
             return
     yield Finding(
