@@ -89,6 +89,28 @@ def test_what_exceeds_the_budget_is_refused_with_nothing_written(
     assert len(entries) == 1
 
 
+def test_the_custodian_needs_no_share_for_a_copy(
+    policy: Policy, planned: Planned, tmp_path: Path
+) -> None:
+    assert policy.path is not None
+    share = "\n[analysts.alice]\nbudget = { epsilon = 2 }\n"
+    policy.path.write_text(policy.path.read_text() + share)
+    dealt = load_policy(policy.path)
+    with closing(Ledger(dealt.ledger)) as ledger:
+        accountant = Accountant(ledger, accounts(dealt))
+        sanitise(dealt, planned(20), tmp_path / "copy.parquet", accountant, "carol")
+        with pytest.raises(BudgetExceeded, match='the share of analyst "alice"'):
+            sanitise(dealt, planned(3), tmp_path / "own.parquet", accountant, "alice")
+        own = accountant.share("person", "alice")
+    assert own is not None
+    assert own.remaining == 2
+    with tallyveil.connect(dealt, user="alice") as connection:
+        whole, alice = connection.budget()
+    assert (whole["spent"], alice["remaining"]) == (20, 2)
+    # A copy tells all records apart alike.
+    assert (whole["most_expensive"], alice["most_expensive"]) == ("every record", None)
+
+
 def test_a_file_that_is_there_is_left_alone_and_nothing_charged(
     policy: Policy, planned: Planned, released: Released, tmp_path: Path
 ) -> None:
