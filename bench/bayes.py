@@ -10,20 +10,23 @@ The three ways to the posterior are the inversion of the characteristic function
 paper's probability calculation with γ = 0.01, and its Monte Carlo with 10⁵ samples; how many §6.3
 prescribes is printed beside that, and its time is proportional. Errors are those of Definition
 4.6, Σ (u_i − E u_i)² over unit bins, with the inversion's probabilities as E u_i; its own error is
-how far its bounds are apart, and is printed too. Times are medians. Noise is drawn by NumPy:
-nothing here is released.
+how far its bounds are apart, and is printed too. Times are medians of the process's own time, so
+that other work on the machine counts for little; set OPENBLAS_NUM_THREADS=1, or threads add up.
+Noise is drawn by NumPy: nothing here is released.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import statistics
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from bench import bayes_answering
-from bench.measure import clocked, percentiles, report
+from bench.measure import report
 from tallyveil.inference import (
     ErrorLaw,
     Estimator,
@@ -52,10 +55,13 @@ def history(
 
 
 def median(call: Callable[[], object], repeats: int) -> float:
+    """Milliseconds of processor time."""
     times: list[float] = []
     for _ in range(repeats):
-        clocked(times, call)
-    return percentiles(times)["p50_ms"]
+        start = time.process_time()
+        call()
+        times.append((time.process_time() - start) * 1e3)
+    return round(statistics.median(times), 3)
 
 
 def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) -> None:
@@ -64,20 +70,17 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
     for m, n in sizes:
         h, scales = history(m, n, 10, rng)
         estimator = Estimator(n)
-        loading: list[float] = []
-        clocked(loading, estimator.observe, h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
-        times: list[float] = []
-        for _ in range(repeats + 1):
-            clocked(times, estimator.estimate, rng.integers(0, 2, n))
+        estimator.observe(h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
         q = rng.integers(0, 2, n).astype(float)
 
         def scratch(h: FloatArray = h, scales: FloatArray = scales, q: FloatArray = q) -> object:
             weighted = (h / (2 * scales**2)[:, None]).T
             return np.linalg.solve(weighted @ h, q) @ weighted
 
-        own, theirs = percentiles(times[1:])["p50_ms"], median(scratch, 3)
+        own = median(lambda e=estimator, q=q: e.estimate(q), repeats)  # type: ignore[misc]
+        theirs = median(scratch, 3)
         report(
-            bench="5", against=figure, m=m, n=n, rank=estimator.rank, load_ms=round(loading[0], 1),
+            bench="5", against=figure, m=m, n=n, rank=estimator.rank,
             estimate_ms=own, eq50_ms=theirs, eq50_x=round(theirs / own, 1),
         )  # fmt: skip
 
@@ -109,8 +112,9 @@ def posteriors(
     apart = law.within(law.half_width(CONFIDENCE))
     calculated = probability_calculation(a, scales, LOST)
     pc = median(lambda: probability_calculation(a, scales, LOST), 3)
-    times: list[float] = []
-    sampled = clocked(times, monte_carlo, a, scales, samples, rng)
+    start = time.process_time()
+    sampled = monte_carlo(a, scales, samples, rng)
+    mc = round((time.process_time() - start) * 1e3, 2)
     report(
         bench="posterior", against=against, m=len(a), **fields,
         beta=round(float((np.abs(a) * scales).sum() ** 2), 1), samples=samples,
@@ -118,7 +122,7 @@ def posteriors(
         inversion_ms=own, inversion_apart=apart.upper - apart.lower,
         probability_calculation_ms=pc, probability_calculation_x=round(pc / own, 1),
         probability_calculation_error=squared(calculated, law), promised=LOST**2,
-        monte_carlo_ms=round(times[0], 2), monte_carlo_x=round(times[0] / own, 1),
+        monte_carlo_ms=mc, monte_carlo_x=round(mc / own, 1),
         monte_carlo_error=squared(sampled, law), monte_carlo_bound=expected_error(sampled, samples),
     )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """Estimates from a history: how long an answer with its interval takes, and a new release.
 
-The history has m releases of ranges over n cells, some of them twice. Each line's ratios compare
-medians in the same run: the paper's equation 51 solved from scratch, and its Monte Carlo (10⁵
+The history has m releases of ranges over n cells, some of them twice. Times are by the clock; on a
+machine that is busy otherwise, the processor's time for an answer stands beside it (with
+OPENBLAS_NUM_THREADS=1, or threads add up). Each line's ratios compare medians in the same run: the paper's equation 51 solved from scratch, and its Monte Carlo (10⁵
 samples) and discrete probability calculation (γ = 0.01) for the interval.
 
     make bench NAME=inference
@@ -11,6 +12,7 @@ samples) and discrete probability calculation (γ = 0.01) for the interval.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -65,14 +67,17 @@ def measure(m: int, n: int, name: str) -> None:
     inverting: list[float] = []
     observing: list[float] = []
     both: list[float] = []
+    busy: list[float] = []
     for _ in range(REPEATS + 2):
         i, j, k = rng.integers(0, m, 3)
         query = rows[i] + rows[j] - rows[k]
+        start = time.process_time()
         found = clocked(estimating, estimator.estimate, query)
         if found is None:
             raise RuntimeError("a combination of rows is estimable")
         clocked(inverting, found.posterior.interval, 0.95)
         both.append(estimating[-1] + inverting[-1])
+        busy.append((time.process_time() - start) * 1e3)
     for row in history(5, n, rng):
         noise = Noises.of(LAWS[name], [20.0])
         clocked(observing, estimator.observe, row, [0.0], noise)
@@ -88,7 +93,7 @@ def measure(m: int, n: int, name: str) -> None:
         bench="inference", m=m, n=n, noise=name, rank=estimator.rank,
         load_ms=round(loading[0], 1), estimate=percentiles(estimating[2:]),
         interval=percentiles(inverting[2:]), answer=percentiles(both[2:]),
-        observe=percentiles(observing), **fields,
+        answer_cpu_ms=percentiles(busy[2:])["p50_ms"], observe=percentiles(observing), **fields,
     )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 It stands beside `ErrorLaw` to be compared with it. The noise is Laplace. Each term's law is cut
 into unit bins around the integers before it is convolved, so beside the mass it loses, at most γ,
-the result has the errors of that rounding: each term gains the variance of its bins, about 1/12,
-which the paper does not count.
+the result has the errors of that rounding, which the paper does not count: a term wider than a bin
+gains the variance of its bins, about 1/12, and one far narrower is rounded to 0 and lost.
 """
 
 from __future__ import annotations

@@ -230,9 +230,12 @@ def _alive(law: Combination, count: int, unit: float) -> tuple[FloatArray, Float
     numbers: list[FloatArray] = [np.zeros(0)]
     logs: list[FloatArray] = [np.zeros(0)]
     start = 1
-    while start <= count and not (start > 1 and law.dead_between(start * unit, count * unit)):
+    while start <= count:
         stop = min(2 * start if start > 1 else _FIRST_BLOCK, count + 1)
-        if start == 1 or not law.dead_between(start * unit, (stop - 1) * unit):
+        if start > 1 and law.dead_between(start * unit, (stop - 1) * unit):
+            if law.dead_between(start * unit, count * unit):
+                break
+        else:
             block = np.arange(start, stop, dtype=np.float64)
             found = law.log_phi(block * unit)
             keep = found > -math.inf

@@ -29,6 +29,7 @@ def test_answers_from_histories_are_timed(lines: Any, monkeypatch: pytest.Monkey
     inference.purchases((3,))
     one, two, few, many, *bought = lines()
     for line in (one, two):
+        assert line["answer_cpu_ms"] > 0
         assert 1 <= line["rank"] <= min(line["m"], line["n"])
         assert 0 < line["estimate"]["p50_ms"] <= line["answer"]["p50_ms"]
         assert line["eq51_x"] > 0
