@@ -2,8 +2,9 @@
 
 The history has m releases of ranges over n cells, some of them twice. Times are by the clock; on a
 machine that is busy otherwise, the processor's time for an answer stands beside it (with
-OPENBLAS_NUM_THREADS=1, or threads add up). Each line's ratios compare medians in the same run: the paper's equation 51 solved from scratch, and its Monte Carlo (10⁵
-samples) and discrete probability calculation (γ = 0.01) for the interval.
+OPENBLAS_NUM_THREADS=1, or threads add up). Each line's ratios compare medians in the same run: the
+paper's equation 51 solved from scratch, and its Monte Carlo (10⁵ samples) and discrete probability
+calculation (γ = 0.01) for the interval.
 
     make bench NAME=inference
     SIZES=1000x1000 REPEATS=50 make bench NAME=inference

@@ -190,16 +190,13 @@ class Combination:
         )
 
     def _series(self, start: int, points: FloatArray, sign: float) -> FloatArray:
-        """Σ_r c_r (±t²)^r of the terms from ``start`` on, for ln φ and K: with τ = 4t, τ below
-        their limits, what it leaves out is at most 4^{−21} K(τ), for the cumulants are positive.
+        """Σ_r c_r (±t²)^r, r ≤ 10, of the terms from ``start`` on, for ln φ and K: with τ = 4t
+        below their limits, what it leaves out is at most 4^{−22} K(τ), as cumulants are positive.
         """
         unit, terms = self._cumulants
-        sums = terms[:, start:].sum(axis=1)
-        squares = sign * (points * unit) ** 2
-        total = np.zeros(len(points))
-        for c in sums[::-1]:
-            total = (total + c) * squares
-        return total
+        squares = np.broadcast_to(sign * (points * unit) ** 2, (len(terms), len(points)))
+        result: FloatArray = terms[:, start:].sum(axis=1) @ np.multiply.accumulate(squares, axis=0)
+        return result
 
     def _log_phi_of(self, chunk: slice, points: FloatArray) -> FloatArray:
         laws, scales = self.noises.laws[chunk], self.noises.scales[chunk]
