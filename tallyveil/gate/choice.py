@@ -25,6 +25,13 @@ from typing import Final
 
 from tallyveil.accountant import Account
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.gate.alternatives import (
+    Alternatives,
+    completed,
+    reason_against,
+    unfit,
+    without_range,
+)
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.settings import Target
 from tallyveil.mechanisms import (
@@ -32,8 +39,6 @@ from tallyveil.mechanisms import (
     AnyMechanism,
     CountMechanism,
     Flowchart,
-    Measure,
-    Mechanism,
     canonical,
     chart_of,
     family_of,
@@ -46,9 +51,7 @@ from tallyveil.mechanisms import (
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
-__all__ = ["Choice", "Noise", "reason_against"]
-
-_NONE_FIT: Final = "None of those its policy allows does; ask for plain counts."
+__all__ = ["Choice", "Noise"]
 
 # Of the mechanisms with a public range, what "auto" considers of itself.
 _FLOWCHART: Final = "truncated_geometric"
@@ -67,13 +70,6 @@ class Noise:
     origin: str | None = None
 
 
-def reason_against(noise: Mechanism, measure: Measure) -> str | None:
-    """Why the mechanism cannot serve a table whose budget is in ``measure``."""
-    if noise.needs.delta and measure == "epsilon":
-        return "needs a delta, and the budget is of epsilon alone"
-    return None
-
-
 class Choice:
     """Chooses for the tables of one policy."""
 
@@ -86,6 +82,7 @@ class Choice:
             name: None if table.mechanisms is None else tuple(map(canonical, table.mechanisms))
             for name, table in tables.items()
         }
+        self._alternatives = Alternatives(accounts, self._allowed)
 
     def noise(
         self, workload: Workload, target: Target, asked: str, *, additive: bool = False
@@ -107,7 +104,7 @@ class Choice:
         if not found:
             raise FeatureNotSupported(
                 f'no mechanism of table "{workload.table}" answers this at such a cost or target',
-                hint=self._instead_of_auto(workload, target, additive),
+                hint=self._alternatives.instead_of_auto(workload, target, additive),
             )
         if len(found) == 1:
             return found[0]
@@ -175,13 +172,13 @@ class Choice:
         if not self._allows(table, asked, noise):
             reason = "is not among the mechanisms of its policy"
         elif noise is None:
-            raise _without_range(asked, _completed(asked), table)
+            raise without_range(asked, completed(asked), table)
         else:
-            reason = reason or self._unfit(noise, workload, additive)
+            reason = reason or unfit(noise, workload, additive)
         if noise is None or reason is not None:
             raise FeatureNotSupported(
                 f'{asked} cannot answer this about table "{table}": it {reason}',
-                hint=self._others(workload, additive),
+                hint=self._alternatives.others(workload, additive),
             )
         scales = self.scales(noise, workload, target)
         _work_out(noise, scales)
@@ -196,14 +193,14 @@ class Choice:
             known = self._ranges.of(workload)
             if known is None:
                 filled = chart.name.replace("(", "(n=…, ", 1)
-                raise _without_range(chart.name, f"'{filled}'", workload.table)
+                raise without_range(chart.name, f"'{filled}'", workload.table)
             n, origin = known.n, known.origin
         geometric = CountMechanism("truncated_geometric", n)
-        reason = self._unfit(geometric, workload, additive)
+        reason = unfit(geometric, workload, additive)
         if reason is not None:
             raise FeatureNotSupported(
                 f'{chart.name} cannot answer this about table "{workload.table}": it {reason}',
-                hint=self._others(workload, additive),
+                hint=self._alternatives.others(workload, additive),
             )
         chosen = chart.chosen(n, self.scales(geometric, workload, target))
         return replace(self._named(workload, target, chosen.name, additive), origin=origin)
@@ -219,7 +216,7 @@ class Choice:
                 known = self._ranges.of(workload)
                 if target.half_width is not None or known is None or not known.n <= noise.n:
                     continue
-                if self._unfit(noise, workload, additive) is not None:
+                if unfit(noise, workload, additive) is not None:
                     continue
                 origin = known.origin
             elif noise.law(1.0) in seen or (target.epsilon is not None and noise.needs.delta):
@@ -255,46 +252,6 @@ class Choice:
             names.add(noise.kind)
         return allowed is None or not names.isdisjoint(allowed)
 
-    def _unfit(self, noise: Mechanism, workload: Workload, additive: bool) -> str | None:
-        if noise.needs.public_range and additive:
-            return "answers apart, and its answers cannot be added up"
-        return noise.unfit(workload)
-
-    def _others(self, workload: Workload, additive: bool) -> str:
-        """A hint that says which mechanisms can serve."""
-        names = [_completed(spec) for spec in self._fit(workload, additive)]
-        if not names:
-            return _NONE_FIT
-        return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
-
-    def _fit(self, workload: Workload, additive: bool) -> list[str]:
-        """Those of the table that can answer it at some cost, if n is given where it is needed."""
-        measure, fit = self._accounts[workload.table].measure, []
-        for spec in self._allowed[workload.table] or mechanism_names():
-            # Whether it serves does not depend on n.
-            noise = with_range(spec, 1) if lacks_range(spec) else mechanism(spec)
-            if not (reason_against(noise, measure) or self._unfit(noise, workload, additive)):
-                fit.append(spec)
-        return fit
-
-    def _instead_of_auto(self, workload: Workload, target: Target, additive: bool) -> str:
-        """A hint for a table of whose mechanisms "auto" can take none."""
-        fit = self._fit(workload, additive=False)
-        if not fit:
-            return _NONE_FIT
-        ranged = all(family_of(spec) is not None for spec in fit)
-        if ranged and target.half_width is not None:
-            return "SET dp.epsilon instead: those its policy allows have no width in common."
-        one = f"SET dp.mechanism to one of: {', '.join(map(_completed, fit))}"
-        if ranged and additive:
-            return (
-                "Those its policy allows have answers that do not add up. Ask for the groups of"
-                f" one grouping set, or {one}: then each grouping set is asked by itself."
-            )
-        if ranged:
-            return f"{one}, with a bound that you know of."
-        return f"{one}." if target.epsilon is None else f"SET dp.rho instead, or {one}."
-
     def _rank(self, noise: Noise, workload: Workload, target: Target) -> float:
         if target.half_width is None:
             return sum(
@@ -304,24 +261,6 @@ class Choice:
         account = self._accounts[workload.table]
         loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
         return float(loss.bound)
-
-
-def _without_range(asked: str, completed: str, table: str) -> FeatureNotSupported:
-    return FeatureNotSupported(
-        f"{asked} needs a public range 0..n of every count asked for, and the policy"
-        f' declares none for these of table "{table}"',
-        hint=f"SET dp.mechanism = {completed}, with a bound you know of, or auto.",
-    )
-
-
-def _completed(spec: str) -> str:
-    """As it is written in SET, with an n to fill in if it has none."""
-    if family_of(spec) is None:
-        return spec
-    if not lacks_range(spec):
-        return f"'{spec}'"
-    family, opened, rest = spec.partition("(")
-    return f"'{family}(n=…, {rest}'" if opened else f"'{family}(n=…)'"
 
 
 def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tallyveil.errors import PolicyError, TallyveilError
-from tallyveil.gate.choice import reason_against
+from tallyveil.gate.alternatives import reason_against
 from tallyveil.mechanisms import canonical, canonical_choice, family_of, mechanism
 from tallyveil.policy import Policy, Table
 

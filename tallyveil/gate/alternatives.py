@@ -1,0 +1,101 @@
+"""What to write instead, where a mechanism cannot serve: the ends of refusals, and their hints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tallyveil.accountant import Account
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.settings import Target
+from tallyveil.mechanisms import (
+    Measure,
+    Mechanism,
+    family_of,
+    lacks_range,
+    mechanism,
+    mechanism_names,
+    with_range,
+)
+from tallyveil.rewriter import Workload
+
+__all__ = ["Alternatives", "completed", "reason_against", "unfit", "without_range"]
+
+_NONE_FIT: Final = "None of those its policy allows does; ask for plain counts."
+
+
+def reason_against(noise: Mechanism, measure: Measure) -> str | None:
+    """Why the mechanism cannot serve a table whose budget is in ``measure``."""
+    if noise.needs.delta and measure == "epsilon":
+        return "needs a delta, and the budget is of epsilon alone"
+    return None
+
+
+def unfit(noise: Mechanism, workload: Workload, additive: bool) -> str | None:
+    """Why it does not answer ``workload``, as `Mechanism.unfit`; ``additive``: to be added up."""
+    if noise.needs.public_range and additive:
+        return "answers apart, and its answers cannot be added up"
+    return noise.unfit(workload)
+
+
+class Alternatives:
+    """Of the tables of one policy; ``allowed`` are the mechanisms it names, None for all."""
+
+    def __init__(
+        self, accounts: Mapping[str, Account], allowed: Mapping[str, tuple[str, ...] | None]
+    ) -> None:
+        self._accounts = accounts
+        self._allowed = allowed
+
+    def others(self, workload: Workload, additive: bool) -> str:
+        """A hint that says which mechanisms can serve."""
+        names = [completed(spec) for spec in self._fit(workload, additive)]
+        if not names:
+            return _NONE_FIT
+        return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
+
+    def _fit(self, workload: Workload, additive: bool) -> list[str]:
+        """Those of the table that can answer it at some cost, if n is given where it is needed."""
+        measure, fit = self._accounts[workload.table].measure, []
+        for spec in self._allowed[workload.table] or mechanism_names():
+            # Whether it serves does not depend on n.
+            noise = with_range(spec, 1) if lacks_range(spec) else mechanism(spec)
+            if not (reason_against(noise, measure) or unfit(noise, workload, additive)):
+                fit.append(spec)
+        return fit
+
+    def instead_of_auto(self, workload: Workload, target: Target, additive: bool) -> str:
+        """A hint for a table of whose mechanisms "auto" can take none."""
+        fit = self._fit(workload, additive=False)
+        if not fit:
+            return _NONE_FIT
+        ranged = all(family_of(spec) is not None for spec in fit)
+        if ranged and target.half_width is not None:
+            return "SET dp.epsilon instead: those its policy allows have no width in common."
+        one = f"SET dp.mechanism to one of: {', '.join(map(completed, fit))}"
+        if ranged and additive:
+            return (
+                "Those its policy allows have answers that do not add up. Ask for the groups of"
+                f" one grouping set, or {one}: then each grouping set is asked by itself."
+            )
+        if ranged:
+            return f"{one}, with a bound that you know of."
+        return f"{one}." if target.epsilon is None else f"SET dp.rho instead, or {one}."
+
+
+def without_range(asked: str, written: str, table: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"{asked} needs a public range 0..n of every count asked for, and the policy"
+        f' declares none for these of table "{table}"',
+        hint=f"SET dp.mechanism = {written}, with a bound you know of, or auto.",
+    )
+
+
+def completed(spec: str) -> str:
+    """As it is written in SET, with an n to fill in if it has none."""
+    if family_of(spec) is None:
+        return spec
+    if not lacks_range(spec):
+        return f"'{spec}'"
+    family, opened, rest = spec.partition("(")
+    return f"'{family}(n=…, {rest}'" if opened else f"'{family}(n=…)'"
