@@ -232,11 +232,12 @@ class _Continuous:
 def _least(
     lower: Callable[[float], float], target: float, guess: float, end: float, precision: float
 ) -> float:
-    """An h ≤ end at which the continuous ``lower`` has come up to the target, maybe near a guess
-    between 0 and end."""
-    low, high = 0.8 * guess, 1.25 * guess
-    if high >= end or lower(high) < target:
-        low, high = min(high, end), end
+    """An h ≤ end at which the continuous ``lower`` has come up to the target, as it has at ``end``.
+    The guess is where to look first."""
+    high = min(1.25 * guess, end)
+    low = 0.64 * high
+    if lower(high) < target:
+        low, high = high, end
     elif lower(low) >= target:
         low, high = 0.0, low
         if lower(low) >= target:

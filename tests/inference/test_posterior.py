@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import ErrorLaw, Law, Noises, Posterior, half_width
+from tallyveil.inference.error_law import _least
 
 TOLERANCE = 1e-9
 DISCRETE = [Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN]
@@ -148,6 +149,31 @@ def test_the_normal_law_and_a_mixture_with_it() -> None:
     bounds = mixed.within(4.0)
     assert bounds.lower <= 1 - 2 * float(beyond) <= bounds.upper
     assert bounds.upper - bounds.lower <= TOLERANCE
+
+
+@pytest.mark.parametrize("guess", [1e-9, 0.1, 0.4, 0.5, 0.7, 0.9, 50.0])
+def test_a_half_width_is_found_from_any_guess(guess: float) -> None:
+    found = _least(lambda h: 1 - math.exp(-h), 0.3, guess, 1.0, 1e-12)
+    assert found == pytest.approx(-math.log(0.7), rel=1e-10)
+    assert 1 - math.exp(-found) >= 0.3
+    assert _least(lambda h: 0.4 + h / 2, 0.3, guess, 1.0, 1e-12) == 0
+
+
+def test_terms_on_a_lattice_but_for_rounding_errors_are_as_on_it() -> None:
+    """A history's estimate has such coefficients, and dust from rounding beside them."""
+    rng = np.random.default_rng(12)
+    scales = np.concatenate([[40.0, 30.0, 20.0, 7.0], rng.uniform(5, 100, 500)])
+    exact = np.concatenate([[1.0, 1.0, -0.5, 0.25], np.zeros(500)])
+    dust = exact + 1e-12 * rng.normal(size=504)
+    clean = ErrorLaw(exact, Noises.of(Law.DISCRETE_LAPLACE, scales))
+    dusty = ErrorLaw(dust, Noises.of(Law.DISCRETE_LAPLACE, scales))
+    for confidence in (0.5, 0.95, 0.999):
+        h = clean.half_width(confidence)
+        assert h <= dusty.half_width(confidence) <= h * (1 + 1e-8)
+    between = clean.half_width(0.9) + 0.1
+    one, other = clean.within(between), dusty.within(between)
+    assert other.upper - other.lower <= TOLERANCE
+    assert max(one.lower, other.lower) <= min(one.upper, other.upper)
 
 
 def test_many_terms_agree_with_few_of_the_same_law() -> None:
