@@ -27,7 +27,8 @@ from bench.house import served
 from bench.measure import clocked, percentiles, report
 from tallyveil import load_policy
 from tallyveil.gate import Gate
-from tallyveil.gate.decision import Answered, Request
+from tallyveil.gate.decision import Answered
+from tallyveil.gate.request import Request
 from tallyveil.gate.rows import noisy_tables
 from tallyveil.rewriter import Plan
 

@@ -10,6 +10,7 @@ from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
     Account,
+    Answer,
     Balance,
     Charge,
     Entry,
@@ -22,6 +23,7 @@ from tallyveil.accountant.values import (
 __all__ = [
     "Account",
     "Accountant",
+    "Answer",
     "Balance",
     "Charge",
     "Entry",

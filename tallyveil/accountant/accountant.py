@@ -23,6 +23,7 @@ from tallyveil.accountant.refusal import exceeded
 from tallyveil.accountant.stored import asked, charge_of, entry
 from tallyveil.accountant.values import (
     Account,
+    Answer,
     Balance,
     Charge,
     Entry,
@@ -153,6 +154,18 @@ class Accountant:
         with self._lock:
             self._refresh()
             return self._memory.recall(table, row_keys, own)
+
+    def answers(self, table: str, start: int = 0) -> list[Answer]:
+        """The recorded answers about a table from number ``start`` on; more are only appended."""
+        with self._lock:
+            self._refresh()
+            return self._memory.answers(table, start)
+
+    def recorded(self, table: str) -> int:
+        """How many columns of answers are recorded of a table."""
+        with self._lock:
+            self._refresh()
+            return self._memory.recorded(table)
 
     def balance(self, table: str) -> Balance:
         account = self._account(table)

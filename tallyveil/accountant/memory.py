@@ -1,11 +1,11 @@
-"""The best noisy answer known of each row ever asked, in memory."""
+"""The recorded noisy answers in memory, and the best known of each row ever asked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tallyveil.accountant.values import Recorded
+from tallyveil.accountant.values import Answer, Recorded
 from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter.workload import Column
 
@@ -38,6 +38,7 @@ class Memory:
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
         self._best: dict[tuple[str, str | None], dict[bytes, Recorded]] = {}
+        self._answers: dict[str, list[Answer]] = {}
 
     def expect(self, charge_id: int, asked: Asked) -> None:
         self._asked[charge_id] = asked
@@ -51,6 +52,9 @@ class Memory:
         asked = self._asked[charge_id]
         noise = mechanism(asked.mechanism)
         for column, scale, answers in zip(asked.columns, asked.scales, values, strict=True):
+            self._answers.setdefault(asked.table, []).append(
+                Answer(charge_id, asked.mechanism, column, scale, tuple(answers))
+            )
             spread = noise.spread(scale)
             own = asked.mechanism if noise.needs.public_range and scale else None
             best = self._best.setdefault((asked.table, own), {})
@@ -65,3 +69,10 @@ class Memory:
     ) -> list[Recorded | None]:
         best = self._best.get((table, own), {})
         return [best.get(key) for key in row_keys]
+
+    def answers(self, table: str, start: int) -> list[Answer]:
+        """Those of a table from number ``start`` on, in the order they were recorded."""
+        return self._answers.get(table, [])[start:]
+
+    def recorded(self, table: str) -> int:
+        return len(self._answers.get(table, ()))

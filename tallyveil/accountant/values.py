@@ -15,10 +15,11 @@ from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.workload import Workload
+from tallyveil.rewriter.workload import Column, Workload
 
 __all__ = [
     "Account",
+    "Answer",
     "Balance",
     "Charge",
     "Entry",
@@ -189,6 +190,17 @@ class Recorded:
     scale: float
     mechanism: str
     spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A recorded noisy answer of a whole column: ``values[i]`` of row i, in lattice units."""
+
+    charge_id: int
+    mechanism: str
+    column: Column
+    scale: float
+    values: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from tallyveil.cli.user import user
 from tallyveil.errors import InvalidParameterValue, UndefinedTable
 from tallyveil.gate import Gate
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.decision import Request
-from tallyveil.gate.known import Noisy, known
-from tallyveil.gate.rows import half_width
+from tallyveil.gate.known import Noisy
+from tallyveil.gate.known import released as released_as
+from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
+from tallyveil.inference import half_width_of_sum
 from tallyveil.mechanisms import AUTO
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
@@ -137,7 +138,7 @@ def _row(
     """The interval to expect around the sum of the counts that answer the question."""
     laws = []
     for column, number in typical.parts.items():
-        one = known(noise.mechanism, noise.scales[column], 0)
+        one = released_as(noise.mechanism, noise.scales[column], 0)
         if not isinstance(one, Noisy):
             raise TypeError(f"{noise.mechanism.name} does not add up")
         laws += [one.law] * number
@@ -145,7 +146,7 @@ def _row(
     return {
         "question": typical.question,
         "counts_added": sum(typical.parts.values()),
-        "half_width": up(half_width(laws, multiplier, confidence), 0),
+        "half_width": up(multiplier * half_width_of_sum(laws, confidence), 0),
     }
 
 

@@ -1,79 +1,71 @@
 """The decision: what is known already is free; the rest is bought, and remembered.
 
-For each row of a workload the accountant recalls the best recorded answer. Where it is at least as
-precise as what would be bought now, it is used:
+For each row of a workload there is what `history` says. Where that is good enough it is the answer:
 
-- additive noise is compared by its variance, whichever mechanism gave it;
-- an answer of a mechanism with a public range serves a question that means this mechanism, with
-  its parameters, at the same scale or a larger one;
-- where such a mechanism was chosen by "auto", additive noise serves too, if its variance is at
-  most the mechanism's mean squared error where that is largest.
+- for a target, if its interval is no wider than dp.half_width on either side;
+- for a cost, if its variance is at most that of what would be bought now.
 
-The rows that fall short are bought together: dry-run, durable charge, receipt, and only then Wx
-and noise. One thread decides at a time, so that the same question asked twice at once is paid for
-once.
+The rows that fall short are bought together, in one release: dry-run, durable charge, receipt, and
+only then Wx and noise. For a target the noise is the most with which history and purchase together
+meet it (`top_up`). What is bought becomes history too, and the answer is what history then says.
+
+Estimates are worked out while others decide; they are worked out again where the history has grown
+meanwhile. One thread at a time decides and buys, so that the same question asked twice at once is
+paid for once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tallyveil.accountant import Accountant, Charge, Quote, Recorded
+from tallyveil.accountant import Accountant, Charge, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, QueryCanceled
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.known import Known, known
-from tallyveil.gate.settings import Answers, Target
-from tallyveil.mechanisms import AnyMechanism, mechanism
+from tallyveil.gate.history import Bought, Found, History, suffices
+from tallyveil.gate.refusal import what_remains
+from tallyveil.gate.request import Request, Rows
+from tallyveil.gate.topping_up import topped_up
+from tallyveil.mechanisms import AnyMechanism, CountMechanism
 from tallyveil.rewriter import Workload
+from tallyveil.rewriter.workload import IntArray
 
-__all__ = ["Answered", "Decision", "Forecast", "Request"]
-
-# Spreads that differ by less than this are the same precision computed twice.
-_SAME_SPREAD = 1 + 2e-9
-
-
-@dataclass(frozen=True)
-class Request:
-    """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto".
-
-    Of the tables in ``summed`` answers are added up, which takes additive noise. ``custodian``:
-    it is the custodian who asks, and needs no share of a budget.
-    """
-
-    workloads: Mapping[str, Workload]
-    target: Target
-    source: Answers
-    mechanism: str
-    sql: str
-    analyst: str
-    summed: frozenset[str] = frozenset()
-    custodian: bool = False
+__all__ = ["Answered", "Decision", "Forecast"]
 
 
 @dataclass(frozen=True)
 class Answered:
     """``columns[table][c][i]`` is row i of column c, None where only history was asked and
-    does not know it. ``noise`` is by table what was wanted, and ``quote`` what was charged, None
-    if nothing was.
+    does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
+    nothing was, and ``bought`` for how many rows.
     """
 
-    columns: Mapping[str, tuple[tuple[Known | None, ...], ...]]
+    columns: Mapping[str, Rows]
     noise: Mapping[str, Noise]
     quote: Quote | None
+    bought: int = 0
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a request would do: rows known, rows to buy, with which noise and at which cost."""
+    """What a request would do: ``found`` is what history says, ``bought`` how many rows would be
+    bought, with the noise of ``noise`` or, for a target, as much more as history allows:
+    ``scales[table][c]`` for column c, if rows of it would be bought."""
 
-    known_rows: int
-    missing_rows: int
+    found: Mapping[str, Rows]
+    bought: int
     noise: Mapping[str, Noise]
+    scales: Mapping[str, Mapping[int, float]]
     quote: Quote | None
+
+    @property
+    def known_rows(self) -> int:
+        """How many rows history knows well enough."""
+        rows = sum(len(column) for columns in self.found.values() for column in columns)
+        return rows - self.bought
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,11 @@ class _Purchase:
     charge: Charge
     mechanism: AnyMechanism
     columns: tuple[int, ...]
-    rows: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]
+    rows: tuple[IntArray, ...]
+
+    @property
+    def height(self) -> int:
+        return sum(map(len, self.rows))
 
 
 class Decision:
@@ -94,6 +90,7 @@ class Decision:
         self._accountant = accountant
         self._choice = choice
         self._cubes = cubes
+        self._history = History(accountant)
 
     def answer(self, request: Request, cancelled: Callable[[], bool]) -> Answered:
         """Answer from history where it suffices, buy the rest, remember it.
@@ -105,34 +102,39 @@ class Decision:
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
-        with self._accountant.transaction():
-            found = self._recall(request, wanted)
-            purchases = self._purchases(request, wanted, found)
-            if not purchases:
-                return Answered({t: _frozen(k) for t, k in found.items()}, wanted, None)
-            if cancelled():
-                raise QueryCanceled("canceling statement due to user request")
-            quote = self._buy(request, purchases, found)
-        return Answered({t: _frozen(k) for t, k in found.items()}, wanted, quote)
+        state = self._history.state(request)
+        found, purchases = self._weigh(request, wanted)
+        if cancelled():
+            raise QueryCanceled("canceling statement due to user request")
+        quote: Quote | None = None
+        bought: list[Bought] = []
+        if purchases:
+            with self._accountant.transaction():
+                if self._history.state(request) != state:
+                    found, purchases = self._weigh(request, wanted)
+                if purchases:
+                    quote, bought = self._buy(request, purchases, wanted, found)
+        rows = self._history.after(request, found, bought)
+        return Answered(rows, wanted, quote, sum(p.height for p in purchases))
 
     def forecast(self, request: Request) -> Forecast:
         """What `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
-        with self._accountant.transaction():
-            found = self._recall(request, wanted)
-            purchases = self._purchases(request, wanted, found)
-            quote = self._quote(request, purchases) if purchases else None
-        missing = sum(row is None for table in found.values() for col in table for row in col)
-        total = sum(len(col) for table in found.values() for col in table)
-        return Forecast(total - missing, missing, wanted, quote)
+        found, purchases = self._weigh(request, wanted)
+        quote = self._quote(request, purchases) if purchases else None
+        scales = {
+            p.charge.workload.table: dict(zip(p.columns, p.charge.scales, strict=True))
+            for p in purchases
+        }
+        return Forecast(found.rows, sum(p.height for p in purchases), wanted, scales, quote)
 
-    def _quote(self, request: Request, purchases: list[_Purchase]) -> Quote:
+    def _quote(self, request: Request, purchases: Sequence[_Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]
         return self._accountant.quote(charges, request.analyst, custodian=request.custodian)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
-        """The noise that each table's target asks for. It depends on nothing in the ledger, and is
-        worked out while others decide.
+        """The noise that each table's target asks for if history says nothing. It depends on
+        nothing in the ledger.
         """
         return {
             table: self._choice.noise(
@@ -141,74 +143,77 @@ class Decision:
             for table, workload in request.workloads.items()
         }
 
-    def _recall(
+    def _weigh(
         self, request: Request, wanted: Mapping[str, Noise]
-    ) -> dict[str, list[list[Known | None]]]:
-        found: dict[str, list[list[Known | None]]] = {}
-        for table, workload in request.workloads.items():
-            found[table] = [
-                self._best(table, column.row_keys, wanted[table], scale, request.source)
-                for column, scale in zip(workload.columns, wanted[table].scales, strict=True)
-            ]
-        return found
-
-    def _best(
-        self,
-        table: str,
-        row_keys: Sequence[bytes],
-        wanted: Noise,
-        scale: float,
-        source: Answers,
-    ) -> list[Known | None]:
-        """For each row the recorded answer that will do, or None."""
-        noise = wanted.mechanism
-        if not noise.needs.public_range or scale == 0:
-            recorded = self._accountant.recall(table, row_keys)
-            return [_usable(row, noise.spread(scale), source) for row in recorded]
-        own = self._accountant.recall(table, row_keys, noise.name)
-        best = [_usable(row, noise.spread(scale), source) for row in own]
-        if wanted.by_auto:
-            additive = self._accountant.recall(table, row_keys)
-            error = noise.worst_error(scale)
-            best = [a or _usable(b, error, source) for a, b in zip(best, additive, strict=True)]
-        return best
+    ) -> tuple[Found, list[_Purchase]]:
+        """What history says, and what has to be bought beside it."""
+        found = self._history.find(request, wanted)
+        return found, self._purchases(request, wanted, found)
 
     def _purchases(
-        self,
-        request: Request,
-        wanted: Mapping[str, Noise],
-        found: Mapping[str, list[list[Known | None]]],
+        self, request: Request, wanted: Mapping[str, Noise], found: Found
     ) -> list[_Purchase]:
-        """The rows that history does not answer, per table, at what the request would pay."""
+        """The rows that history does not answer well enough, per table."""
         if request.source == "history":
             return []
         purchases = []
         for table, workload in request.workloads.items():
-            missing = [np.flatnonzero([row is None for row in column]) for column in found[table]]
-            numbers = tuple(n for n, rows in enumerate(missing) if len(rows))
-            if not numbers:
-                continue
+            noise = wanted[table]
+            short = [
+                np.flatnonzero(
+                    [not suffices(row, request.target, column, noise, scale) for row in rows]
+                )
+                for column, rows, scale in zip(
+                    workload.columns, found.rows[table], noise.scales, strict=True
+                )
+            ]
             # A column without rows is no part of what is bought.
-            whole = len(numbers) == len(missing) and all(
-                len(r) == c.height for r, c in zip(missing, workload.columns, strict=True)
-            )
-            noise, scales = wanted[table].mechanism, wanted[table].scales
-            part = workload
-            if not whole:
-                columns = (workload.columns[n].take(missing[n]) for n in numbers)
-                part = Workload(table, tuple(columns))
-                scales = self._choice.part(wanted[table], part, numbers, request.target)
-            charge = Charge(part, noise.name, scales, request.sql)
-            bought = tuple(missing[n] for n in numbers)
-            purchases.append(_Purchase(charge, noise, numbers, bought))
+            numbers = tuple(n for n, rows in enumerate(short) if len(rows))
+            if numbers:
+                rows = tuple(short[n] for n in numbers)
+                part, scales = self._part(request, workload, noise, numbers, rows, found)
+                charge = Charge(part, noise.mechanism.name, scales, request.sql)
+                purchases.append(_Purchase(charge, noise.mechanism, numbers, rows))
         return purchases
+
+    def _part(
+        self,
+        request: Request,
+        workload: Workload,
+        noise: Noise,
+        numbers: tuple[int, ...],
+        rows: tuple[IntArray, ...],
+        found: Found,
+    ) -> tuple[Workload, tuple[float, ...]]:
+        """Of columns ``numbers`` the ``rows``, and the scales to buy them at."""
+        part, scales, target = workload, noise.scales, request.target
+        heights = tuple(column.height for column in workload.columns)
+        if tuple(map(len, rows)) != heights:
+            columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
+            part = Workload(workload.table, tuple(columns))
+            scales = self._choice.part(noise, part, numbers, target)
+        mechanism = noise.mechanism
+        if target.half_width is None or isinstance(mechanism, CountMechanism):
+            return part, scales
+        return part, tuple(
+            topped_up(
+                mechanism,
+                scale,
+                found.estimates(workload.table, n, r),
+                target.half_width / column.multiplier,
+                target.confidence,
+            )
+            for n, r, column, scale in zip(numbers, rows, part.columns, scales, strict=True)
+        )
 
     def _buy(
         self,
         request: Request,
-        purchases: list[_Purchase],
-        answers: Mapping[str, list[list[Known | None]]],
-    ) -> Quote:
+        purchases: Sequence[_Purchase],
+        wanted: Mapping[str, Noise],
+        found: Found,
+    ) -> tuple[Quote, list[Bought]]:
+        """What was charged, and what was received for it."""
         charges = [purchase.charge for purchase in purchases]
         quote = self._quote(request, purchases)
         try:
@@ -216,41 +221,26 @@ class Decision:
                 charges, request.analyst, custodian=request.custodian
             )
         except BudgetExceeded as error:
-            error.hint = _what_remains(error)
+            refused = next((t.table for t in quote.tables if not t.allowed), None)
+            part = next((c.workload for c in charges if c.workload.table == refused), None)
+            known = self._history.find(replace(request, source="history"), wanted)
+            error.hint = what_remains(error, request, known.rows, self._choice, wanted, part)
             raise
+        bought = []
         for purchase, receipt in zip(purchases, receipts, strict=True):
             workload = purchase.charge.workload
-            noise = purchase.mechanism
-            noisy = noise.release(self._cubes[workload.table].answer(workload), receipt)
+            truth = self._cubes[workload.table].answer(workload)
+            noisy = purchase.mechanism.release(truth, receipt)
             self._accountant.record(receipt, noisy)
-            for number, rows, values, scale in zip(
-                purchase.columns, purchase.rows, noisy, receipt.scales, strict=True
-            ):
-                for row, value in zip(rows.tolist(), values, strict=True):
-                    answers[workload.table][number][row] = known(noise, scale, value)
-        return quote
-
-
-def _usable(recorded: Recorded | None, wanted: float, source: Answers) -> Known | None:
-    """The recorded answer, if its spread is at most that of what would be bought instead."""
-    if recorded is None or source == "fresh":
-        return None
-    if source == "auto" and not recorded.spread <= wanted * _SAME_SPREAD:
-        return None
-    return known(mechanism(recorded.mechanism), recorded.scale, recorded.value)
-
-
-def _frozen(columns: list[list[Known | None]]) -> tuple[tuple[Known | None, ...], ...]:
-    return tuple(map(tuple, columns))
-
-
-def _what_remains(error: BudgetExceeded) -> str:
-    if not error.remaining > 0:
-        known = "What history knows is still answered: SET dp.source = history."
-        if error.analyst is None:
-            return known
-        return f"{known} The custodian's policy says who may spend, and how much."
-    return (
-        f"SET dp.{error.unit} to at most {error.remaining:.12g}, ask about other "
-        "attributes' cells, or SET dp.source = history for what is known already."
-    )
+            bought.append(
+                Bought(
+                    workload.table,
+                    receipt.charge_id,
+                    purchase.mechanism,
+                    purchase.columns,
+                    purchase.rows,
+                    receipt.scales,
+                    noisy,
+                )
+            )
+        return quote, bought

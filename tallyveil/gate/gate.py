@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger, Share
 from tallyveil.cube import load_cubes, load_public
+from tallyveil.gate.cache import Cache
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.fitness import check_mechanisms
@@ -24,47 +23,7 @@ from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
-__all__ = ["Cache", "Gate", "accounts"]
-
-T = TypeVar("T")
-
-
-class Cache:
-    """A cache of public things, least recently used out first. Threads may share it.
-
-    It keeps at most ``size`` entries and ``room`` bytes, as ``weigh`` counts those; what takes
-    more than an eighth of the room by itself is not kept.
-    """
-
-    def __init__(self, size: int, room: int, weigh: Callable[[Hashable, Any], int]) -> None:
-        self._size = size
-        self._room = room
-        self._weigh = weigh
-        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
-        self._held = 0
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-                return self._entries[key][0]  # type: ignore[return-value]
-        value = make()
-        weight = self._weigh(key, value)
-        if weight > self._room // 8:
-            return value
-        with self._lock:
-            if key not in self._entries:
-                self._entries[key] = (value, weight)
-                self._held += weight
-            while len(self._entries) > self._size or self._held > self._room:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._held -= freed
-        return value
-
-    def held(self) -> tuple[Hashable, ...]:
-        with self._lock:
-            return tuple(self._entries)
+__all__ = ["Gate", "accounts"]
 
 
 def _key_bytes(key: Hashable) -> int:
@@ -159,8 +118,8 @@ class Gate:
         except BaseException:
             self._ledger.close()
             raise
-        self.plans = Cache(1024, 1 << 28, _entry_bytes)
-        self.descriptions = Cache(1024, 1 << 26, _entry_bytes)
+        self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
+        self.descriptions: Cache[Any] = Cache(1024, 1 << 26, _entry_bytes)
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -13,12 +12,11 @@ import pyarrow as pa
 
 from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.decision import Answered
-from tallyveil.gate.known import InRange, Known, Noisy
-from tallyveil.inference import NoiseLaw, half_width_of_sum
+from tallyveil.gate.known import Known, ends
 from tallyveil.rewriter import NoisyTable, Output, Plan, Workload
 from tallyveil.rewriter.workload import IntArray
 
-__all__ = ["empty_tables", "half_width", "noisy_tables"]
+__all__ = ["empty_tables", "noisy_tables"]
 
 _LARGEST_DOUBLE: Final = Fraction(sys.float_info.max)
 _EXACT: Final = Context(prec=38)
@@ -71,37 +69,13 @@ def _sums(
 ) -> tuple[_Values, _Values, _Values]:
     """Each group's value and the ends of its interval; NULL where history knows only a part."""
     sums: tuple[_Values, _Values, _Values] = ([], [], [])
-    widths: dict[Hashable, Fraction] = {}
     for group in groups:
-        if len(group) == 1 and isinstance(group[0], InRange):
-            for values, count in zip(
-                sums, (group[0].value, *group[0].ends(confidence)), strict=True
-            ):
-                values.append(multiplier * count)
-            continue
-        parts = [k for k in group if isinstance(k, Noisy)]
-        if len(parts) < len(group):
-            for values in sums:
-                values.append(None)
-            continue
+        parts = [row for row in group if row is not None]
         # A group of nothing, as of () where the finer set has no group, is exactly 0.
-        one = len(parts) == 1
-        laws = parts[0].law if one else frozenset(Counter(k.law for k in parts).items())
-        if laws not in widths:
-            widths[laws] = half_width([k.law for k in parts], multiplier, confidence)
-        value = multiplier * sum(k.value for k in parts)
-        for values, at in zip(
-            sums, (value, value - widths[laws], value + widths[laws]), strict=True
-        ):
-            values.append(at)
+        whole = ends(parts, confidence) if len(parts) == len(group) else (None, None, None)
+        for values, at in zip(sums, whole, strict=True):
+            values.append(None if at is None else multiplier * at)
     return sums
-
-
-def half_width(laws: Sequence[NoiseLaw], multiplier: Fraction, confidence: Fraction) -> Fraction:
-    """Of the interval around a sum of answers of any mechanisms, in their own units; 0 where it is
-    exact.
-    """
-    return multiplier * half_width_of_sum(laws, confidence)
 
 
 def _array(values: list[Fraction | None], output: Output) -> pa.Array:

@@ -16,9 +16,9 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.gate.commands import parse_piece, parse_set, parse_show
-from tallyveil.gate.decision import Request
 from tallyveil.gate.interface import ColumnType, Description, Notice, Result, Statement
 from tallyveil.gate.relations import Viewer, relation_tables
+from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice
@@ -134,9 +134,10 @@ class GateSession:
         if not parameter_count(parse_query(piece.sql, self._dialect)):
             return ()
         key = ("types", self._dialect, piece.sql, tuple(declared))
-        return self._gate.plans.get(
+        types: tuple[str, ...] = self._gate.plans.get(
             key, lambda: self._gate.rewriter.parameter_types(piece.sql, self._dialect, declared)
         )
+        return types
 
     def _key(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
         session: tuple[Any, ...] = ()
@@ -147,7 +148,7 @@ class GateSession:
         return (self._dialect, piece.sql, tuple(types), _hashable(values), session, shares)
 
     def _plan(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> Plan:
-        return self._gate.plans.get(
+        plan: Plan = self._gate.plans.get(
             self._key(piece, types, values),
             lambda: self._gate.rewriter.plan(
                 piece.sql,
@@ -159,6 +160,7 @@ class GateSession:
                 share=self.settings.shares,
             ),
         )
+        return plan
 
     def _describe(self, plan: Plan) -> tuple[ColumnType, ...]:
         tables = empty_tables(plan) | self._relations(plan)

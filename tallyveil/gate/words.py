@@ -8,10 +8,12 @@ from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant, Balance, Quote
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.decision import Answered, Forecast, Request
+from tallyveil.gate.decision import Answered, Forecast
+from tallyveil.gate.estimates import Estimated
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.known import EXACT, InRange, Noisy
-from tallyveil.gate.rows import half_width
+from tallyveil.gate.refusal import widest
+from tallyveil.gate.request import Request
 from tallyveil.mechanisms import CountMechanism, sensitivity
 from tallyveil.rewriter import Plan
 from tallyveil.rewriter.workload import Column
@@ -33,20 +35,28 @@ def notice(request: Request, answered: Answered, accountant: Accountant) -> Noti
         for column, answers in zip(workload.columns, answered.columns[table], strict=True)
         for known in answers
     ]
-    halves = {half_width([k.law], m, confidence) for m, k in rows if isinstance(k, Noisy)}
+    halves = {
+        m * Fraction(k.half_width(confidence)) for m, k in rows if isinstance(k, Noisy | Estimated)
+    }
     ranged = {k for _, k in rows if isinstance(k, InRange)}
-    missing = any(known is None for _, known in rows)
-    cost = _cost(answered.quote)
-    parts = [f"{cost}" if answered.quote else "answered from history, free"]
+    missing = sum(known is None for _, known in rows)
+    parts = [_cost(answered.quote) if answered.quote else "answered from history, free"]
+    if answered.quote and answered.bought < len(rows):
+        parts[0] += f" for {answered.bought} of {len(rows)} rows, the others from history"
     if halves:
         parts.append(_interval(halves, confidence))
     if ranged:
         parts.append(_widths([k.ends(confidence) for k in ranged], confidence))
         parts.append(_from(ranged, answered.noise))
     parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
-    return Notice(
-        "; ".join(parts),
-        hint="NULL: history does not know it. SET dp.source = auto to buy it." if missing else None,
+    return Notice("; ".join(parts), hint=_unknown(missing, len(rows)) if missing else None)
+
+
+def _unknown(missing: int, rows: int) -> str:
+    which = "it" if rows == 1 else f"{missing} of {rows} rows"
+    return (
+        f"NULL: what was answered so far does not determine {which}."
+        " SET dp.source = auto to buy what is missing."
     )
 
 
@@ -61,7 +71,8 @@ def _cost(quote: Quote | None) -> str:
 
 def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
     low, high = min(halves), max(halves)
-    width = f"±{number(high)}" if low == high else f"±{number(low)} to ±{number(high)}"
+    ends = [format(float(end), ".6g") for end in (low, high)]
+    width = f"±{ends[1]}" if ends[0] == ends[1] else f"±{ends[0]} to ±{ends[1]}"
     return f"interval {width} at {number(confidence * 100)} %"
 
 
@@ -133,8 +144,32 @@ def explanation(
                 f"scale {number(float(column.multiplier) * scale)}, "
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
-    lines.append(f"Known from history: {forecast.known_rows} rows; to buy: {forecast.missing_rows}")
+    lines += _known(plan, request, forecast)
     lines += _costs(forecast, plan, accountant, request.analyst)
+    return lines
+
+
+def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
+    """What history gives, and what would be bought."""
+    confidence = request.target.confidence
+    rows = [
+        (column, row)
+        for table, known in forecast.found.items()
+        for column, answers in zip(plan.workloads[table].columns, known, strict=True)
+        for row in answers
+    ]
+    half = widest(rows, confidence)
+    known = sum(row is not None for _, row in rows)
+    worst = "" if half is None else f", {_interval([half], confidence)} or better"
+    lines = [f"Known from history: {known} rows{worst}; to buy: {forecast.bought}"]
+    for table, scales in forecast.scales.items():
+        for index, scale in scales.items():
+            column, wanted = plan.workloads[table].columns[index], forecast.noise[table]
+            if request.target.half_width is not None and scale > wanted.scales[index]:
+                lines.append(
+                    f"  aggregate {index + 1}: history makes up for the rest, scale"
+                    f" {number(float(column.multiplier) * scale)} suffices"
+                )
     return lines
 
 
@@ -144,7 +179,7 @@ def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) 
         widest = noise.mechanism.widest(scale, confidence)
         return f"interval of width at most {widest} at {number(confidence * 100)} %"
     law = EXACT if isinstance(noise.mechanism, CountMechanism) else noise.mechanism.law(scale)
-    return _interval([half_width([law], column.multiplier, confidence)], confidence)
+    return _interval([column.multiplier * law.half_width(confidence)], confidence)
 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:

@@ -6,6 +6,7 @@ scale that must meet a target is never too large.
 """
 
 from tallyveil.inference import discrete_gaussian
+from tallyveil.inference.blocks import Combination, best_combinations
 from tallyveil.inference.classes import Classes, KroneckerRow, classes_of
 from tallyveil.inference.discrete_laplace import (
     half_width,
@@ -15,6 +16,7 @@ from tallyveil.inference.discrete_laplace import (
 )
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.estimator import Estimate, Estimator
+from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.likelihoods import count_posterior
 from tallyveil.inference.monte_carlo import expected_error, monte_carlo
@@ -29,6 +31,7 @@ from tallyveil.inference.top_up import TopUp, combined, top_up
 __all__ = [
     "Bounds",
     "Classes",
+    "Combination",
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "ErrorLaw",
@@ -41,6 +44,8 @@ __all__ = [
     "Noises",
     "Posterior",
     "TopUp",
+    "best_combination",
+    "best_combinations",
     "classes_of",
     "combined",
     "count_posterior",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tallyveil.inference import discrete_gaussian, discrete_laplace
 from tallyveil.inference.confidence import check_scale
+from tallyveil.inference.noise import Law
 
 __all__ = ["DiscreteGaussianLaw", "DiscreteLaplaceLaw", "Floats", "NoiseLaw"]
 
@@ -24,6 +25,11 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 class NoiseLaw(Protocol):
     """A frozen, hashable value. Scale 0 is no noise at all."""
+
+    @property
+    def family(self) -> Law:
+        """What `Noises` calls it."""
+        ...
 
     @property
     def scale(self) -> float: ...
@@ -61,6 +67,10 @@ class DiscreteLaplaceLaw:
         check_scale(self.scale)
 
     @property
+    def family(self) -> Law:
+        return Law.DISCRETE_LAPLACE
+
+    @property
     def variance(self) -> float:
         return discrete_laplace.variance(self.scale)
 
@@ -95,6 +105,10 @@ class DiscreteGaussianLaw:
 
     def __post_init__(self) -> None:
         check_scale(self.scale)
+
+    @property
+    def family(self) -> Law:
+        return Law.DISCRETE_GAUSSIAN
 
     @property
     def variance(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tallyveil
-from tallyveil.gate.gate import Cache
+from tallyveil.gate.cache import Cache
 
 Connect = Callable[..., tallyveil.Connection]
 

@@ -1,0 +1,368 @@
+"""Estimates of a question's rows from everything that was answered about its table.
+
+Each is the best linear unbiased combination of the recorded answers that `related` takes up, with
+the exact law of its error. All of it is made of released answers and of public coefficients: it
+costs nothing, and what it takes in time depends on nothing confidential.
+
+What was once said of a row is kept in mind, for later answers may leave it no place among those
+that are looked at. After a restart there is, for a row that was bought, what was known when it was
+bought last. So what history has answered stays free.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyveil.accountant import Accountant, Answer
+from tallyveil.gate.cache import Cache
+from tallyveil.gate.related import Prepared, Sketch, choose, related
+from tallyveil.inference import ErrorLaw, Law, NoiseLaw, Noises, best_combinations
+from tallyveil.mechanisms import CountMechanism, mechanism
+from tallyveil.rewriter.workload import Column, IntArray
+
+__all__ = ["Criterion", "Estimated", "Estimates", "Outlook", "half_width_of", "surpasses"]
+
+_ROWS: Final = 2_000  # of a column with more, rows have their own answers only
+_KINDS: Final = 64  # of a column's estimates with more laws, the others' intervals are bounds
+_LARGEST: Final = 100_000  # recorded columns of more rows are not looked at
+_BITS: Final = 2.0**44
+_BETTER: Final = 1 - 1e-9
+
+Criterion = Fraction | None
+"""What makes an estimate better: the interval at a confidence, or with None the variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Of the noises of an estimate, and their laws; estimates with alike errors share one.
+
+    If ``rough``, intervals are by a quick bound, and somewhat too wide."""
+
+    values: npt.NDArray[np.float64]
+    noises: Noises
+    rough: bool = False
+
+    @property
+    def error(self) -> ErrorLaw:
+        return _error(*self.signature)
+
+    @cached_property
+    def variance(self) -> float:
+        return float((self.values**2 * self.noises.variances).sum())
+
+    @cached_property
+    def signature(self) -> tuple[bytes, bytes, bytes]:
+        """Equal where weights differ by rounding errors and by order only."""
+        parts, powers = np.frexp(np.abs(self.values))
+        weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
+        order = np.lexsort((weights, self.noises.scales, self.noises.laws))
+        laws, scales = self.noises.laws[order], self.noises.scales[order]
+        return weights[order].tobytes(), laws.tobytes(), scales.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
+    noises apart: those of one number are one and the same."""
+
+    value: float
+    numbers: IntArray
+    weights: Weights
+
+    @property
+    def error(self) -> ErrorLaw:
+        return self.weights.error
+
+    @property
+    def variance(self) -> float:
+        return self.weights.variance
+
+    @property
+    def signature(self) -> tuple[bytes, bytes, bytes]:
+        return self.weights.signature
+
+    def half_width(self, confidence: Fraction) -> float:
+        if self.weights.rough:
+            return self.error.outer_half_width(confidence)
+        return half_width_of(*self.signature, confidence)
+
+    def mixed(self, number: int, value: int, noises: Noises) -> Estimated:
+        """The best combination with a fresh answer of this one noise, which has no part here."""
+        fresh = float(noises.variances[0])
+        share = self.variance / (self.variance + fresh) if fresh else 1.0
+        values = np.append(self.weights.values * (1 - share), share)
+        return Estimated(
+            self.value * (1 - share) + value * share,
+            np.append(self.numbers, number),
+            Weights(
+                values,
+                Noises.concatenated([self.weights.noises, noises]),
+                self.weights.rough,
+            ),
+        )
+
+    @classmethod
+    def total(cls, parts: Sequence[Estimated]) -> Estimated:
+        """The sum, with the noises that some parts share."""
+        numbers, first, places = np.unique(
+            np.concatenate([part.numbers for part in parts]), return_index=True, return_inverse=True
+        )
+        weights = np.zeros(len(numbers))
+        np.add.at(weights, places.ravel(), np.concatenate([part.weights.values for part in parts]))
+        noises = Noises.concatenated([part.weights.noises for part in parts]).take(first)
+        rough = any(part.weights.rough for part in parts)
+        return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
+
+
+@lru_cache(maxsize=4096)
+def _error(weights: bytes, laws: bytes, scales: bytes) -> ErrorLaw:
+    noises = Noises(np.frombuffer(laws, dtype=np.int8), np.frombuffer(scales))
+    return ErrorLaw(np.frombuffer(weights), noises)
+
+
+@lru_cache(maxsize=16384)
+def half_width_of(weights: bytes, laws: bytes, scales: bytes, confidence: Fraction) -> float:
+    """Of the error Σ weights · noise, each given as the bytes of an array."""
+    return _error(weights, laws, scales).half_width(confidence)
+
+
+class WithError(Protocol):
+    @property
+    def variance(self) -> float: ...
+
+    def half_width(self, confidence: Fraction) -> float: ...
+
+
+def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
+    """Whether the error is clearly less, by its law alone."""
+    if by is None:
+        return new.variance < old.variance * _BETTER
+    return new.half_width(by) < old.half_width(by) * _BETTER
+
+
+def _better(first: Estimated | None, second: Estimated | None, by: Criterion) -> Estimated | None:
+    """The better of two estimates, the first where they are equals."""
+    if first is None or second is None:
+        return first or second
+    return second if surpasses(second, first, by) else first
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Recorded rows, noisy answers, and the question's rows, over the same cells."""
+
+    history: sparse.csr_matrix
+    question: sparse.csr_matrix
+    values: npt.NDArray[np.float64]
+    noises: Noises
+    numbers: IntArray
+
+    def estimates(self) -> tuple[Estimated | None, ...]:
+        weights: dict[int, Weights] = {}
+        result: list[Estimated | None] = []
+        for found in best_combinations(self.history, self.noises, self.question):
+            if found is None:
+                result.append(None)
+                continue
+            if found.kind not in weights:
+                noises = self.noises.take(found.places)
+                weights[found.kind] = Weights(found.weights, noises, len(weights) >= _KINDS)
+            value = float(found.weights @ self.values[found.places])
+            result.append(Estimated(value, self.numbers[found.places], weights[found.kind]))
+        return tuple(result)
+
+    def joined(self, rows: IntArray, values: Sequence[int], noises: Noises, start: int) -> _Known:
+        """With answers of some of the question's own rows, whose noises are numbered from
+        ``start``."""
+        return _Known(
+            sparse.vstack([self.history, self.question[rows]], format="csr"),
+            self.question,
+            np.concatenate([self.values, np.array(values, dtype=np.float64)]),
+            Noises.concatenated([self.noises, noises]),
+            np.concatenate([self.numbers, start + np.arange(len(rows), dtype=np.int64)]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What the first ``seen`` recorded columns of a table say of a column's ``rows``."""
+
+    seen: int
+    rows: tuple[Estimated | None, ...]
+    known: _Known | None = None
+
+    @property
+    def weight(self) -> int:
+        return 200 + sum(150 + len(row.numbers) * 8 for row in self.rows if row is not None)
+
+
+class _Table:
+    """What was answered about one table, in the order it was recorded."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.values: list[npt.NDArray[np.float64]] = []
+        self.noises: list[Noises | None] = []
+        self.starts: list[int] = [0]
+        self.sketches: list[Sketch] = []
+        self.holding: dict[bytes, list[int]] = {}
+        self.of_charge: dict[int, list[int]] = {}
+
+    def learn(self, answer: Answer) -> None:
+        number, column = len(self.answers), answer.column
+        noises = _noises(answer)
+        self.answers.append(answer)
+        self.values.append(np.array(answer.values, dtype=np.float64))
+        self.noises.append(noises)
+        self.starts.append(self.starts[-1] + column.height)
+        self.of_charge.setdefault(answer.charge_id, []).append(number)
+        if noises is None or not 0 < column.height <= _LARGEST:
+            return
+        variance = float(noises.variances[0])
+        self.sketches.append(Sketch(number, frozenset(column.axes), column.height, variance))
+        for key in column.row_keys:
+            self.holding.setdefault(key, []).append(number)
+
+    def noises_of(self, numbers: Sequence[int]) -> Noises:
+        """Of all rows of some columns, whose noise is added."""
+        each = [noises for n in numbers if (noises := self.noises[n]) is not None]
+        heights = [self.answers[n].column.height for n in numbers]
+        one = Noises.concatenated(each)
+        return one.take(np.repeat(np.arange(len(each)), heights))
+
+
+def _noises(answer: Answer) -> Noises | None:
+    """Of one row of a column; None if they are not added."""
+    noise = mechanism(answer.mechanism)
+    if not answer.scale:
+        return Noises.of(Law.DISCRETE_LAPLACE, 0.0)
+    return None if isinstance(noise, CountMechanism) else _of_law(noise.law(answer.scale))
+
+
+def _of_law(law: NoiseLaw) -> Noises:
+    return Noises.of(law.family, law.scale)
+
+
+class Estimates:
+    """Fed by what the accountant records, by this process and others. Threads may share it."""
+
+    def __init__(self, accountant: Accountant) -> None:
+        self._accountant = accountant
+        self._lock = threading.Lock()
+        self._tables: dict[str, _Table] = {}
+        self._prepared: Cache[Prepared] = Cache(4096, 1 << 27, lambda _, p: p.weight)
+        self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, o: o.weight)
+        self._said: Cache[Estimated] = Cache(
+            200_000, 1 << 28, lambda _, e: 300 + 16 * len(e.numbers)
+        )
+
+    def outlook(self, table: str, column: Column, by: Criterion) -> Outlook:
+        """For each row of the column the best estimate, or None where the recorded answers that
+        were looked at do not determine it."""
+        known, seen = self._learned(table)
+        found = self._outlooks.get(
+            (table, seen, column.row_keys), lambda: self._look(table, known, seen, column, by)
+        )
+        return replace(found, rows=self._with_what_was_said(table, column, found.rows, by))
+
+    def grown(self, table: str, outlook: Outlook) -> bool:
+        """Whether something was recorded since."""
+        return bool(self._accountant.answers(table, outlook.seen))
+
+    def after(
+        self,
+        table: str,
+        column: Column,
+        outlook: Outlook,
+        purchase: tuple[int, int],
+        rows: IntArray,
+        by: Criterion,
+    ) -> Outlook:
+        """The outlook once ``rows`` of the column are bought: column ``purchase[1]`` of the
+        recorded charge ``purchase[0]``."""
+        known, seen = self._learned(table)
+        number = known.of_charge[purchase[0]][purchase[1]]
+        answer, start, noises = known.answers[number], known.starts[number], known.noises[number]
+        if noises is None:
+            return outlook
+        # Each with its own fresh answer, whatever else there is to it.
+        mixed = list(outlook.rows)
+        for place, row in enumerate(rows.tolist()):
+            before = outlook.rows[row]
+            if before is not None:
+                mixed[row] = before.mixed(start + place, answer.values[place], noises)
+        if outlook.known is None:
+            return replace(outlook, rows=tuple(mixed))
+        fresh = known.noises_of([number])
+        joined = outlook.known.joined(rows, answer.values, fresh, start)
+        found = Outlook(seen, joined.estimates(), joined)
+        if seen == outlook.seen + len(known.of_charge[purchase[0]]):
+            self._outlooks.put((table, seen, column.row_keys), found)
+        best = tuple(_better(a, b, by) for a, b in zip(found.rows, mixed, strict=True))
+        return replace(found, rows=best)
+
+    def say(self, table: str, column: Column, rows: Sequence[object], by: Criterion) -> None:
+        """Keep in mind what is said of a column's rows."""
+        for key, row in zip(column.row_keys, rows, strict=True):
+            if isinstance(row, Estimated):
+                self._said.put((table, by, key), row)
+
+    def _learned(self, table: str) -> tuple[_Table, int]:
+        with self._lock:
+            known = self._tables.setdefault(table, _Table())
+            for answer in self._accountant.answers(table, len(known.answers)):
+                known.learn(answer)
+            return known, len(known.answers)
+
+    def _with_what_was_said(
+        self, table: str, column: Column, rows: Sequence[Estimated | None], by: Criterion
+    ) -> tuple[Estimated | None, ...]:
+        return tuple(
+            _better(self._said.find((table, by, key)), row, by)
+            for key, row in zip(column.row_keys, rows, strict=True)
+        )
+
+    def _look(self, table: str, known: _Table, seen: int, column: Column, by: Criterion) -> Outlook:
+        if not seen or not 0 < column.height <= _ROWS:
+            return Outlook(seen, (None,) * column.height)
+        same = {n for key in column.row_keys for n in known.holding.get(key, ()) if n < seen}
+        found, whole = self._from(table, known, seen, column, sorted(same))
+        said = all(self._said.find((table, by, key)) is not None for key in column.row_keys)
+        if same and not whole and not said:
+            # What was known when some of its rows were bought last.
+            then, _ = self._from(table, known, max(same) + 1, column, sorted(same))
+            rows = (_better(a, b, None) for a, b in zip(found.rows, then.rows, strict=True))
+            found = replace(found, rows=tuple(rows))
+        return found
+
+    def _prepare(self, table: str, column: Column) -> Prepared:
+        return self._prepared.get((table, column.row_keys), lambda: Prepared.of(column))
+
+    def _from(
+        self, table: str, known: _Table, seen: int, column: Column, same: Sequence[int]
+    ) -> tuple[Outlook, bool]:
+        """From the first ``seen`` columns; and whether all of them were looked at."""
+        question = self._prepare(table, column)
+        sketches = list(itertools.takewhile(lambda s: s.number < seen, known.sketches))
+        chosen = choose(question, [n for n in same if n < seen], sketches)
+        prepared = {n: self._prepare(table, known.answers[n].column) for n in chosen}
+        found = related(question, chosen, prepared)
+        if found is None:
+            return Outlook(seen, (None,) * column.height), False
+        values = np.concatenate([known.values[n] for n in found.used])
+        noises = known.noises_of(found.used)
+        numbers = np.concatenate(
+            [np.arange(known.starts[n], known.starts[n + 1]) for n in found.used]
+        ).astype(np.int64)
+        system = _Known(found.history, found.question, values, noises, numbers)
+        return Outlook(seen, system.estimates(), system), len(found.used) == len(sketches)

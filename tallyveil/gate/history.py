@@ -1,0 +1,187 @@
+"""What is known of a request's rows: recorded answers of their own, and estimates from several.
+
+For each row there is the best recorded answer of this very row, and the best combination of all
+that was recorded and bears on it (`estimates`); the narrower of the two is what history says. An
+answer of a mechanism with a public range stands for itself: it has no part in a combination.
+
+Which of several estimates is taken is decided by the laws of their errors, never by their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tallyveil.accountant import Accountant
+from tallyveil.gate.choice import Noise
+from tallyveil.gate.estimates import Criterion, Estimated, Estimates, Outlook, surpasses
+from tallyveil.gate.known import InRange, Known, Unbiased, known, released
+from tallyveil.gate.request import Request, Rows
+from tallyveil.gate.settings import Target
+from tallyveil.mechanisms import AnyMechanism, CountMechanism
+from tallyveil.rewriter.workload import Column, IntArray
+
+__all__ = ["Bought", "Found", "History", "suffices"]
+
+# Widths and variances that differ by less than this are the same precision computed twice.
+_SAME: Final = 1 + 2e-9
+
+
+@dataclass(frozen=True)
+class Found:
+    """``rows`` by table; ``outlooks[table, c]`` is where the estimates of column c came from."""
+
+    rows: Mapping[str, Rows]
+    outlooks: Mapping[tuple[str, int], Outlook]
+
+    def estimates(self, table: str, column: int, rows: IntArray) -> list[Estimated | None]:
+        """Of some rows; what is bought beside them can be combined with these."""
+        outlook = self.outlooks.get((table, column))
+        return [None if outlook is None else outlook.rows[row] for row in rows.tolist()]
+
+
+@dataclass(frozen=True)
+class Bought:
+    """A charge that was answered: of the request's column ``columns[n]`` the rows ``rows[n]``,
+    whose noisy answers at scale ``scales[n]`` are ``values[n]``."""
+
+    table: str
+    charge_id: int
+    mechanism: AnyMechanism
+    columns: tuple[int, ...]
+    rows: tuple[IntArray, ...]
+    scales: tuple[float, ...]
+    values: tuple[tuple[int, ...], ...]
+
+
+class History:
+    """Reads what the accountant remembers. Threads may share it."""
+
+    def __init__(self, accountant: Accountant) -> None:
+        self._accountant = accountant
+        self._estimates = Estimates(accountant)
+
+    def state(self, request: Request) -> tuple[int, ...]:
+        """How much was recorded about the request's tables."""
+        return tuple(self._accountant.recorded(table) for table in request.workloads)
+
+    def find(self, request: Request, wanted: Mapping[str, Noise]) -> Found:
+        """What history says of each row; nothing under "fresh"."""
+        rows: dict[str, Rows] = {}
+        outlooks: dict[tuple[str, int], Outlook] = {}
+        for table, workload in request.workloads.items():
+            noise, columns = wanted[table], []
+            for number, column in enumerate(workload.columns):
+                found: Sequence[Known | None] = (None,) * column.height
+                if request.source != "fresh":
+                    if _additive(noise, noise.scales[number]) or noise.by_auto:
+                        outlook = self._estimates.outlook(table, column, _by(request.target))
+                        outlooks[table, number] = outlook
+                        found = self._unbiased(request.target, table, column, outlook)
+                    if not _additive(noise, noise.scales[number]):
+                        found = self._in_range(request, table, column, noise, number, found)
+                columns.append(tuple(found))
+            rows[table] = tuple(columns)
+        return Found(rows, outlooks)
+
+    def after(self, request: Request, found: Found, bought: Sequence[Bought]) -> dict[str, Rows]:
+        """What history says of each row once something was bought; under "fresh", what was."""
+        rows = {
+            table: [list(column) for column in columns] for table, columns in found.rows.items()
+        }
+        by = _by(request.target)
+        for purchase in bought:
+            noise = purchase.mechanism
+            for place, number in enumerate(purchase.columns):
+                own = purchase.rows[place]
+                column = request.workloads[purchase.table].columns[number]
+                answers: list[Known | None] = rows[purchase.table][number]
+                for row, value in zip(own.tolist(), purchase.values[place], strict=True):
+                    fresh = released(noise, purchase.scales[place], value)
+                    before = answers[row]
+                    if isinstance(before, InRange) or isinstance(fresh, InRange):
+                        answers[row] = fresh
+                    else:
+                        answers[row] = _better(before, fresh, by)
+                outlook = found.outlooks.get((purchase.table, number))
+                if outlook is None or isinstance(noise, CountMechanism) or _alone(found):
+                    continue
+                after = self._estimates.after(
+                    purchase.table, column, outlook, (purchase.charge_id, place), own, by
+                )
+                for row, estimate in enumerate(after.rows):
+                    answer = answers[row]
+                    if not isinstance(answer, InRange):
+                        answers[row] = _better(answer, estimate, by)
+        result = {table: tuple(map(tuple, columns)) for table, columns in rows.items()}
+        if request.source != "fresh":
+            for table, columns in result.items():
+                for column, said in zip(request.workloads[table].columns, columns, strict=True):
+                    self._estimates.say(table, column, said, by)
+        return result
+
+    def _unbiased(
+        self, target: Target, table: str, column: Column, outlook: Outlook
+    ) -> list[Unbiased | None]:
+        recorded = self._accountant.recall(table, column.row_keys)
+        own = (None if one is None else known(one) for one in recorded)
+        unbiased = (None if isinstance(one, InRange) else one for one in own)
+        return [_better(a, b, _by(target)) for a, b in zip(unbiased, outlook.rows, strict=True)]
+
+    def _in_range(
+        self,
+        request: Request,
+        table: str,
+        column: Column,
+        noise: Noise,
+        number: int,
+        unbiased: Sequence[Known | None],
+    ) -> list[Known | None]:
+        """Recorded answers of the mechanism itself, or unbiased ones that serve better."""
+        own = self._accountant.recall(table, column.row_keys, noise.mechanism.name)
+        ranged = [None if recorded is None else known(recorded) for recorded in own]
+        target, scale = request.target, noise.scales[number]
+        result: list[Known | None] = []
+        for a, b in zip(ranged, unbiased, strict=True):
+            enough = suffices(a, target, column, noise, scale)
+            other = suffices(b, target, column, noise, scale)
+            result.append(a if a is not None and (b is None or enough or not other) else b)
+        return result
+
+
+def suffices(
+    row: Known | None, target: Target, column: Column, wanted: Noise, scale: float
+) -> bool:
+    """Whether history's answer is as good as the target asks. An answer of a mechanism with a
+    public range serves for this mechanism only, and only at the same scale or a smaller one."""
+    if row is None:
+        return False
+    if isinstance(row, InRange):
+        if row.mechanism != wanted.mechanism:
+            return False
+        return row.mechanism.spread(row.scale) <= wanted.mechanism.spread(scale) * _SAME
+    if target.half_width is None:
+        return row.variance <= wanted.mechanism.worst_error(scale) * _SAME
+    return row.half_width(target.confidence) <= float(target.half_width / column.multiplier) * _SAME
+
+
+def _additive(noise: Noise, scale: float) -> bool:
+    return not isinstance(noise.mechanism, CountMechanism) or scale == 0
+
+
+def _by(target: Target) -> Criterion:
+    return target.confidence if target.half_width is not None else None
+
+
+def _better(first: Unbiased | None, second: Unbiased | None, by: Criterion) -> Unbiased | None:
+    """The better of two answers, the first where they are equals."""
+    if first is None or second is None:
+        return first or second
+    return second if surpasses(second, first, by) else first
+
+
+def _alone(found: Found) -> bool:
+    """Whether one row was asked that history does not determine: then nothing recorded can better
+    its fresh answer, for in A H + a q = q the a is 1 and A has no part in it."""
+    return [row for rows in found.rows.values() for row in rows] == [(None,)]

@@ -1,0 +1,246 @@
+"""Which recorded answers bear on a question, as one sparse matrix over the cells they tell apart.
+
+Columns are Kronecker products over few attributes. The values of an attribute that no column tells
+apart are one value here, and attributes that none mentions are left out, so that the matrix is
+small where the questions are simple.
+
+What is taken up is bounded: at most `_COLUMNS` recorded columns that hold some of the question's
+very rows, the latest, and `_COLUMNS` others, the most precise; and as many fewer as keep the matrix
+below `_CELLS` cells and `_ENTRIES` entries. An estimate from a part of the history is unbiased too,
+and its law is what it says.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyveil.rewriter.workload import Column, Factor, IntArray
+
+__all__ = ["Prepared", "Related", "Sketch", "choose", "related"]
+
+_COLUMNS: Final = 16
+_CELLS: Final = 100_000
+_ENTRIES: Final = 100_000
+_PRODUCT: Final = 1_000_000  # entries of a product of which some rows are taken
+
+# Nobody who writes SQL may know it: with known marks, two values could be made to look alike.
+_SEED: Final = secrets.randbits(128)
+
+_Signs = Mapping[str, npt.NDArray[np.uint64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A column, and for each of its axes a number for each value, equal (but for a chance of
+    2⁻⁶⁴) only where the column does not tell the values apart."""
+
+    column: Column
+    axes: frozenset[str]
+    signs: _Signs
+    places: tuple[tuple[IntArray, ...], ...]
+    """Of each factor's entries, along each of its axes."""
+
+    @property
+    def weight(self) -> int:
+        """Its bytes, without the column's own."""
+        arrays = [*self.signs.values(), *(at for places in self.places for at in places)]
+        return 200 + sum(100 + array.nbytes for array in arrays)
+
+    @classmethod
+    def of(cls, column: Column) -> Prepared:
+        random = np.random.default_rng(_SEED)
+        signs: dict[str, npt.NDArray[np.uint64]] = {}
+        places: list[tuple[IntArray, ...]] = []
+        for factor in column.factors:
+            if not factor.axes:
+                places.append(())
+                continue
+            index = np.unravel_index(factor.cells, factor.shape)
+            places.append(tuple(at.astype(np.int64) for at in index))
+            rows = _marks(random, factor.height)[factor.rows]
+            marks = [_marks(random, size)[i] for size, i in zip(factor.shape, index, strict=True)]
+            weights = factor.coefficients.view(np.uint64) * rows
+            for place, axis in enumerate(factor.axes):
+                others = [mark for n, mark in enumerate(marks) if n != place]
+                terms = math.prod(others, start=weights)
+                sums = np.zeros(factor.shape[place], dtype=np.uint64)
+                np.add.at(sums, index[place], terms)
+                signs[axis] = sums
+        return cls(column, frozenset(column.axes), signs, tuple(places))
+
+
+def _marks(random: np.random.Generator, number: int) -> npt.NDArray[np.uint64]:
+    """Odd, so that no product of them is 0."""
+    return random.integers(0, 2**64, number, dtype=np.uint64) | np.uint64(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Related:
+    """``history`` (m×n) has the rows of the chosen columns one after the other, ``question`` (k×n)
+    the question's; ``used`` are the chosen columns."""
+
+    history: sparse.csr_matrix
+    question: sparse.csr_matrix
+    used: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Of a recorded column: its number, what it mentions, and the variance of its noise."""
+
+    number: int
+    axes: frozenset[str]
+    height: int
+    variance: float
+
+
+def choose(question: Prepared, same: Sequence[int], history: Sequence[Sketch]) -> tuple[int, ...]:
+    """The numbers of the columns of the history to look at, the most useful first; ``same`` are
+    those that hold some of the question's own rows.
+
+    Of the others those that would answer most precisely: by the variance of a row, or of all rows
+    together where they mention attributes that the question does not; the latest among equals.
+    """
+    first = sorted(set(same), reverse=True)[:_COLUMNS]
+    taken = set(first)
+    others = heapq.nsmallest(
+        _COLUMNS,
+        (sketch for sketch in history if sketch.number not in taken),
+        key=lambda sketch: (
+            sketch.variance * (1 if sketch.axes <= question.axes else sketch.height),
+            -sketch.number,
+        ),
+    )
+    return (*first, *(sketch.number for sketch in others))
+
+
+def related(
+    question: Prepared, chosen: tuple[int, ...], history: Mapping[int, Prepared]
+) -> Related | None:
+    """The matrices of as many of the chosen columns, from the first, as are small enough together;
+    None if there are none, or the question itself is too large."""
+    while chosen:
+        found = _matrices(question, [history[n] for n in chosen])
+        if found is not None:
+            return Related(*found, chosen)
+        chosen = chosen[: len(chosen) // 2]
+    return None
+
+
+def _matrices(
+    question: Prepared, history: list[Prepared]
+) -> tuple[sparse.csr_matrix, sparse.csr_matrix] | None:
+    labels = _labels([question, *history])
+    sizes = {axis: int(ranks.max()) + 1 for axis, ranks in labels.items()}
+    total = math.prod(sizes.values())
+    if total > _CELLS:
+        return None
+    strides: dict[str, int] = {}
+    step = 1
+    for axis, size in sizes.items():
+        strides[axis], step = step, step * size
+    left, parts = _ENTRIES, []
+    for prepared in [*history, question]:
+        spread = _spread(prepared, labels, sizes, strides, left)
+        if spread is None:
+            return None
+        parts.append(spread)
+        left -= len(spread[0])
+    return _stacked(parts[:-1], total, [p.column.height for p in history]), _stacked(
+        parts[-1:], total, [question.column.height]
+    )
+
+
+def _labels(columns: list[Prepared]) -> dict[str, IntArray]:
+    """For each axis the number of each value, −1 for one that is like an earlier one."""
+    signs: dict[str, npt.NDArray[np.uint64]] = {}
+    marks = _marks(np.random.default_rng(_SEED + 1), len(columns))
+    for mark, prepared in zip(marks, columns, strict=True):
+        for axis, sums in prepared.signs.items():
+            mixed = (sums ^ (sums >> np.uint64(29))) * mark
+            signs[axis] = signs[axis] + mixed if axis in signs else mixed
+    labels = {}
+    for axis, sums in signs.items():
+        first = np.sort(np.unique(sums, return_index=True)[1])
+        ranks = np.full(len(sums), -1, dtype=np.int64)
+        ranks[first] = np.arange(len(first))
+        labels[axis] = ranks
+    return labels
+
+
+_Entries = tuple[IntArray, IntArray, IntArray]
+
+
+def _spread(
+    prepared: Prepared,
+    labels: Mapping[str, IntArray],
+    sizes: Mapping[str, int],
+    strides: Mapping[str, int],
+    limit: int,
+) -> _Entries | None:
+    """Rows, cells and coefficients over all axes; None if there are more than ``limit``."""
+    column = prepared.column
+    if column.largest >= 2**63:
+        return None
+    missing = [axis for axis in sizes if axis not in prepared.axes]
+    parts = [
+        _merged(factor, places, labels, strides)
+        for factor, places in zip(column.factors, prepared.places, strict=True)
+    ]
+    parts += [_ones(sizes[axis], strides[axis]) for axis in missing]
+    heights = [factor.height for factor in column.factors] + [1] * len(missing)
+    rows, cells, coefficients = _ones(1, 0)
+    for height, (own, places, weights) in zip(heights, parts, strict=True):
+        if len(rows) * len(own) > (limit if column.selected is None else _PRODUCT):
+            return None
+        rows = (rows[:, None] * height + own).ravel()
+        cells = (cells[:, None] + places).ravel()
+        coefficients = (coefficients[:, None] * weights).ravel()
+    if column.selected is None:
+        return rows, cells, coefficients
+    number = np.searchsorted(column.selected, rows)
+    number[number == column.height] = 0
+    kept = column.selected[number] == rows
+    return None if kept.sum() > limit else (number[kept], cells[kept], coefficients[kept])
+
+
+def _ones(size: int, stride: int) -> _Entries:
+    return (
+        np.zeros(size, dtype=np.int64),
+        np.arange(size, dtype=np.int64) * stride,
+        np.ones(size, dtype=np.int64),
+    )
+
+
+def _merged(
+    factor: Factor,
+    places: Sequence[IntArray],
+    labels: Mapping[str, IntArray],
+    strides: Mapping[str, int],
+) -> _Entries:
+    """The factor's entries over the values that are told apart."""
+    if not factor.axes:
+        return factor.rows, factor.cells, factor.coefficients
+    ranks = [labels[axis][at] for axis, at in zip(factor.axes, places, strict=True)]
+    kept = np.logical_and.reduce([rank >= 0 for rank in ranks])
+    cells = sum(
+        (rank * strides[axis] for axis, rank in zip(factor.axes, ranks, strict=True)),
+        start=np.zeros(len(kept), dtype=np.int64),
+    )
+    return factor.rows[kept], cells[kept], factor.coefficients[kept]
+
+
+def _stacked(parts: list[_Entries], cells: int, heights: list[int]) -> sparse.csr_matrix:
+    starts = np.cumsum([0, *heights])
+    rows = np.concatenate([part[0] + start for part, start in zip(parts, starts, strict=False)])
+    columns, data = (np.concatenate([part[n] for part in parts]) for n in (1, 2))
+    return sparse.csr_matrix((data, (rows, columns)), shape=(int(starts[-1]), cells))

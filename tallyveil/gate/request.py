@@ -1,0 +1,34 @@
+"""What a session asks of the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tallyveil.gate.known import Known
+from tallyveil.gate.settings import Answers, Target
+from tallyveil.rewriter import Workload
+
+__all__ = ["Request", "Rows"]
+
+Rows: TypeAlias = tuple[tuple[Known | None, ...], ...]
+"""By column and row; None for what is not known."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto".
+
+    Of the tables in ``summed`` answers are added up, which takes additive noise. ``custodian``:
+    it is the custodian who asks, and needs no share of a budget.
+    """
+
+    workloads: Mapping[str, Workload]
+    target: Target
+    source: Answers
+    mechanism: str
+    sql: str
+    analyst: str
+    summed: frozenset[str] = frozenset()
+    custodian: bool = False

@@ -1,0 +1,391 @@
+"""The best linear unbiased combinations of a history for many queries at once (BAYES §3).
+
+History: y = H x + noise, independent noise of a known law on each row. For each query q: the A with
+A H = q of least Σ A_i² Var_i, or that there is none. The groups of a GROUP BY make this the same
+small problem many times over, so the work is cut down to the problems that differ:
+
+1. A recorded row that alone touches some cell nobody asks for has A_i = 0, and is left out; a query
+   that touches a cell no row is left for is not determined; and one that is a recorded row, with a
+   cell that no other touches, is answered by this row. This is repeated while it finds some.
+2. Rows and cells that are connected, through cells that rows touch, make a block. A = Σ over the
+   blocks a query touches, and each part is the best for its block.
+3. Blocks with the same rows, in order, are one problem; and so are parts with the same query.
+
+What is solved is solved in floating point, and taken only if A H = q on every cell, to 1e-11 of the
+largest term. Anything else counts as not determined, which costs precision and never honesty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tallyveil.inference.exchangeable import (
+    EXACT,
+    best_combination,
+    least_norm,
+    weighed,
+    without_dust,
+)
+from tallyveil.inference.noise import FloatArray, Noises
+
+__all__ = ["Combination", "best_combinations"]
+
+_WORK: Final = 1e8  # floating point operations, roughly
+_ALONE: Final = 4e6  # of one query solved by itself, about
+_ROUNDS: Final = 64
+_TOGETHER: Final = 3
+_WIDTH: Final = 512
+
+_Ints = npt.NDArray[np.int64]
+_Marks = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """A is ``weights[i]`` at row ``places[i]`` of the history, and 0 elsewhere.
+
+    Combinations of the same ``kind`` have the same weights on noises of the same laws.
+    """
+
+    places: _Ints
+    weights: FloatArray
+    kind: int
+
+
+def best_combinations(
+    history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix
+) -> list[Combination | None]:
+    """For each row of ``question`` (k×n) the best combination of the rows of ``history`` (m×n), or
+    None where these do not determine it, or it would take too much work to find out.
+
+    Entries are integers below 2⁵³, none of those stored is zero; a row of ``question`` without
+    entries gives None.
+    """
+    result: list[Combination | None] = [None] * question.shape[0]
+    pruned = _Pruned(_entries(history), _entries(question), history.shape, question.shape[0])
+    laws, kind_of = _law_numbers(noises), dict[int, int]()
+    for number, row in pruned.own.items():
+        kind = kind_of.setdefault(int(laws[row]), len(kind_of))
+        result[number] = Combination(np.array([row], dtype=np.int64), np.ones(1), kind)
+    rows, asked = pruned.rows, pruned.open
+    if not len(asked):
+        return result
+    blocks = _Blocks(history[rows], noises.take(rows))
+    parts = _Parts(question[asked], blocks)
+    solved = _solved(blocks, parts)
+    kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}
+    for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
+        sorts = tuple(parts.sorts[own].tolist())
+        found = [solved[sort] for sort in sorts]
+        if any(one is None for one in found):
+            continue
+        used = [one for one in found if one is not None]
+        if sorts not in kinds:
+            kinds[sorts] = (
+                len(kind_of) + len(kinds),
+                np.concatenate([weights for _, weights in used]),
+            )
+        kind, weights = kinds[sorts]
+        places = [
+            blocks.rows.of(block)[ranks]
+            for block, (ranks, _) in zip(parts.blocks[own].tolist(), used, strict=True)
+        ]
+        result[number] = Combination(rows[np.concatenate(places)], weights, kind)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    rows: _Ints
+    cells: _Ints
+    coefficients: _Ints
+
+    def take(self, which: npt.NDArray[np.bool_] | _Ints) -> _Entries:
+        return _Entries(self.rows[which], self.cells[which], self.coefficients[which])
+
+
+def _entries(matrix: sparse.csr_matrix) -> _Entries:
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return _Entries(rows, matrix.indices.astype(np.int64), matrix.data.astype(np.int64))
+
+
+def _law_numbers(noises: Noises) -> _Ints:
+    """Equal for noises of one law."""
+    numbers: _Ints = np.unique(noises.scales + 1j * noises.laws, return_inverse=True)[1]
+    return numbers.ravel().astype(np.int64)
+
+
+class _Pruned:
+    """``rows`` of the history can have a part in the queries ``open``, which may be determined;
+    ``own[i]`` is the row that is query i and the only one that can answer it."""
+
+    def __init__(
+        self, history: _Entries, question: _Entries, shape: tuple[int, int], queries: int
+    ) -> None:
+        height, cells = shape
+        kept, open_ = np.ones(height, dtype=bool), np.zeros(queries, dtype=bool)
+        open_[question.rows] = True
+        self.own: dict[int, int] = {}
+        for _ in range(_ROUNDS):
+            touched = np.bincount(history.cells, minlength=cells)
+            closed = np.unique(question.rows[touched[question.cells] == 0])
+            open_[closed] = False
+            answered = _own_rows(history, question, touched, open_)
+            open_[list(answered)] = False
+            self.own |= answered
+            question = question.take(open_[question.rows])
+            lone = touched == 1
+            lone[question.cells] = False
+            useless = np.unique(history.rows[lone[history.cells]])
+            kept[useless] = False
+            history = history.take(kept[history.rows])
+            if not len(question.rows) or not len(closed) + len(useless) + len(answered):
+                break
+        touched = np.bincount(history.cells, minlength=cells)
+        open_[question.rows[touched[question.cells] == 0]] = False
+        self.rows, self.open = np.flatnonzero(kept), np.flatnonzero(open_)
+
+
+def _own_rows(
+    history: _Entries, question: _Entries, touched: _Ints, open_: npt.NDArray[np.bool_]
+) -> dict[int, int]:
+    """By open query, the row of the history that is the same, if it alone touches some cell."""
+    only = np.zeros(len(touched), dtype=np.int64)
+    only[history.cells] = history.rows
+    lone = np.flatnonzero((touched[question.cells] == 1) & open_[question.rows])
+    asked, first = np.unique(question.rows[lone], return_index=True)
+    rows = only[question.cells[lone[first]]]
+    if not len(asked):
+        return {}
+    mine, theirs = _gathered(question, asked), _gathered(history, rows)
+    same = np.diff(mine[0]) == np.diff(theirs[0])
+    for a, b in zip(mine[1:], theirs[1:], strict=True):
+        lengths = np.where(same, np.diff(mine[0]), 0)
+        pair = np.repeat(np.arange(len(asked)), lengths)
+        place = np.arange(len(pair)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        differs = a[mine[0][pair] + place] != b[theirs[0][pair] + place]
+        same[pair[differs]] = False
+    return dict(zip(asked[same].tolist(), rows[same].tolist(), strict=True))
+
+
+def _gathered(entries: _Entries, rows: _Ints) -> tuple[_Ints, _Ints, _Ints]:
+    """Of some rows where each begins, and their cells, ascending, and coefficients."""
+    order = np.lexsort((entries.cells, entries.rows))
+    low, high = (np.searchsorted(entries.rows[order], rows, side) for side in ("left", "right"))
+    lengths = high - low
+    ends = np.cumsum(lengths)
+    picked = order[np.arange(ends[-1]) + np.repeat(low - ends + lengths, lengths)]
+    return np.append(0, ends), entries.cells[picked], entries.coefficients[picked]
+
+
+class _Grouped:
+    """Numbers 0 … in groups 0 …: those of each in order, and the rank of each in its group."""
+
+    def __init__(self, group: _Ints, groups: int) -> None:
+        self.order = np.argsort(group, kind="stable")
+        self.starts = np.searchsorted(group[self.order], np.arange(groups + 1))
+        self.rank = np.empty(len(group), dtype=np.int64)
+        self.rank[self.order] = np.arange(len(group)) - self.starts[group[self.order]]
+
+    @property
+    def sizes(self) -> _Ints:
+        return np.diff(self.starts)
+
+    def of(self, group: int) -> _Ints:
+        return self.order[self.starts[group] : self.starts[group + 1]]
+
+
+class _Blocks:
+    """The blocks of the history, with entries by the ranks of rows and cells in their block.
+
+    ``like[block]`` is the first block with the same rows, cell by cell, of the same laws.
+    """
+
+    def __init__(self, history: sparse.csr_matrix, noises: Noises) -> None:
+        m, n = history.shape
+        graph = sparse.csr_matrix(
+            (np.ones(history.nnz, dtype=np.int8), history.indices + m, history.indptr),
+            shape=(m, m + n),
+        )
+        graph.resize((m + n, m + n))
+        number, label = csgraph.connected_components(graph, directed=False)
+        label = label.astype(np.int64)
+        self.noises = noises
+        self.block_of_cell = label[m:]
+        self.rows, self.cells = _Grouped(label[:m], number), _Grouped(label[m:], number)
+        entries = _entries(history)
+        block = label[entries.rows]
+        ranked = _Entries(
+            self.rows.rank[entries.rows], self.cells.rank[entries.cells], entries.coefficients
+        )
+        order = np.lexsort((ranked.cells, ranked.rows, block))
+        self.entries = ranked.take(order)
+        self.starts = np.searchsorted(block[order], np.arange(number + 1))
+        laws = _law_numbers(noises)[self.rows.order]
+        self.like = _alike(
+            [self.rows.sizes, self.cells.sizes],
+            (self.starts, [self.entries.rows, self.entries.cells, self.entries.coefficients]),
+            (self.rows.starts, [laws]),
+        )
+
+    def matrix(self, block: int) -> sparse.csr_matrix:
+        own = self.entries.take(np.arange(self.starts[block], self.starts[block + 1]))
+        shape = int(self.rows.sizes[block]), int(self.cells.sizes[block])
+        return sparse.csr_matrix((own.coefficients, (own.rows, own.cells)), shape=shape)
+
+
+class _Parts:
+    """The parts of each query in the blocks it touches; ``sorts[part]`` is the first part with the
+    same coefficients in a block that is like its own."""
+
+    def __init__(self, question: sparse.csr_matrix, blocks: _Blocks) -> None:
+        entries = _entries(question)
+        block = blocks.block_of_cell[entries.cells]
+        ranks = blocks.cells.rank[entries.cells]
+        order = np.lexsort((ranks, block, entries.rows))
+        rows, block = entries.rows[order], block[order]
+        first = np.flatnonzero(
+            np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(block) != 0)])
+        )
+        self.starts = np.append(first, len(rows))
+        self.ranks, self.coefficients = ranks[order], entries.coefficients[order]
+        self.blocks = block[first]
+        self._ends = np.searchsorted(rows[first], np.arange(question.shape[0] + 1))
+        self.sorts = _alike(
+            [blocks.like[self.blocks]], (self.starts, [self.ranks, self.coefficients])
+        )
+
+    def by_row(self) -> list[slice]:
+        return [slice(a, b) for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)]
+
+    def query(self, part: int, cells: int) -> _Ints:
+        own = slice(self.starts[part], self.starts[part + 1])
+        result = np.zeros(cells, dtype=np.int64)
+        result[self.ranks[own]] = self.coefficients[own]
+        return result
+
+
+def _alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _Ints:
+    """For each of some things the first that is equal to it: in all ``labels``, and in ``lists``,
+    of which each has the stretch ``starts[i]`` to ``starts[i + 1]`` for the i-th.
+
+    Found by sums of scrambled numbers, and then compared; what only seemed equal is left apart.
+    """
+    number = len(lists[0][0]) - 1
+    sums = np.zeros(number, dtype=np.uint64)
+    for label in labels:
+        sums = _scrambled(sums + label.astype(np.uint64))
+    for starts, columns in lists:
+        places = np.arange(len(columns[0])) - np.repeat(starts[:-1], np.diff(starts))
+        mixed = places.astype(np.uint64)
+        for column in columns:
+            mixed = _scrambled(mixed + column.view(np.uint64))
+        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
+        sums = _scrambled(sums + np.diff(starts).astype(np.uint64))
+        sums = _scrambled(sums + total[starts[1:]] - total[starts[:-1]])
+    _, first, sort = np.unique(sums, return_index=True, return_inverse=True)
+    result: _Ints = first[sort.ravel()]
+    for starts, columns in lists:
+        lengths = np.diff(starts)
+        same = lengths == lengths[result]
+        mine = np.repeat(starts[:-1], lengths)
+        theirs = np.repeat(np.where(same, starts[result], starts[:-1]), lengths)
+        offsets = np.arange(len(columns[0])) - mine
+        for column in columns:
+            differs = column != column[theirs + offsets]
+            same[np.repeat(np.arange(number), lengths)[differs]] = False
+        result = np.where(same, result, np.arange(number))
+    for label in labels:
+        result = np.where(label == label[result], result, np.arange(number))
+    return result
+
+
+def _scrambled(values: _Marks) -> _Marks:
+    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: _Marks = mixed ^ (mixed >> np.uint64(31))
+    return result
+
+
+_Solution = tuple[_Ints, FloatArray] | None
+"""The ranks of the block's rows that take part, and their weights."""
+
+
+def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
+    """By sort of part."""
+    sorts = np.unique(parts.sorts)
+    wanted: dict[int, list[int]] = {}
+    for sort, like in zip(sorts.tolist(), blocks.like[parts.blocks[sorts]].tolist(), strict=True):
+        wanted.setdefault(like, []).append(sort)
+    left = _WORK
+    result: dict[int, _Solution] = {}
+    for block, own in wanted.items():
+        matrix = blocks.matrix(block)
+        variances = blocks.noises.variances[blocks.rows.of(block)]
+        cells = matrix.shape[1]
+        queries = [parts.query(sort, cells) for sort in own] if len(own) * cells < _WORK else []
+        together = _Together.of(matrix, queries) if len(own) >= _TOGETHER else None
+        cost = together.work if together is not None else len(own) * (_ALONE + 100 * matrix.nnz)
+        left -= cost
+        if left < 0 or not queries:
+            result |= dict.fromkeys(own)
+            continue
+        if together is not None:
+            solutions = together.solve(variances)
+        else:
+            solutions = [best_combination(matrix, variances, query) for query in queries]
+        for sort, weights in zip(own, solutions, strict=True):
+            ranks = None if weights is None else np.flatnonzero(weights)
+            result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """Several queries of one block, solved at once, over cells that rows and queries tell apart."""
+
+    matrix: FloatArray
+    queries: FloatArray
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_matrix, queries: list[_Ints]) -> _Together | None:
+        """None if that is too wide."""
+        if not queries or matrix.shape[0] > _WIDTH:
+            return None
+        stacked = sparse.vstack([matrix, sparse.csr_matrix(np.array(queries))], format="csc")
+        stacked.sort_indices()
+        starts = stacked.indptr.astype(np.int64)
+        columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
+        first = np.unique(_alike([], (starts, columns)))
+        if len(first) > _WIDTH:
+            return None
+        dense = stacked[:, first].toarray().astype(np.float64)
+        return cls(dense[: matrix.shape[0]], dense[matrix.shape[0] :])
+
+    @property
+    def work(self) -> float:
+        m, n = self.matrix.shape
+        return float(2 * m * n * min(m, n) + 4 * len(self.queries) * m * n)
+
+    def solve(self, variances: FloatArray) -> list[FloatArray | None]:
+        spreads = weighed(variances)
+        rough = least_norm(self.matrix / spreads[:, None], self.queries) / spreads
+        # Where variances lie far apart, rounding is corrected by whichever rows do it best.
+        weights = rough + least_norm(self.matrix, self.queries - rough @ self.matrix)
+        weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
+        return [
+            one if self._combines(one, query) else None
+            for one, query in zip(weights, self.queries, strict=True)
+        ]
+
+    def _combines(self, weights: FloatArray, query: FloatArray) -> bool:
+        terms = self.matrix * weights[:, None]
+        largest = max(float(np.abs(query).max()), float(np.abs(terms).max()))
+        return bool(np.abs(terms.sum(axis=0) - query).max() <= EXACT * largest)

@@ -1,0 +1,151 @@
+"""The best linear unbiased combination of many answers, most of which are alike (BAYES §3).
+
+History: y = H x + noise, independent noise of variance v_i on row i. For a query q: the A with
+A H = q of least Σ A_i² v_i, as `estimator` has it; here for a single query, and quick where rows
+and cells are many but of few sorts, as the groups of a GROUP BY are.
+
+Colour refinement makes the sorts: rows have one colour only if they have equal variance and, for
+each colour of cells, the same coefficients in sum; cells only if q is the same and, for each colour
+of rows, the coefficients in sum. Averaging A over the rows of a colour keeps A H = q and makes no
+variance larger (Grohe, Kersting, Mladenov & Selman 2014, "Dimension Reduction via Colour
+Refinement", for linear programs; here for a convex quadratic one). So the best A is constant on
+colours, A = α[colour], and with S[r, c] = Σ_{i of r} H[i, j], any cell j of colour c, and n_r rows
+of colour r,
+
+    α S = q,   least Σ_r α_r² n_r v_r.
+
+Colours are found by random sums, which could make two colours one by chance; whatever was found,
+A H = q is checked on every cell. What does not pass counts as not determined by the history.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+from threadpoolctl import ThreadpoolController
+
+from tallyveil.inference.noise import FloatArray
+
+__all__ = ["EXACT", "best_combination", "least_norm", "weighed", "without_dust"]
+
+EXACT: Final = 1e-11  # what A H may differ from q, relative to the largest |q| and |A_i H_ij|
+_DUST: Final = 1e-14  # of the largest share of the error; what is less is left by rounding
+_COLOURS: Final = 250
+_ROUNDS: Final = 50
+_NOTHING: Final = 1e-12
+_DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
+
+_Colours = npt.NDArray[np.int64]
+
+
+def best_combination(
+    rows: sparse.csr_matrix, variances: FloatArray, query: npt.NDArray[np.int64]
+) -> FloatArray | None:
+    """A, or None if the history does not determine the query, or not in few enough colours.
+
+    ``rows`` (m×n) and ``query`` (n) are integers below 2⁵³. A variance of 0 is an exact answer.
+    """
+    if not rows.shape[0] or not query.any():
+        return None if query.any() else np.zeros(rows.shape[0])
+    sorts, cells = _colours(rows, variances, query)
+    number = int(sorts.max()) + 1
+    if number > _COLOURS:
+        return None
+    _, first = np.unique(cells, return_index=True)
+    gather = sparse.csr_matrix(
+        (np.ones(len(sorts)), (sorts, np.arange(len(sorts)))), shape=(number, len(sorts))
+    )
+    system = (gather @ rows[:, first].astype(np.float64)).toarray()
+    sizes = np.bincount(sorts)
+    of_sort = np.zeros(number)
+    of_sort[sorts] = variances
+    spreads = weighed(of_sort) * np.sqrt(sizes)
+    asked = query[first].astype(np.float64)
+    rough = least_norm(system / spreads[:, None], asked) / spreads
+    # Where variances lie far apart, rounding is corrected by whichever rows do it best.
+    weights = rough + least_norm(system, asked - rough @ system)
+    used = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
+    coefficients: FloatArray = used[sorts]
+    return coefficients if _combines(coefficients, rows, query) else None
+
+
+def weighed(variances: FloatArray) -> FloatArray:
+    """Standard deviations; exact answers are given one that is nothing beside the others."""
+    result: FloatArray = np.sqrt(np.maximum(variances, _NOTHING * (variances.max() or 1.0)))
+    return result
+
+
+def without_dust(weights: FloatArray, spreads: FloatArray) -> FloatArray:
+    """Weights, or rows of them, without what rounding leaves of rows that have no part: it would
+    only burden the error's law. ``spreads`` is 0 for exact answers, which burden nothing."""
+    shares, sizes = np.abs(weights) * spreads, np.abs(weights)
+    exact = spreads == 0
+    for measure, looked_at in ((shares, ~exact), (sizes, exact)):
+        dust = measure <= _DUST * measure.max(axis=-1, keepdims=True, initial=0.0)
+        weights = np.where(dust & looked_at, 0.0, weights)
+    return weights
+
+
+def least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
+    """For each target t (a row) the shortest w with w M nearest to t."""
+    # The matrices are small: threads of BLAS would do little but wait for each other.
+    with _blas().limit(limits=1):
+        solution: FloatArray = linalg.lstsq(
+            matrix.T, targets.T, cond=_DEPENDENT, lapack_driver="gelsy", check_finite=False
+        )[0].T
+    return solution
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _combines(
+    coefficients: FloatArray, rows: sparse.csr_matrix, query: npt.NDArray[np.int64]
+) -> bool:
+    """Whether A H = q, on every cell."""
+    terms = rows.astype(np.float64).multiply(coefficients[:, None])
+    largest = max(float(np.abs(query).max()), float(np.abs(terms).max()))
+    off = np.abs(np.asarray(terms.sum(axis=0)).ravel() - query).max()
+    return bool(off <= EXACT * largest)
+
+
+def _colours(
+    rows: sparse.csr_matrix, variances: FloatArray, query: npt.NDArray[np.int64]
+) -> tuple[_Colours, _Colours]:
+    """The coarsest equitable colours of rows and cells, numbered from 0."""
+    # Sums of 64 random bits, modulo 2^64, stand for multisets.
+    random = np.random.default_rng(0)
+    matrix = rows.astype(np.int64)
+    matrix.data = matrix.data.view(np.uint64)
+    across = matrix.T.tocsr()
+    sorts, cells = _numbered(variances), _numbered(query)
+    for _ in range(_ROUNDS):
+        before = int(sorts.max()), int(cells.max())
+        cells = _split(cells, across @ _marks(random, sorts))
+        sorts = _split(sorts, matrix @ _marks(random, cells))
+        if (int(sorts.max()), int(cells.max())) == before:
+            break
+    return sorts, cells
+
+
+def _marks(random: np.random.Generator, colours: _Colours) -> npt.NDArray[np.uint64]:
+    marks = random.integers(0, 2**64, int(colours.max()) + 1, dtype=np.uint64)
+    result: npt.NDArray[np.uint64] = marks[colours]
+    return result
+
+
+def _split(colours: _Colours, sums: npt.NDArray[np.uint64]) -> _Colours:
+    """Finer colours: equal where the colours and the sums are."""
+    mixed = sums + np.uint64(0x9E3779B97F4A7C15) * colours.astype(np.uint64)
+    return _numbered(mixed)
+
+
+def _numbered(values: npt.NDArray[np.generic]) -> _Colours:
+    numbers: _Colours = np.unique(values, return_inverse=True)[1].ravel().astype(np.int64)
+    return numbers

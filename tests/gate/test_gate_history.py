@@ -1,0 +1,158 @@
+"""Answers from everything released: free where it suffices, and topped up where it does not."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import tallyveil
+from tallyveil.inference import DiscreteLaplaceLaw, discrete_laplace, half_width_of_sum
+
+Connect = Callable[..., tallyveil.Connection]
+
+BY_SEX = "SELECT sex, count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person GROUP BY 1"
+WHOLE = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
+
+
+def spent(connection: tallyveil.Connection) -> float:
+    return float(connection.budget()[0]["spent"])
+
+
+def test_a_total_is_the_sum_of_its_groups(connect: Connect, tmp_path: Path) -> None:
+    connection = connect()
+    groups = connection.execute(BY_SEX).fetchall()
+    connection.execute("SET dp.source = history")
+    before = _digest(tmp_path)
+    total, low, high = connection.execute(WHOLE).fetchall()[0]
+    assert total == sum(n for _, n, _, _ in groups)
+    half = half_width_of_sum([DiscreteLaplaceLaw(10.0)] * 3, 0.95)
+    assert abs(high - total - half) <= 1
+    assert abs(total - low - half) <= 1
+    assert _digest(tmp_path) == before
+
+
+def test_what_history_does_not_determine_is_null_under_history(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SET dp.source = history")
+    assert connection.execute(WHOLE).fetchall() == [(None, None, None)]
+    connection.execute("SET dp.source = auto")
+    connection.execute(BY_SEX)
+    connection.execute("SET dp.source = history")
+    assert connection.execute("SELECT count(*) FROM person WHERE age = 3").fetchall() == [(None,)]
+    assert spent(connection) == 0.1
+
+
+def test_a_part_follows_from_the_whole_and_the_other_parts(connect: Connect) -> None:
+    connection = connect()
+    whole = connection.execute(WHOLE).fetchall()[0][0]
+    women = connection.execute("SELECT count(*) FROM person WHERE sex = 'F'").fetchall()[0][0]
+    connection.execute("SET dp.source = history")
+    rest = connection.execute("SELECT count(*) FROM person WHERE sex <> 'F'").fetchall()[0][0]
+    assert rest == whole - women
+    assert spent(connection) == 0.2
+
+
+def test_a_target_is_topped_up_for_less_than_it_costs_alone(connect: Connect) -> None:
+    connection = connect()
+    connection.execute(BY_SEX)
+    connection.execute("SET dp.half_width = 20")
+    alone = 1 / discrete_laplace.scale_for_half_width(20, 0.95)
+    rows = connection.execute(BY_SEX).fetchall()
+    assert all(low >= n - 20 and high <= n + 20 for _, n, low, high in rows)
+    topping = spent(connection) - 0.1
+    assert 0 < topping < 0.9 * alone
+    assert connection.execute(BY_SEX).fetchall() == rows
+    assert spent(connection) == pytest.approx(0.1 + topping)
+
+
+def test_only_rows_that_fall_short_are_topped_up(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SET dp.half_width = 15")
+    connection.execute("SELECT count(*) FROM person WHERE sex = 'F'")
+    before = spent(connection)
+    rows = connection.execute(BY_SEX).fetchall()
+    assert spent(connection) == pytest.approx(before)  # the other groups are other people
+    assert all(high - low <= 30 for _, _, low, high in rows)
+
+
+def test_a_cost_is_free_where_history_is_as_precise(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SET dp.epsilon = 0.3")
+    connection.execute(BY_SEX)
+    connection.execute("SET dp.epsilon = 0.1")  # the variance of a sum of three is less
+    connection.execute(WHOLE)
+    assert spent(connection) == pytest.approx(0.3)
+    connection.execute("SET dp.epsilon = 0.2")
+    low, high = connection.execute(WHOLE).fetchall()[0][1:]
+    assert spent(connection) == pytest.approx(0.5)
+    assert high - low < 2 * discrete_laplace.half_width(5.0, 0.95)
+
+
+def test_fresh_buys_in_spite_of_history_and_records(connect: Connect) -> None:
+    connection = connect()
+    connection.execute(WHOLE)
+    connection.execute("SET dp.source = fresh")
+    n, low, high = connection.execute(WHOLE).fetchall()[0]
+    assert high - n == n - low == discrete_laplace.half_width(10.0, 0.95)
+    assert spent(connection) == pytest.approx(0.2)
+    connection.execute("SET dp.source = history")
+    low, high = connection.execute(WHOLE).fetchall()[0][1:]
+    assert high - low < 2 * discrete_laplace.half_width(10.0, 0.95)
+
+
+def test_a_refusal_says_what_history_and_the_rest_of_the_budget_give(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 0.3})
+    connection.execute(BY_SEX)
+    connection.execute("SET dp.half_width = 2")
+    with pytest.raises(tallyveil.BudgetExceeded) as caught:
+        connection.execute(BY_SEX)
+    hint = caught.value.hint or ""
+    assert "SET dp.epsilon to at most 0.2, which buys ±15 at 95 %" in hint
+    assert "SET dp.source = history for what is known already, ±30 at 95 %" in hint
+    assert spent(connection) == 0.1
+
+
+def test_explain_says_what_history_gives(connect: Connect) -> None:
+    connection = connect()
+    connection.execute(BY_SEX)
+    connection.execute("SET dp.half_width = 20")
+    plan = connection.explain(BY_SEX)
+    assert "Known from history: 3 rows, interval ±30 at 95 % or better; to buy: 3" in plan
+    assert "history makes up for the rest" in plan
+    assert spent(connection) == 0.1
+
+
+CHARTS = (
+    BY_SEX,
+    "SELECT state, count(*) FROM person GROUP BY state",
+    "SELECT sex, state, count(*) FROM person GROUP BY 1, 2",
+    "SELECT age / 10 AS decade, count(*) FROM person GROUP BY 1",
+    WHOLE,
+)
+
+
+def test_a_dashboard_costs_once_however_often_it_is_refreshed(
+    connect: Connect, tmp_path: Path
+) -> None:
+    connection = connect()
+    empty = _digest(tmp_path)
+    for chart in CHARTS:
+        connection.execute(chart)
+    cost, first = spent(connection), _digest(tmp_path)
+    assert first != empty
+    for _ in range(10):
+        for chart in CHARTS:
+            connection.execute(chart)
+    assert spent(connection) == cost
+    assert _digest(tmp_path) == first
+
+
+def _digest(folder: Path) -> str:
+    """Of every row of every table of the ledger."""
+    with closing(sqlite3.connect(f"file:{folder}/tallyveil.ledger.sqlite?mode=ro", uri=True)) as db:
+        return hashlib.blake2b("\n".join(db.iterdump()).encode()).hexdigest()
