@@ -35,6 +35,7 @@ from tallyveil.mechanisms.matrix import (
     draw,
     explicit_fair,
     geometric,
+    look_up,
     patience,
     posterior,
     score,
@@ -173,6 +174,7 @@ class CountMechanism:
 
 @lru_cache(maxsize=64)
 def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
+    look_up()  # at n = 500 one takes a third of a second, and a statement may need many
     charged = calibrate.rate(scale, "epsilon")
     alpha, n = alpha_for(charged), mechanism.n
     match mechanism.family:

@@ -14,7 +14,15 @@ from typing import Final
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import calibrate
 from tallyveil.mechanisms.counts import CountMechanism
-from tallyveil.mechanisms.matrix import Leaf, Property, alpha_for, checked_range, closure, flowchart
+from tallyveil.mechanisms.matrix import (
+    Leaf,
+    Property,
+    alpha_for,
+    checked_range,
+    closure,
+    flowchart,
+    look_up,
+)
 from tallyveil.mechanisms.registry import canonical
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
@@ -56,8 +64,10 @@ class Flowchart:
 
         Raises InvalidParameterValue for an n or a scale out of range.
         """
-        rates = {calibrate.rate(scale, "epsilon") for scale in scales if scale}
-        leaves = {flowchart(n, alpha_for(rate), self.properties) for rate in rates}
+        leaves: set[Leaf] = set()
+        for rate in {calibrate.rate(scale, "epsilon") for scale in scales if scale}:
+            look_up()
+            leaves.add(flowchart(n, alpha_for(rate), self.properties))
         family, properties = _LEAVES[next(iter(leaves - {"GM"}), "GM")]
         return CountMechanism(family, n, closure(properties))
 

@@ -15,6 +15,7 @@ import tallyveil
 from tallyveil.errors import QueryCanceled, StatementTooComplex
 from tallyveil.gate import Gate
 from tallyveil.gate.interface import Session
+from tallyveil.mechanisms import chart_of, mechanism
 from tallyveil.mechanisms.matrix import design, designing, patience
 from tallyveil.mechanisms.matrix.patience import aside
 
@@ -121,6 +122,25 @@ def test_a_design_takes_no_longer_than_the_time_limit(
     # The solver was told to stop in time for a proof.
     assert 0 < solver.limits[0] <= 0.45
     assert spent(gate) == 0
+
+
+@pytest.mark.parametrize("name", ["fair(n=20)", "auto(n=20, properties=rm)"])
+def test_closed_forms_are_looked_up_from_as_well(name: str) -> None:
+    """Each scale takes a matrix of its own, so who waits for many of them can be stopped."""
+    chart = chart_of(name)
+
+    def work() -> None:
+        if chart is not None:
+            chart.chosen(20, (7.25, 7.5))
+        else:
+            mechanism(name).matrix(7.25)  # type: ignore[union-attr]
+
+    def look() -> None:
+        raise QueryCanceled("enough")
+
+    with patience(look, 30), pytest.raises(QueryCanceled):
+        work()
+    work()
 
 
 def test_the_real_solver_lets_others_run_and_is_left_alone() -> None:

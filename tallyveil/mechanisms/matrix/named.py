@@ -84,7 +84,7 @@ NAMED: Final = {
         ),
         Named(
             "RR",
-            "randomised response",
+            "k-ary randomised response, k = n+1",
             "hides the value itself, and errs accordingly",
             randomised_response,
             any_two=True,

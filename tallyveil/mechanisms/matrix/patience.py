@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-__all__ = ["allowed", "aside", "patience"]
+__all__ = ["allowed", "aside", "look_up", "patience"]
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def patience(look: Callable[[], None], seconds: float) -> Iterator[None]:
         _patience.reset(token)
 
 
-def _look_up() -> None:
+def look_up() -> None:
     """Raises what the one who waits raises to stop."""
     _patience.get().look()
 
@@ -70,7 +70,7 @@ def aside(work: Callable[[], T]) -> T:
     Raises what it raises, or what the one who waits raises to stop.
     """
     while not _slots.acquire(timeout=_PAUSE):
-        _look_up()
+        look_up()
     result: Future[T] = Future()
 
     def run() -> None:
@@ -87,5 +87,5 @@ def aside(work: Callable[[], T]) -> T:
         _slots.release()
         raise
     while not wait([result], timeout=_PAUSE).done:
-        _look_up()
+        look_up()
     return result.result()
