@@ -121,7 +121,7 @@ class Combination:
         spread = self.coefficients**2 * np.maximum(self.noises.variances, proxies)
         normal = math.sqrt(2 * level / float(spread.sum())) * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
         rates = normal
-        if normal[-1] > 0.2 * self.limit:
+        if normal[-1] > 0.5 * self.limit:  # elsewhere K is nearly that of a normal law
             near = 1 - np.geomspace(1e-3, 0.9, 16)
             rates = np.concatenate([normal[normal < 0.999 * self.limit], near * self.limit])
         bounds = (level + self.cumulant_generating(rates)) / rates
