@@ -156,3 +156,46 @@ def _digest(folder: Path) -> str:
     """Of every row of every table of the ledger."""
     with closing(sqlite3.connect(f"file:{folder}/tallyveil.ledger.sqlite?mode=ro", uri=True)) as db:
         return hashlib.blake2b("\n".join(db.iterdump()).encode()).hexdigest()
+
+
+def _flood(connection: tallyveil.Connection) -> None:
+    """More answers, as precise as any, than a question looks at."""
+    connection.execute("SET dp.epsilon = 0.3")
+    for age in range(1, 41):
+        connection.execute(f"SELECT count(*) FROM person WHERE age >= {age} AND state = 'AL'")
+        connection.execute(f"SELECT sex, count(*) FROM person WHERE age < {age} GROUP BY sex")
+
+
+def test_what_followed_from_history_stays_free_however_much_is_asked(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 100.0})
+    rest = WHOLE + " WHERE sex <> 'F'"
+    connection.execute("SET dp.epsilon = 0.3")
+    connection.execute(WHOLE)
+    connection.execute("SELECT count(*) FROM person WHERE sex = 'F'")
+    connection.execute("SET dp.epsilon = 0.2")
+    before = spent(connection)
+    _, low, high = connection.execute(rest).fetchall()[0]
+    assert spent(connection) == before
+    _flood(connection)
+    connection.execute("SET dp.epsilon = 0.2")
+    after = spent(connection)
+    _, lower, higher = connection.execute(rest).fetchall()[0]
+    assert higher - lower <= high - low + 1
+    assert spent(connection) == after
+
+
+def test_what_was_topped_up_stays_free_after_a_restart(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 100.0})
+    # What the top-up counts upon is, but for the rows themselves, soon not looked at any more.
+    connection.execute("SELECT sex, state, count(*) FROM person GROUP BY 1, 2")
+    connection.execute("SELECT sex, age < 10, count(*) FROM person GROUP BY 1, 2")
+    connection.execute("SET dp.half_width = 20")
+    connection.execute(BY_SEX)
+    _flood(connection)
+    connection.close()
+    reopened = connect(budget={"epsilon": 100.0})
+    before = spent(reopened)
+    reopened.execute("SET dp.half_width = 20")
+    rows = reopened.execute(BY_SEX).fetchall()
+    assert spent(reopened) == before
+    assert all(high - low <= 40 for _, _, low, high in rows)
