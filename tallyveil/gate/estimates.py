@@ -229,7 +229,7 @@ class _Table:
         if noises is None or not 0 < column.height <= _LARGEST:
             return
         variance = float(noises.variances[0])
-        self.sketches.append(Sketch(number, frozenset(column.axes), column.height, variance))
+        self.sketches.append(Sketch.of(number, column, variance))
         for key in column.row_keys:
             self.holding.setdefault(key, []).append(number)
 
@@ -355,8 +355,7 @@ class Estimates:
         question = self._prepare(table, column)
         sketches = list(itertools.takewhile(lambda s: s.number < seen, known.sketches))
         chosen = choose(question, [n for n in same if n < seen], sketches)
-        prepared = {n: self._prepare(table, known.answers[n].column) for n in chosen}
-        found = related(question, chosen, prepared)
+        found = related(question, chosen, lambda n: self._prepare(table, known.answers[n].column))
         if found is None:
             return Outlook(seen, (None,) * column.height), False
         values = np.concatenate([known.values[n] for n in found.used])

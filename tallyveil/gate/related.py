@@ -5,17 +5,18 @@ apart are one value here, and attributes that none mentions are left out, so tha
 small where the questions are simple.
 
 What is taken up is bounded: at most `_COLUMNS` recorded columns that hold some of the question's
-very rows, the latest, and `_COLUMNS` others, the most precise; and as many fewer as keep the matrix
-below `_CELLS` cells and `_ENTRIES` entries. An estimate from a part of the history is unbiased too,
-and its law is what it says.
+very rows, the latest, and others, the most precise, up to twice as many; and of these only what
+keeps the matrix below `_CELLS` cells and `_ENTRIES` entries. An estimate from a part of the history
+is unbiased too, and its law is what it says.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,9 +26,10 @@ from scipy import sparse
 
 from tallyveil.rewriter.workload import Column, Factor, IntArray
 
-__all__ = ["Prepared", "Related", "Sketch", "choose", "related"]
+__all__ = ["Chosen", "Prepared", "Related", "Sketch", "choose", "related"]
 
 _COLUMNS: Final = 16
+_CANDIDATES: Final = 48
 _CELLS: Final = 100_000
 _ENTRIES: Final = 100_000
 _PRODUCT: Final = 1_000_000  # entries of a product of which some rows are taken
@@ -95,86 +97,119 @@ class Related:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Of a recorded column: its number, what it mentions, and the variance of its noise."""
+    """Of a recorded column: its number, the variance of its noise, and what it mentions.
+
+    ``covers`` has for each factor its axes, and how many of its largest rows it takes to cover
+    all their cells."""
 
     number: int
-    axes: frozenset[str]
-    height: int
     variance: float
+    covers: tuple[tuple[frozenset[str], float], ...]
+
+    @classmethod
+    def of(cls, number: int, column: Column, variance: float) -> Sketch:
+        covers = (
+            (frozenset(factor.axes), factor.size / max(1, int(factor.entries.max(initial=0))))
+            for factor in column.factors
+        )
+        return cls(number, variance, tuple(covers))
+
+    def expected(self, axes: frozenset[str]) -> float:
+        """About the variance of what it says by itself about a question over these axes."""
+        others = (rows for own, rows in self.covers if not own <= axes)
+        return self.variance * math.prod(others)
 
 
-def choose(question: Prepared, same: Sequence[int], history: Sequence[Sketch]) -> tuple[int, ...]:
-    """The numbers of the columns of the history to look at, the most useful first; ``same`` are
-    those that hold some of the question's own rows.
+@dataclass(frozen=True)
+class Chosen:
+    """Columns of the history, the most useful first, of which ``at_most`` so many are looked at."""
 
-    Of the others those that would answer most precisely: by the variance of a row, or of all rows
-    together where they mention attributes that the question does not; the latest among equals.
+    numbers: tuple[int, ...]
+    at_most: int
+
+
+def choose(question: Prepared, same: Sequence[int], history: Sequence[Sketch]) -> Chosen:
+    """Which columns to look at; ``same`` are those that hold some of the question's own rows.
+
+    Of the others those that would answer most precisely, the latest among equals.
     """
     first = sorted(set(same), reverse=True)[:_COLUMNS]
     taken = set(first)
     others = heapq.nsmallest(
-        _COLUMNS,
+        _CANDIDATES,
         (sketch for sketch in history if sketch.number not in taken),
-        key=lambda sketch: (
-            sketch.variance * (1 if sketch.axes <= question.axes else sketch.height),
-            -sketch.number,
-        ),
+        key=lambda sketch: (sketch.expected(question.axes), -sketch.number),
     )
-    return (*first, *(sketch.number for sketch in others))
+    return Chosen((*first, *(sketch.number for sketch in others)), len(first) + _COLUMNS)
 
 
 def related(
-    question: Prepared, chosen: tuple[int, ...], history: Mapping[int, Prepared]
+    question: Prepared, chosen: Chosen, history: Callable[[int], Prepared]
 ) -> Related | None:
-    """The matrices of as many of the chosen columns, from the first, as are small enough together;
+    """The matrices of those of the chosen columns, from the first, that are small enough together;
     None if there are none, or the question itself is too large."""
-    while chosen:
-        found = _matrices(question, [history[n] for n in chosen])
-        if found is not None:
-            return Related(*found, chosen)
-        chosen = chosen[: len(chosen) // 2]
-    return None
-
-
-def _matrices(
-    question: Prepared, history: list[Prepared]
-) -> tuple[sparse.csr_matrix, sparse.csr_matrix] | None:
-    labels = _labels([question, *history])
-    sizes = {axis: int(ranks.max()) + 1 for axis, ranks in labels.items()}
-    total = math.prod(sizes.values())
-    if total > _CELLS:
+    values = _Values()
+    if not values.told_apart(question):
         return None
+    fitting = (n for n in chosen.numbers if values.told_apart(history(n)))
+    used = list(itertools.islice(fitting, chosen.at_most))
+    labels = values.labels()
+    sizes = {axis: int(ranks.max()) + 1 for axis, ranks in labels.items()}
     strides: dict[str, int] = {}
     step = 1
     for axis, size in sizes.items():
         strides[axis], step = step, step * size
-    left, parts = _ENTRIES, []
-    for prepared in [*history, question]:
+    left = _ENTRIES
+    parts: dict[int | None, _Entries] = {}
+    for number in (None, *used):
+        prepared = question if number is None else history(number)
         spread = _spread(prepared, labels, sizes, strides, left)
-        if spread is None:
-            return None
-        parts.append(spread)
-        left -= len(spread[0])
-    return _stacked(parts[:-1], total, [p.column.height for p in history]), _stacked(
-        parts[-1:], total, [question.column.height]
+        if spread is not None:
+            parts[number] = spread
+            left -= len(spread[0])
+    asked = parts.pop(None, None)
+    taken = tuple(number for number in parts if number is not None)
+    if asked is None or not taken:
+        return None
+    heights = [history(number).column.height for number in taken]
+    return Related(
+        _stacked([parts[number] for number in taken], step, heights),
+        _stacked([asked], step, [question.column.height]),
+        taken,
     )
 
 
-def _labels(columns: list[Prepared]) -> dict[str, IntArray]:
-    """For each axis the number of each value, −1 for one that is like an earlier one."""
-    signs: dict[str, npt.NDArray[np.uint64]] = {}
-    marks = _marks(np.random.default_rng(_SEED + 1), len(columns))
-    for mark, prepared in zip(marks, columns, strict=True):
+class _Values:
+    """The values of each attribute, as far as some columns tell them apart."""
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(_SEED + 1)
+        self._signs: dict[str, npt.NDArray[np.uint64]] = {}
+        self._sizes: dict[str, int] = {}
+
+    def told_apart(self, prepared: Prepared) -> bool:
+        """Take up a column, unless there would be more than `_CELLS` cells."""
+        mark = _marks(self._random, 1)[0]
+        signs = dict(self._signs)
+        sizes = dict(self._sizes)
         for axis, sums in prepared.signs.items():
             mixed = (sums ^ (sums >> np.uint64(29))) * mark
             signs[axis] = signs[axis] + mixed if axis in signs else mixed
-    labels = {}
-    for axis, sums in signs.items():
-        first = np.sort(np.unique(sums, return_index=True)[1])
-        ranks = np.full(len(sums), -1, dtype=np.int64)
-        ranks[first] = np.arange(len(first))
-        labels[axis] = ranks
-    return labels
+            sizes[axis] = len(np.unique(signs[axis]))
+        if math.prod(sizes.values()) > _CELLS:
+            return False
+        self._signs, self._sizes = signs, sizes
+        return True
+
+    def labels(self) -> dict[str, IntArray]:
+        """For each axis the number of each value, −1 for one that is like an earlier one."""
+        labels = {}
+        for axis, sums in self._signs.items():
+            first = np.sort(np.unique(sums, return_index=True)[1])
+            ranks = np.full(len(sums), -1, dtype=np.int64)
+            ranks[first] = np.arange(len(first))
+            labels[axis] = ranks
+        return labels
 
 
 _Entries = tuple[IntArray, IntArray, IntArray]

@@ -1,0 +1,78 @@
+"""Which recorded columns a question looks at, and the matrix they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tallyveil.gate.related import Prepared, Sketch, choose, related
+from tallyveil.rewriter.workload import Column, Factor
+
+
+def factor(axis: str, rows: Sequence[Sequence[int]]) -> Factor:
+    dense = np.array(rows, dtype=np.int64)
+    at = np.nonzero(dense)
+    return Factor(
+        (axis,), (dense.shape[1],), dense.shape[0],
+        at[0].astype(np.int64), at[1].astype(np.int64), dense[at],
+    )  # fmt: skip
+
+
+def column(**factors: Sequence[Sequence[int]]) -> Column:
+    return Column(tuple(factor(axis, rows) for axis, rows in factors.items()))
+
+
+def written_out(one: Column, shape: dict[str, int]) -> np.ndarray:
+    total = np.ones((1, 1), dtype=np.int64)
+    by_axis = {f.axes[0]: f for f in one.factors}
+    for axis, size in shape.items():
+        dense = np.ones((1, size), dtype=np.int64)
+        if axis in by_axis:
+            f = by_axis[axis]
+            dense = np.zeros((f.height, size), dtype=np.int64)
+            dense[f.rows, f.cells] = f.coefficients
+        total = np.kron(total, dense)
+    return total
+
+
+IDENTITY = np.eye(6, dtype=np.int64).tolist()
+TREE = [[1] * 6, [1] * 3 + [0] * 3, [0] * 3 + [1] * 3, *IDENTITY]
+
+
+def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> None:
+    shape = {"a": 6, "b": 3}
+    question = column(a=[[1, 1, 1, 0, 0, 0]])
+    history = [column(a=TREE), column(a=[[0, 2, 2, 0, 0, 0]], b=[[1, 1, 0], [0, 0, 5]]), column()]
+    found = related(
+        Prepared.of(question),
+        choose(Prepared.of(question), [], [Sketch.of(n, c, 1.0) for n, c in enumerate(history)]),
+        lambda n: Prepared.of(history[n]),
+    )
+    assert found is not None
+    ours = np.vstack([found.history.toarray(), found.question.toarray()])
+    theirs = np.vstack(
+        [written_out(c, shape) for c in [*(history[n] for n in found.used), question]]
+    )
+    # A column of theirs for each of ours, and no others.
+    assert {tuple(cell) for cell in ours.T} == {tuple(cell) for cell in theirs.T}
+
+
+def test_what_answers_most_precisely_comes_first() -> None:
+    question = Prepared.of(column())
+    columns = [column(a=IDENTITY), column(a=TREE), column(b=[[1, 1, 1]]), column(a=IDENTITY)]
+    sketches = [
+        Sketch.of(n, c, v) for n, (c, v) in enumerate(zip(columns, (1, 1, 7, 0.1), strict=True))
+    ]
+    assert choose(question, [], sketches).numbers == (3, 1, 0, 2)
+    assert choose(question, [2], sketches).numbers == (2, 3, 1, 0)
+
+
+def test_a_column_that_tells_too_much_apart_is_left_out() -> None:
+    many = np.eye(150, dtype=np.int64).tolist()
+    question = Prepared.of(column(a=[[1] * 150]))
+    columns = [column(c=many), column(b=many), column(a=many)]
+    sketches = [Sketch.of(n, c, 1.0) for n, c in enumerate(columns)]
+    found = related(question, choose(question, [], sketches), lambda n: Prepared.of(columns[n]))
+    assert found is not None
+    assert sorted(found.used) == [1, 2]  # all three would make 150³ cells
