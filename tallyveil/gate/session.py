@@ -207,7 +207,10 @@ class GateSession:
             with self._patience(cancelled):
                 answered = self._gate.decision.answer(request, cancelled)
             with self._patience(cancelled):
-                tables = noisy_tables(plan, answered, request.target.confidence)
+                confidence, nonnegative = request.target.confidence, self.settings.nonnegative
+                tables = noisy_tables(
+                    plan, answered, confidence, nonnegative=nonnegative, check=self._cursor.check
+                )
                 if plan.private and self.settings.notices:
                     notices = (notice(request, answered, self._gate.accountant),)
         return _Released(plan.sql, tables | self._relations(plan)), notices

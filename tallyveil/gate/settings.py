@@ -38,6 +38,7 @@ DESCRIPTIONS: Final = MappingProxyType(
         "dp.calibration": "how epsilon and delta become Gaussian noise: "
         + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items()),
         "dp.source": "auto: history where it suffices; history: never spend; fresh: always buy",
+        "dp.nonnegative": "raise negative counts, and negative ends of their intervals, to 0",
         "dp.notices": "say after each answer what it cost, how wide it is and what remains",
     }
 )
@@ -157,6 +158,7 @@ class Settings:
             "dp.delta": "",
             "dp.calibration": "zcdp",
             "dp.source": "auto",
+            "dp.nonnegative": "off",
             "dp.notices": "on",
         }
 
@@ -190,6 +192,11 @@ class Settings:
     def source(self) -> Answers:
         source: Answers = self._dp["dp.source"]  # type: ignore[assignment]
         return source
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether what cannot be negative is not told as such."""
+        return self._dp["dp.nonnegative"] == "on"
 
     @property
     def notices(self) -> bool:
@@ -328,6 +335,7 @@ _CHECKS: Final[MappingProxyType[str, Callable[[str, str], str]]] = MappingProxyT
         "dp.delta": _delta,
         "dp.calibration": _one_of(*CALIBRATIONS),
         "dp.source": _one_of("auto", "history", "fresh"),
+        "dp.nonnegative": _switch,
         "dp.notices": _switch,
     }
 )

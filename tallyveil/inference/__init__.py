@@ -21,7 +21,7 @@ from tallyveil.inference.laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, No
 from tallyveil.inference.likelihoods import count_posterior
 from tallyveil.inference.monte_carlo import expected_error, monte_carlo
 from tallyveil.inference.noise import Law, Noises
-from tallyveil.inference.noise_sums import half_width_of_sum
+from tallyveil.inference.noise_sums import between, half_width_of_sum
 from tallyveil.inference.posterior import Interval, Posterior
 from tallyveil.inference.probability_calculation import mass_within, probability_calculation
 from tallyveil.inference.randomised_response import debiased
@@ -46,6 +46,7 @@ __all__ = [
     "TopUp",
     "best_combination",
     "best_combinations",
+    "between",
     "classes_of",
     "combined",
     "count_posterior",

@@ -117,15 +117,32 @@ class Combination:
         if not len(self.sizes):
             return 0.0
         level = math.log(2 / miss)
-        proxies = np.where(self.noises.laws >= _GAUSSIAN, self.noises.scales**2, 0.0)
-        spread = self.coefficients**2 * np.maximum(self.noises.variances, proxies)
-        normal = math.sqrt(2 * level / float(spread.sum())) * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
-        rates = normal
-        if normal[-1] > 0.5 * self.limit:  # elsewhere K is nearly that of a normal law
-            near = 1 - np.geomspace(1e-3, 0.9, 16)
-            rates = np.concatenate([normal[normal < 0.999 * self.limit], near * self.limit])
+        rates = self._rates(math.sqrt(2 * level / self._spread))
         bounds = (level + self.cumulant_generating(rates)) / rates
         return float(bounds.min()) * (1 + 1e-9)
+
+    def tail(self, x: float) -> float:
+        """At least P(X ≥ x), x > 0, by Chernoff: min_λ e^{K(λ) − λx}; and no more than 1/2."""
+        if not len(self.sizes):
+            return 0.0
+        rates = self._rates(x / self._spread)
+        exponents = self.cumulant_generating(rates) - rates * x * (1 - 1e-9)
+        return min(0.5, math.exp(min(0.0, float(exponents.min()))) * (1 + 1e-9))
+
+    @property
+    def _spread(self) -> float:
+        """The variance, but with σ² for that of a discrete Gaussian, where it is larger."""
+        proxies = np.where(self.noises.laws >= _GAUSSIAN, self.noises.scales**2, 0.0)
+        return float((self.coefficients**2 * np.maximum(self.noises.variances, proxies)).sum())
+
+    def _rates(self, normal: float) -> FloatArray:
+        """Some λ to try for Chernoff's bound: about what it is for a normal law, and near the
+        limit if that is beyond."""
+        rates = normal * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
+        if rates[-1] > 0.5 * self.limit:  # elsewhere K is nearly that of a normal law
+            near = 1 - np.geomspace(1e-3, 0.9, 16)
+            rates = np.concatenate([rates[rates < 0.999 * self.limit], near * self.limit])
+        return rates
 
     def log_phi(self, points: FloatArray) -> FloatArray:
         """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-12.

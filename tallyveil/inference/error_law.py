@@ -191,6 +191,13 @@ class ErrorLaw:
         inside = self.within(-x, strict=not strict)
         return Bounds((1 - inside.upper) / 2, (1 - inside.lower) / 2)
 
+    def outer_cdf(self, x: float) -> Bounds:
+        """Bounds of P(X ≤ x) by Chernoff's bound: quick, and somewhat too far apart."""
+        if not len(self._law.sizes) or self._single is not None or not math.isfinite(x):
+            return self.cdf(x)
+        miss = min(0.5, self._law.tail(max(abs(x) - self._law.slack, 0.0)) + 1e-20)
+        return Bounds(1 - miss, 1.0) if x >= 0 else Bounds(0.0, miss)
+
     def one_sided(self, confidence: float | Fraction) -> float:
         """A u ≥ 0, the least the bounds can tell, with P(X ≤ u) ≥ confidence.
 

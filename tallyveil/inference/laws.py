@@ -48,6 +48,10 @@ class NoiseLaw(Protocol):
         """The least h with P(|K| ≤ h) ≥ confidence, never too small."""
         ...
 
+    def tail(self, half: int) -> float:
+        """P(|K| > half), rounded up."""
+        ...
+
     def phi(self, points: Floats) -> Floats:
         """The characteristic function E cos(tK) at t = ``points`` in [0, π]."""
         ...
@@ -80,6 +84,9 @@ class DiscreteLaplaceLaw:
 
     def half_width(self, confidence: float | Fraction) -> int:
         return discrete_laplace.half_width(self.scale, confidence)
+
+    def tail(self, half: int) -> float:
+        return discrete_laplace.tail(half, self.scale)
 
     def phi(self, points: Floats) -> Floats:
         """(1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)), v the variance (MATH §4)."""
@@ -120,6 +127,9 @@ class DiscreteGaussianLaw:
 
     def half_width(self, confidence: float | Fraction) -> int:
         return discrete_gaussian.half_width(self.scale, confidence)
+
+    def tail(self, half: int) -> float:
+        return discrete_gaussian.tail(half, self.scale)
 
     def phi(self, points: Floats) -> Floats:
         """Σ_k e^{−k²/2σ²} cos kt / N for σ < 1; else, by Poisson's summation formula,

@@ -156,6 +156,17 @@ class CountMechanism:
         """
         return _interval(self, scale, value, confidence)
 
+    def probability(self, scale: float, value: int, low: int | None, high: int | None) -> Fraction:
+        """Of low ≤ truth ≤ high, given the answer ``value`` and a flat prior on 0..n; None for no
+        bound. Exact.
+        """
+        least, most = (0 if low is None else low), (self.n if high is None else high)
+        return posterior(self.matrix(scale), value).probability(least, most)
+
+    def deviation(self, scale: float, value: int) -> float:
+        """√E(truth − value)², given the answer ``value`` and a flat prior on 0..n."""
+        return _deviation(self, scale, value)
+
     def widest(self, scale: float, confidence: Fraction) -> int:
         """The largest difference between the ends of `interval`, over all answers."""
         ends = (self.interval(scale, value, confidence) for value in range(self.n + 1))
@@ -203,3 +214,8 @@ def _interval(
     mechanism: CountMechanism, scale: float, value: int, confidence: Fraction
 ) -> tuple[int, int]:
     return posterior(mechanism.matrix(scale), value).interval(confidence)
+
+
+@lru_cache(maxsize=8192)
+def _deviation(mechanism: CountMechanism, scale: float, value: int) -> float:
+    return math.sqrt(posterior(mechanism.matrix(scale), value).squared_error(value))

@@ -2,11 +2,13 @@
 
 `Outputs.rewrite` turns an expression of the SELECT over records into one over the noisy rows:
 group keys become ``__noisy.__k0 …``, aggregates ``__noisy.__c0 …`` (with their interval's
-ends in ``__l0 …`` and ``__u0 …``), and everything else stays as it was.
+ends in ``__l0 …`` and ``__u0 …``, their standard deviations in ``__s0 …``, and the probabilities of
+claims about them in ``__p0 …``), and everything else stays as it was.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
@@ -15,29 +17,45 @@ from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooCom
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.branches import is_resolved
 from tallyveil.rewriter.check import function_name, position
+from tallyveil.rewriter.claims import Evaluator, ends_of
 from tallyveil.rewriter.linear import Linear, Term, linear
 from tallyveil.rewriter.moments import MOMENTS, Centring, moment, over
+from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.records import is_aggregate, outer_columns, own_nodes
+from tallyveil.rewriter.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["MAX_AGGREGATES", "MAX_GROUPING", "Outputs"]
 
 MAX_AGGREGATES: Final = 500
 MAX_GROUPING: Final = 31  # PostgreSQL's
 
+_CALLS: Final = MappingProxyType(
+    {
+        "dp_interval_low": ("interval", "dp_interval_low(count(*))"),
+        "dp_interval_high": ("interval", "dp_interval_low(count(*))"),
+        "dp_stddev": ("standard deviation", "dp_stddev(count(*))"),
+        "dp_probability": ("probability", "dp_probability(count(*), 0, 100)"),
+    }
+)
+
 
 class Outputs:
     """Collects, for one block, the distinct linear queries its expressions need.
 
     ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
-    output i in that cell.
+    output i in that cell. ``deviations`` are the numbers of the outputs whose standard deviation
+    is asked, and ``claims`` those whose probability is.
     """
 
-    def __init__(self, block: Block, centre: Centring) -> None:
+    def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
         self._centre = centre
+        self._evaluate = evaluate
         self._keys = {key: number for number, key in enumerate(block.groups.keys)}
         self._several = block.groups.several
         self._select = block.select
         self.coefficients: list[exp.Expr] = []
+        self.deviations: dict[int, None] = {}
+        self.claims: dict[Claim, int] = {}
         self._numbers: dict[exp.Expr, int] = {}
         self._summed = _summed(own_nodes(block.select))
         clauses = [block.select.args.get(name) for name in ("having", "order")]
@@ -73,8 +91,8 @@ class Outputs:
             return self._window(node)
         if isinstance(node, exp.Grouping):
             return self._grouping(node)
-        if isinstance(node, exp.Anonymous) and function_name(node).startswith("dp_interval_"):
-            return self._interval(node)
+        if isinstance(node, exp.Anonymous) and function_name(node) in ABOUT_ANSWERS:
+            return self._about(node)
         if isinstance(node, exp.Avg) or (
             isinstance(node, exp.Filter) and isinstance(node.this, exp.Avg)
         ):
@@ -175,21 +193,31 @@ class Outputs:
         squares = self._output(_single(over(node, centre.squares(argument))))
         return moment(node, count, total, squares, centre)
 
-    def _interval(self, node: exp.Anonymous) -> exp.Expr:
-        if len(node.expressions) != 1:
+    def _about(self, node: exp.Anonymous) -> exp.Expr:
+        """What a function of an answer stands for."""
+        name = function_name(node)
+        if len(node.expressions) != ABOUT_ANSWERS[name]:
+            bounds = ", and two numbers" if name == "dp_probability" else ""
             raise FeatureNotSupported(
-                f"{function_name(node)} takes one aggregate or its alias", position=position(node)
+                f"{name} takes one aggregate or its alias{bounds}", position=position(node)
             )
         argument = node.expressions[0].unnest()
         form = linear(argument)
         if form is None or not form.terms or (len(form.terms) == 1 and form.terms[0].scale):
+            what, call = _CALLS[name]
             raise FeatureNotSupported(
-                f"{function_name(node)} takes a COUNT, a SUM or a sum or difference of them",
-                hint="Ask for the interval of each part: dp_interval_low(count(*)).",
+                f"{name} takes a COUNT, a SUM or a sum or difference of them",
+                hint=f"Ask for the {what} of each part: {call}.",
                 position=position(node),
             )
-        low = function_name(node) == "dp_interval_low"
-        return exp.paren(self._output(form, "l" if low else "u"))
+        if name == "dp_stddev":
+            number = self._number(form)
+            self.deviations[number] = None
+            return _noisy(f"__s{number}")
+        if name == "dp_probability":
+            claim = Claim(self._number(form), *ends_of(node, form.constants, self._evaluate))
+            return _noisy(f"__p{self.claims.setdefault(claim, len(self.claims))}")
+        return exp.paren(self._output(form, "l" if name == "dp_interval_low" else "u"))
 
     def _output(self, form: Linear, kind: str = "c") -> exp.Expr:
         """The value of the form, or the lower or upper end of its interval."""

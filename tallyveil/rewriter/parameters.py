@@ -76,6 +76,8 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
             other = beside.this if beside is not None and beside.this is not parent else None
             kind = _named(type_of(other)) if other is not None else None
             return f"{kind or 'VARCHAR'}[]"
+        case exp.Anonymous() if parent.name.lower() == "dp_probability":
+            return "DOUBLE"
         case exp.If() if node.arg_key == "this":
             operand = parent.parent.this if isinstance(parent.parent, exp.Case) else None
             return "BOOLEAN" if operand is None else _named(type_of(operand))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import pyarrow as pa
 
 from tallyveil.rewriter.workload import IntArray, Workload
 
-__all__ = ["NoisyTable", "Output", "Plan"]
+__all__ = ["Claim", "NoisyTable", "Output", "Plan"]
 
 
 @dataclass(frozen=True)
@@ -29,17 +30,32 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """That the truth of the output numbered ``output`` is from ``low`` to ``high``, None for an end
+    that is open.
+    """
+
+    output: int
+    low: Fraction | None
+    high: Fraction | None
+
+
+@dataclass(frozen=True)
 class NoisyTable:
     """The relation a block reads instead of the protected table.
 
     Its rows are the public groups: ``keys`` (``__k0 …``), then per output the noisy value
-    ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``.
+    ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``. After them, in double
+    precision, the standard deviations of the outputs numbered in ``deviations``, ``__s0 …`` by
+    output, and the probabilities of ``claims``, ``__p0 …`` by claim.
     """
 
     name: str
     keys: pa.Table
     height: int
     outputs: tuple[Output, ...]
+    deviations: tuple[int, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, GroupingError
 from tallyveil.rewriter.check import function_name, position
-from tallyveil.rewriter.intervals import INTERVALS
 from tallyveil.rewriter.records import is_aggregate
+from tallyveil.rewriter.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["check_record_level"]
 
 
 def check_record_level(part: exp.Expr) -> None:
-    """Raise FeatureNotSupported for a window, GroupingError for an aggregate or its interval.
+    """Raise FeatureNotSupported for a window, GroupingError for an aggregate or a function of one.
 
     Queries nested in the part are not looked into.
     """
@@ -31,11 +31,11 @@ def check_record_level(part: exp.Expr) -> None:
                 "aggregate functions are not allowed in WHERE, GROUP BY or in an aggregate",
                 position=position(node),
             )
-        if isinstance(node, exp.Anonymous) and function_name(node) in INTERVALS:
+        if isinstance(node, exp.Anonymous) and function_name(node) in ABOUT_ANSWERS:
             raise GroupingError(
                 f"{function_name(node)} takes an aggregate, and none is allowed in WHERE, GROUP "
                 "BY or in an aggregate",
-                hint="Compare intervals above the aggregation: in HAVING, or in a SELECT around.",
+                hint="Write it above the aggregation: in HAVING, or in a SELECT around.",
                 position=position(node),
             )
         stack.extend(c for c in node.iter_expressions() if not isinstance(c, exp.Query))

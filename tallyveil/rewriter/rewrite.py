@@ -33,7 +33,7 @@ from tallyveil.rewriter.database import public_table
 from tallyveil.rewriter.division import null_on_zero
 from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.growth import bound_texts
-from tallyveil.rewriter.intervals import hand_on_intervals
+from tallyveil.rewriter.handing_on import hand_on
 from tallyveil.rewriter.listings import refuse_counted_listings
 from tallyveil.rewriter.names import references, refuse_reserved_names
 from tallyveil.rewriter.naming import name_columns
@@ -133,7 +133,7 @@ class Rewriter:
         refuse_counted_listings(tree)
         cursor.check()
         used = _read_public(tree)
-        hand_on_intervals(tree)
+        hand_on(tree)
         collected = Collected(cursor)
         parts = [
             turn(block, f"__noisy_{number}", cursor, collected, share)

@@ -13,6 +13,7 @@ from sqlglot import exp
 from tallyveil.errors import GroupingError, StatementTooComplex
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.check import position
+from tallyveil.rewriter.claims import evaluator
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.evaluate import Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.grouping import Grouping
@@ -32,7 +33,7 @@ class Collected:
     """The distinct columns asked of each table, whichever block asks them.
 
     Raises StatementTooComplex where they and what is summed up from them have more than MAX_ROWS
-    rows: each costs a draw of noise, and a place in the ledger.
+    rows: each costs a draw of noise and a place in the ledger, or a probability to work out.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -76,13 +77,14 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: b
 
     ``share`` lets one release serve several grouping sets.
     """
-    outputs = Outputs(block, centring(block, cursor))
+    outputs = Outputs(block, centring(block, cursor), evaluator(cursor))
     clauses = _over_noisy_rows(block.select, outputs)
     evaluated = []
     for keys in block.groups.sets:
         evaluated.append(_evaluate(block, keys, outputs, cursor))
-        collected.count(evaluated[-1].height * len(outputs.coefficients))
-    turned = _tables(block, name, evaluated, collected, share)
+        asked = len(outputs.coefficients) + len(outputs.deviations) + len(outputs.claims)
+        collected.count(evaluated[-1].height * asked)
+    turned = _tables(block, name, evaluated, collected, outputs, share)
     block.select.set("from_", exp.From(this=_source(turned.tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
@@ -171,14 +173,15 @@ def _tables(
     name: str,
     evaluated: Sequence[Evaluated],
     collected: Collected,
+    wanted: Outputs,
     share: bool,
 ) -> Turned:
     """A noisy table for each grouping set, released or summed up from another."""
-    groups = block.groups
+    groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
     queries = tuple(query for one in evaluated for query in one.queries)
     if not groups.several:
         outputs = _outputs(block, evaluated[0], collected)
-        table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs)
+        table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)
         return Turned((table,), queries, ())
     keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
     heights = [one.height for one in evaluated]
@@ -194,7 +197,7 @@ def _tables(
             sources[number] = source = groups.sets.index(own)
         outputs = _outputs(block, evaluated[source], collected, places)
         tables.append(
-            NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs)
+            NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs, *about)
         )
     return Turned(tuple(tables), queries, _remarks(groups, sources))
 

@@ -117,6 +117,8 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
             return "BIGINT" if isinstance(node, exp.Count) else "INTEGER"
         case exp.PercentRank() | exp.CumeDist():
             return "DOUBLE"
+        case exp.Anonymous() if node.name.lower() in ("dp_stddev", "dp_probability"):
+            return "DOUBLE"
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
         return _arithmetic(node, type_of)
     if isinstance(node, (exp.Sum, exp.Avg, *_MOMENTS)):

@@ -12,6 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 __all__ = [
+    "ABOUT_ANSWERS",
     "AGGREGATES",
     "ARGUMENTS",
     "FUNCTIONS",
@@ -174,6 +175,11 @@ TYPES: Final = frozenset(
         exp.DType.BPCHAR,
     }
 )  # fmt: skip
+
+# Functions about an answer, which is their first argument, by how many they take.
+ABOUT_ANSWERS: Final = MappingProxyType(
+    {"dp_interval_low": 1, "dp_interval_high": 1, "dp_stddev": 1, "dp_probability": 3}
+)
 
 # Functions about the session, which the gate replaces by constants.
 SESSION_FUNCTIONS: Final = frozenset(

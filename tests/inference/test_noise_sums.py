@@ -1,10 +1,11 @@
-"""Half-widths of sums of noise, against the exact law by convolution and known limits."""
+"""Half-widths and probabilities of sums of noise, against the law by convolution, and limits."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -12,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import DiscreteLaplaceLaw, half_width, variance
+from tallyveil.inference import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    NoiseLaw,
+    between,
+    half_width,
+    variance,
+)
 from tallyveil.inference import half_width_of_sum as half_width_of_laws
 
 
@@ -96,3 +104,68 @@ def test_noise_of_scale_nought_adds_nothing() -> None:
 def test_what_makes_no_sense_is_refused(scales: list[float], confidence: float) -> None:
     with pytest.raises(InvalidParameterValue):
         half_width_of_sum(scales, confidence)
+
+
+def single_law(noise: NoiseLaw) -> list[mpmath.mpf]:
+    """P(K = k), k = −m … m, from the definition."""
+    reach = math.ceil(40 * noise.scale) + 2
+    if not noise.scale:
+        weights = [mpmath.mpf(k == 0) for k in range(-reach, reach + 1)]
+    elif isinstance(noise, DiscreteLaplaceLaw):
+        weights = [mpmath.exp(-abs(k) / mpmath.mpf(noise.scale)) for k in range(-reach, reach + 1)]
+    else:
+        weights = [
+            mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * mpmath.mpf(noise.scale) ** 2))
+            for k in range(-reach, reach + 1)
+        ]
+    whole = mpmath.fsum(weights)
+    return [w / whole for w in weights]
+
+
+LAWS = [
+    [DiscreteLaplaceLaw(0.4)],
+    [DiscreteLaplaceLaw(7.3)],
+    [DiscreteGaussianLaw(0.3)],
+    [DiscreteGaussianLaw(5.5)],
+    [DiscreteLaplaceLaw(2.0)] * 3,
+    [DiscreteLaplaceLaw(6.0), DiscreteGaussianLaw(0.8), DiscreteLaplaceLaw(1.5)],
+    [DiscreteGaussianLaw(3.0), DiscreteGaussianLaw(9.0)],
+    [DiscreteLaplaceLaw(0.0), DiscreteGaussianLaw(2.0)],
+]
+
+
+@pytest.mark.parametrize("laws", LAWS, ids=str)
+def test_a_probability_lies_between_its_bounds(laws: list[NoiseLaw]) -> None:
+    exact = np.array([1.0])
+    for noise in laws:
+        exact = np.convolve(exact, np.array([float(p) for p in single_law(noise)]))
+    middle = len(exact) // 2
+    far = math.ceil(8 * math.sqrt(sum(noise.variance for noise in laws))) + 1
+    points = sorted({-far, -7, -3, -1, 0, 1, 2, 5, far})
+    for low in [-math.inf, *points]:
+        for high in [*(x for x in points if x >= low), math.inf]:
+            start = 0 if low == -math.inf else max(0, middle + int(low))
+            stop = len(exact) if high == math.inf else middle + int(high) + 1
+            truth = math.fsum(exact[start:stop])
+            bounds = between(laws, low, high)
+            assert bounds.lower - 1e-12 <= truth <= bounds.upper + 1e-12
+            assert bounds.upper - bounds.lower <= 1e-9
+
+
+def test_numbers_of_any_size_are_told_from_infinity_by_nothing() -> None:
+    far = 10**400
+    for laws in LAWS:
+        assert between(laws, -far, far).lower >= 1 - 1e-9
+        assert between(laws, far, math.inf).upper <= 1e-9
+    assert between([], 0, 0) == between([DiscreteLaplaceLaw(0.0)], 0, far) == (1.0, 1.0)
+    assert between([], 1, math.inf) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("laws", LAWS[:2], ids=str)
+def test_a_tail_is_what_is_beyond(laws: list[NoiseLaw]) -> None:
+    (noise,) = laws
+    exact = single_law(noise)
+    middle = len(exact) // 2
+    for half in (0, 1, 5):
+        outside = 2 * mpmath.fsum(exact[middle + half + 1 :])
+        assert outside <= noise.tail(half) <= float(outside) * (1 + 1e-9) + 1e-15

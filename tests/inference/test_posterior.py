@@ -270,3 +270,17 @@ def test_wrong_laws_are_refused() -> None:
         Posterior(math.nan, law)
     with pytest.raises(InvalidParameterValue):
         Posterior(0.0, law).probability(2, 1)
+
+
+@pytest.mark.parametrize("laws", [[0, 0], [0, 1, 2, 3], [3, 3, 3], [1, 2]], ids=str)
+def test_the_quick_bounds_hold_the_law(laws: list[int]) -> None:
+    """Chernoff's bounds lie around the law's own, and never beyond 1/2 on the other side of 0."""
+    noises = Noises(np.array(laws, dtype=np.int8), np.linspace(1.0, 4.0, len(laws)))
+    error = ErrorLaw(np.linspace(1.0, 0.3, len(laws)), noises)
+    spread = math.sqrt(error.variance)
+    for x in (-math.inf, -9.0, -3.0, -1.0, -0.1, 0.0, 0.1, 1.0, 3.0, 9.0, math.inf):
+        quick, own = error.outer_cdf(x * spread), error.cdf(x * spread)
+        assert quick.lower <= own.lower + 1e-9
+        assert own.upper - 1e-9 <= quick.upper
+        assert quick.upper - quick.lower <= 0.5
+    assert error.outer_cdf(-9 * spread).upper < 0.01

@@ -231,3 +231,24 @@ def test_the_charge_covers_every_unit_by_brute_force(relation: Relation) -> None
             units = [sum(unit) for unit in product(records, repeat=relation.max_rows)]
         lost = max(sum(apart[abs(d)] for d in unit.tolist()) for unit in units)
         assert lost <= charged + 1e-9
+
+
+@EVERY
+def test_a_claim_has_the_posteriors_mass_and_an_answer_its_mean_squared_error(spec: str) -> None:
+    """By Bayes' rule in rationals, from the matrix, for a flat prior on 0..n."""
+    noise = noise_of(spec)
+    matrix = noise.matrix(1.5)
+    for value in range(noise.n + 1):
+        likelihood = [law(matrix, truth)[value] for truth in range(noise.n + 1)]
+        if not any(likelihood):
+            continue
+        posterior = [p / sum(likelihood) for p in likelihood]
+        for low, high in [(None, None), (0, 0), (1, None), (None, 1), (-5, 2), (2, 99), (99, 100)]:
+            inside = sum(
+                p
+                for truth, p in enumerate(posterior)
+                if (low is None or truth >= low) and (high is None or truth <= high)
+            )
+            assert noise.probability(1.5, value, low, high) == inside
+        squared = sum(p * (truth - value) ** 2 for truth, p in enumerate(posterior))
+        assert noise.deviation(1.5, value) == pytest.approx(math.sqrt(squared), rel=1e-12)

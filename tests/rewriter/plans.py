@@ -16,6 +16,8 @@ def describe(plan: Plan) -> str:
     for noisy in plan.noisy:
         types = ", ".join(f"column {output.column} {output.type}" for output in noisy.outputs)
         lines.append(f"noisy    {noisy.height} rows; {types or 'keys only'}")
+        lines += [f"asks     the standard deviation of c{number}" for number in noisy.deviations]
+        lines += [f"asks     whether {c.low} ≤ c{c.output} ≤ {c.high}" for c in noisy.claims]
     lines += [f"reads    dp.{name}" for name in sorted(plan.relations)]
     return "\n".join([*lines, f"outer    {plan.sql}"])
 

@@ -1,14 +1,16 @@
-"""Intervals asked above the SELECT that aggregates: through aliases, subqueries, common tables."""
+"""Intervals, deviations and claims above the SELECT that aggregates: by aliases, subqueries, …"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 from rewriter_surface import World, normal
 
 from tallyveil.errors import StatementError
+from tallyveil.rewriter import Claim
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,18 @@ def test_intervals_of_no_width_are_the_values(world: World, sql: str) -> None:
     assert [len(row) for row in world.exact(sql)] == columns
 
 
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_claims_and_deviations_go_wherever_intervals_do(world: World, sql: str) -> None:
+    """Without noise a claim has probability 1 or 0, and the deviation is 0."""
+    asked = r"dp_interval_(?:low|high)\(([^()]*)\)"
+    claim = re.sub(asked, r"dp_probability(\1, 7 - 2, NULL)", sql)
+    assert normal(world.exact(claim)) == normal(
+        world.direct(re.sub(asked, r"(CAST(\1 >= 5 AS INTEGER) + 0.0)", sql))
+    )
+    deviation = re.sub(asked, r"dp_stddev(\1)", sql)
+    assert normal(world.exact(deviation)) == normal(world.direct(re.sub(asked, r"(0.0 * \1)", sql)))
+
+
 REFUSED = [
     "SELECT n, dp_interval_low(n) FROM (SELECT 2 * count(*) AS n FROM person) t",
     "SELECT n, dp_interval_low(n) FROM (SELECT avg(age) AS n FROM person) t",
@@ -99,6 +113,17 @@ def test_what_is_no_aggregate_has_no_interval(world: World, sql: str) -> None:
     assert caught.value.sqlstate in ("0A000", "42702")
     assert caught.value.position is not None
     assert "dp_interval_low takes" in caught.value.message or "ambiguous" in caught.value.message
+    for name, more in (("dp_stddev", ""), ("dp_probability", ", 0, 5")):
+        other = re.sub(
+            r"dp_interval_low\(((?:[^()]|\([^()]*(?:\(\*\))?[^()]*\))*)\)",
+            rf"{name}(\1{more})",
+            sql,
+        )
+        assert name in other
+        with pytest.raises(StatementError) as caught:
+            world.plan(other)
+        assert caught.value.sqlstate in ("0A000", "42702")
+        assert f"{name} takes" in caught.value.message or "ambiguous" in caught.value.message
 
 
 def test_they_are_asked_once(world: World) -> None:
@@ -109,3 +134,11 @@ def test_they_are_asked_once(world: World) -> None:
     )
     (table,) = plan.noisy
     assert len(table.outputs) == 1
+    plan = world.plan(
+        "WITH c AS (SELECT state, count(*) AS n FROM person GROUP BY state) "
+        "SELECT dp_probability(a.n, 1, 2), dp_probability(b.n, 2 - 1, 2.0), dp_stddev(b.n), "
+        "dp_probability(b.n, 1, 3) FROM c a, c b"
+    )
+    (table,) = plan.noisy
+    assert table.deviations == (0,)
+    assert table.claims == (Claim(0, Fraction(1), Fraction(2)), Claim(0, Fraction(1), Fraction(3)))

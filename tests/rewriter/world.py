@@ -8,6 +8,7 @@ table itself.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -159,6 +160,16 @@ class World:
                 values = groups
             arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
             arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
+        for number in table.deviations:
+            arrays[f"__s{number}"] = pa.array([0.0] * table.height)
+        for number, claim in enumerate(table.claims):
+            low, high = (math.inf if end is None else end for end in (claim.low, claim.high))
+            arrays[f"__p{number}"] = pa.array(
+                [
+                    float((claim.low is None or v >= low) and v <= high)
+                    for v in arrays[f"__c{claim.output}"].to_pylist()
+                ]
+            )
         if not arrays:
             arrays["__row"] = pa.array(range(table.height), pa.int64())
         return pa.table(arrays)

@@ -6,11 +6,13 @@ At this epsilon the noise is 0, to all intents.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 
@@ -47,6 +49,57 @@ def test_an_interval_through_the_alias_of_a_common_table(house: Any) -> None:
             "SELECT t.state, t.n - dp_interval_low(t.n), dp_interval_high(t.n) - t.n FROM c AS t"
         ).fetchall()
     assert sorted(rows) == [("AK", 60, 60), ("AL", 60, 60), ("WY", 60, 60)]
+
+
+@pytest.mark.parametrize("factory", [psycopg.Cursor, psycopg.ClientCursor])
+def test_claims_take_parameters_of_every_kind(
+    house: Any, factory: type[psycopg.Cursor[Any]]
+) -> None:
+    """A parameter means what the number written there means, and NULL is no bound."""
+    query = (
+        "SELECT n, dp_stddev(n), dp_probability(n, {}, {}) FROM"
+        " (SELECT count(*) AS n FROM person WHERE age < 9) AS t"
+    )
+    pairs: list[tuple[Any, Any]] = [
+        (880, 925), (880.5, 925.5), (Decimal("880.5"), Decimal("925.5")), (None, 900),
+        (900, None), (float("-inf"), 900), (900, float("inf")),
+    ]  # fmt: skip
+    with house.connect(cursor_factory=factory) as connection:
+        found = []
+        for low, high in pairs:
+            cursor = connection.execute(query.format("%s", "%s"), (low, high))
+            assert [column.type_code for column in cursor.description or ()] == [20, 701, 701]
+            written = (
+                "NULL" if end is None or math.isinf(end) else str(end) for end in (low, high)
+            )
+            (row,) = cursor.fetchall()
+            assert connection.execute(query.format(*written).encode()).fetchall() == [row]
+            found.append(row[2])
+        assert found[0] > found[1] == found[2] > 0
+        assert found[3] == found[5]
+        assert found[4] == found[6]
+        (point,) = connection.execute(query.format(900, 900).encode()).fetchall()
+        assert found[3] + found[4] - point[2] == pytest.approx(1, abs=1e-8)
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            connection.execute(query.format("%s", "%s"), (3, 2))
+    assert house.spent() == 0.05
+
+
+def test_asyncpg_learns_that_bounds_are_numbers(house: Any) -> None:
+    async def ask() -> Any:
+        connection = await asyncpg.connect(house.dsn)
+        try:
+            statement = await connection.prepare(
+                "SELECT count(*) AS n, dp_probability(n, $1, $2 + 1) AS p FROM person"
+            )
+            kinds = [kind.name for kind in statement.get_parameters()]
+            return kinds, await statement.fetchrow(8000.5, 10_000)
+        finally:
+            await connection.close()
+
+    kinds, row = asyncio.run(ask())
+    assert kinds == ["float8", "int4"]
+    assert row["p"] == pytest.approx(1, abs=1e-6)
 
 
 def test_a_subquery_about_the_record(exact: Any, source: Any) -> None:

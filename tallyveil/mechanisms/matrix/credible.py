@@ -28,6 +28,11 @@ class Posterior:
         weighted = sum(j * weight for j, weight in enumerate(self.likelihood))
         return Fraction(weighted, sum(self.likelihood))
 
+    def squared_error(self, value: int) -> Fraction:
+        """E((truth − value)² | output)."""
+        weighted = sum((j - value) ** 2 * weight for j, weight in enumerate(self.likelihood))
+        return Fraction(weighted, sum(self.likelihood))
+
     def interval(self, confidence: Fraction | float | str) -> tuple[int, int]:
         """The narrowest (low, high) with P(low ≤ truth ≤ high | output) ≥ confidence.
 

@@ -1,7 +1,8 @@
-"""Intervals above the aggregation: ``SELECT n, dp_interval_low(n) FROM (SELECT count(*) AS n …)``.
+"""Questions about answers above the aggregation: ``dp_stddev(n) FROM (SELECT count(*) AS n …)``.
 
-The SELECT that counts is asked for the end of the interval too, under a name of ours, and every
-query between hands it on, until it can stand for the function as a column. ``*`` leaves it out.
+The SELECT that counts is asked for the end of the interval too, or whatever is asked about its
+answer, under a name of ours, and every query between hands it on, until it can stand for the
+function as a column. ``*`` leaves it out.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.check import function_name, is_star, position
+from tallyveil.rewriter.claims import bounds_of
 from tallyveil.rewriter.names import common_table
 from tallyveil.rewriter.records import (
     KIND,
@@ -24,20 +25,20 @@ from tallyveil.rewriter.records import (
     reads_records,
     sources,
 )
+from tallyveil.rewriter.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["INTERVALS", "hand_on_intervals"]
-
-INTERVALS: Final = ("dp_interval_low", "dp_interval_high")
+__all__ = ["hand_on"]
 
 
-def hand_on_intervals(tree: exp.Expr) -> None:
-    """Replace, in place, every interval that is asked above the SELECT that aggregates.
+def hand_on(tree: exp.Expr) -> None:
+    """Replace, in place, every function of an answer above the SELECT that aggregates.
 
-    Raises FeatureNotSupported where its argument is no column that is one aggregate.
+    Raises FeatureNotSupported where its first argument is no column that is one aggregate, or
+    another argument is not the same for every row.
     """
     handing = _Handing()
     for node in list(tree.find_all(exp.Anonymous)):
-        if function_name(node) in INTERVALS:
+        if function_name(node) in ABOUT_ANSWERS:
             select = node.find_ancestor(exp.Select)
             if select is None or not reads_records(select):
                 node.replace(handing.column(node, select))
@@ -55,15 +56,18 @@ class _Place:
 
 class _Handing:
     def __init__(self) -> None:
-        self._names: dict[tuple[int, int | str, str], str] = {}
+        self._names: dict[tuple[int, int | str, str, tuple[exp.Expr, ...]], str] = {}
         self._added: dict[int, list[str]] = {}
         self._numbers = count()
 
     def column(self, node: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
-        """What stands for the interval in a SELECT over noisy rows."""
+        """What stands for the function in a SELECT over noisy rows."""
         arguments = [argument.unnest() for argument in node.expressions]
-        if select is None or len(arguments) != 1 or not isinstance(arguments[0], exp.Column):
+        if len(arguments) != ABOUT_ANSWERS[function_name(node)] or select is None:
             raise _refused(node)
+        if not isinstance(arguments[0], exp.Column):
+            raise _refused(node)
+        bounds_of(node)
         found = self._place(arguments[0], select, node)
         if found is None:
             item = _item(arguments[0], select)
@@ -104,8 +108,8 @@ class _Handing:
         return found[0] if found else None
 
     def _hidden(self, query: exp.Expr, column: int | str, node: exp.Anonymous) -> str:
-        """The name of the query's column that has the end of the interval."""
-        key = (id(query), column, function_name(node))
+        """The name of the query's column that has what is asked."""
+        key = (id(query), column, function_name(node), tuple(node.expressions[1:]))
         if key not in self._names:
             written = node.expressions[0].unnest().name
             name = f"{function_name(node)}({written})#{next(self._numbers)}"
@@ -121,21 +125,22 @@ class _Handing:
             for side in (query.this, query.expression):
                 self._add(side, column, node, name)
         elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
-            value = self._end(query, column, node)
+            value = self._asked(query, column, node)
             query.append("expressions", exp.alias_(value, name, quoted=True))
         else:
             raise _refused(node)
 
-    def _end(self, select: exp.Select, column: int | str, node: exp.Anonymous) -> exp.Expr:
-        """The end of the interval of one of a SELECT's columns, in its own words."""
+    def _asked(self, select: exp.Select, column: int | str, node: exp.Anonymous) -> exp.Expr:
+        """What is asked about one of a SELECT's columns, in its own words."""
         number = column if isinstance(column, int) else _number(select, column)
         item = None if number is None else select.expressions[number].unalias().unnest()
         if reads_records(select):
             if item is None or not any(map(is_aggregate, level_nodes(item))):
                 raise _refused(node)
-            end = exp.Anonymous(this=node.this, expressions=[item.copy()])
-            end.meta.update(node.meta)
-            return end
+            bounds = [bound.copy() for bound in node.expressions[1:]]
+            asked = exp.Anonymous(this=node.this, expressions=[item.copy(), *bounds])
+            asked.meta.update(node.meta)
+            return asked
         if aggregates(select):
             raise _refused(node)
         if item is None:
@@ -225,8 +230,10 @@ def _of(source: exp.Expr, name: str) -> exp.Column:
 
 
 def _refused(node: exp.Expr) -> FeatureNotSupported:
+    name = function_name(node)
+    also, sample = ("", "n") if ABOUT_ANSWERS[name] == 1 else (", and two numbers", "n, 0, 100")
     return FeatureNotSupported(
-        f"{function_name(node)} takes an aggregate, or a column that is one",
-        hint=f"SELECT n, {function_name(node)}(n) FROM (SELECT count(*) AS n FROM …) AS t",
+        f"{name} takes an aggregate, or a column that is one{also}",
+        hint=f"SELECT n, {name}({sample}) FROM (SELECT count(*) AS n FROM …) AS t",
         position=position(node),
     )
