@@ -39,6 +39,15 @@ HalfWidth = Annotated[
     str | None, typer.Option(help="Buy just enough for intervals ± this.", metavar="NUMBER")
 ]
 Confidence = Annotated[str | None, typer.Option(help="Of the intervals, such as 0.95.")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        help="auto; history: never spend; fresh: always buy.",
+        metavar="<auto|history|fresh>",
+        show_default=False,
+    ),
+]
 Mechanism = Annotated[
     str | None, typer.Option(help="The noise: auto, laplace, gaussian, …", metavar="NAME")
 ]
@@ -97,6 +106,7 @@ def sql(
     half_width: HalfWidth = None,
     confidence: Confidence = None,
     mechanism: Mechanism = None,
+    source: Source = None,
     user: User = None,
 ) -> None:
     """Answer SQL in this process. Several statements run in order, stopping at an error."""
@@ -108,6 +118,7 @@ def sql(
         "dp.half_width": half_width,
         "dp.confidence": confidence,
         "dp.mechanism": mechanism,
+        "dp.source": source,
     }
     with complaints(query, json=json):
         ask(policy, query, dialect, user, settings, json=json)
@@ -124,6 +135,7 @@ def explain(
     half_width: HalfWidth = None,
     confidence: Confidence = None,
     mechanism: Mechanism = None,
+    source: Source = None,
     user: User = None,
 ) -> None:
     """Say what a query would cost and how exact it would be. Free."""
@@ -135,6 +147,7 @@ def explain(
         "dp.half_width": half_width,
         "dp.confidence": confidence,
         "dp.mechanism": mechanism,
+        "dp.source": source,
     }
     with complaints(query, json=json):
         work(policy, query, dialect, user, settings, json=json)

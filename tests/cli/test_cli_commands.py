@@ -259,3 +259,14 @@ def test_check_says_who_may_spend(shell: Shell, policy: Path) -> None:
     lines = shell("check", policy).stdout.splitlines()
     assert "analyst alice may spend: ε = 0.5 of person" in lines
     assert "nobody else may spend; what history knows is free to all" in lines
+
+
+def test_source_history_never_spends(shell: Shell, policy: Path) -> None:
+    query = "SELECT count(*) AS n FROM person"
+    unknown = json.loads(shell("sql", policy, query, "--source", "history", "--json").stdout)
+    assert unknown["rows"] == [[None]]
+    bought = json.loads(shell("sql", policy, query, "--json").stdout)
+    known = json.loads(shell("sql", policy, query, "--source", "history", "--json").stdout)
+    assert known["rows"] == bought["rows"]
+    wrong = shell("sql", policy, query, "--source", "past")
+    assert "Choose one of: auto, history, fresh." in wrong.stderr
