@@ -15,8 +15,9 @@ help:  ## Say what there is
 demo: $(VENV)/stamp  ## Make up a table, serve it, ask it (PORT=5432 for a certain port)
 	@$(RUN)/tallyveil demo $(if $(PORT),--port $(PORT))
 
-test: check  ## Check everything and run the tests
-	@$(RUN)/pytest -q
+# Each worker is a process of its own; threads of BLAS beside them would only wait for each other.
+test: check  ## Check everything and run the tests (JOBS=2 at a time)
+	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q --numprocesses=$(or $(JOBS),2) --dist=loadfile
 
 check: $(VENV)/stamp  ## Lint, formatting, types
 	@$(RUN)/ruff check .
