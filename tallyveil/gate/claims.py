@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from tallyveil.gate.estimates import Estimated
@@ -34,7 +35,7 @@ def deviation(group: Sequence[Known]) -> float:
     if ranged is not None:
         return ranged.mechanism.deviation(ranged.scale, ranged.value)
     spread = 0.0 if estimate is None else math.sqrt(estimate.variance)
-    return math.sqrt(math.fsum(row.law.variance for row in own)) + spread
+    return math.sqrt(math.fsum(_variance(row.law) for row in own)) + spread
 
 
 def probability(group: Sequence[Known], low: int | None, high: int | None) -> float:
@@ -76,6 +77,11 @@ def _parts(group: Sequence[Known]) -> tuple[InRange | None, list[Noisy], Estimat
     return next(iter(ranged), None), own, total
 
 
+@lru_cache(maxsize=4096)
+def _variance(law: NoiseLaw) -> float:
+    return law.variance
+
+
 def _shifted(x: float, by: float) -> float:
     """x + by, where x may be an integer of any size."""
     try:
@@ -98,7 +104,7 @@ def _beyond(noises: Sequence[NoiseLaw], estimate: Estimated, x: float) -> float:
     """
     if not math.isfinite(x):
         return float(x < 0)
-    own = math.sqrt(math.fsum(law.variance for law in noises))
+    own = math.sqrt(math.fsum(map(_variance, noises)))
     share = math.floor(x * own / (own + math.sqrt(estimate.variance)))
     return 1 - between(noises, -math.inf, share).lower + 1 - _cdf(estimate, x - share).lower
 

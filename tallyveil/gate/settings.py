@@ -158,7 +158,7 @@ class Settings:
             "dp.delta": "",
             "dp.calibration": "zcdp",
             "dp.source": "auto",
-            "dp.nonnegative": "off",
+            "dp.nonnegative": "on" if default.nonnegative else "off",
             "dp.notices": "on",
         }
 

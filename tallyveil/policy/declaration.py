@@ -199,6 +199,7 @@ class DefaultsDeclaration(_Declaration):
     mechanism: Annotated[str, _checked(checks.mechanism)] = Field(
         "auto", description='the name of a mechanism, or "auto"'
     )
+    nonnegative: bool = Field(False, description="true or false")
 
 
 class TableShareDeclaration(_Declaration):

@@ -145,4 +145,11 @@ def _defaults(declared: DefaultsDeclaration, tables: Mapping[str, Table]) -> Def
             epsilon = Fraction(1, 10)
         else:
             rho = Fraction(1, 200)
-    return Defaults(epsilon, declared.half_width, declared.confidence, rho, declared.mechanism)
+    return Defaults(
+        epsilon,
+        declared.half_width,
+        declared.confidence,
+        rho,
+        declared.mechanism,
+        declared.nonnegative,
+    )

@@ -97,7 +97,7 @@ class Budget:
 class Defaults:
     """What a session starts with: a cost ``epsilon`` or ``rho``, or a target ``half_width``.
 
-    ``mechanism`` is the name of one, or "auto".
+    ``mechanism`` is the name of one, or "auto". ``nonnegative``: counts below 0 are told as 0.
     """
 
     epsilon: Fraction | None = Fraction(1, 10)
@@ -105,6 +105,7 @@ class Defaults:
     confidence: float = 0.95
     rho: Fraction | None = None
     mechanism: str = "auto"
+    nonnegative: bool = False
 
     def __post_init__(self) -> None:
         if [self.epsilon, self.rho, self.half_width].count(None) != 2:

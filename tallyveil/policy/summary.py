@@ -24,13 +24,14 @@ def summary(policy: Policy) -> list[str]:
         target = f"a half-width of {defaults.half_width:g}"
     if defaults.mechanism != "auto":
         target += f" by {defaults.mechanism}"
+    counts = ", counts below 0 told as 0" if defaults.nonnegative else ""
     return [
         *lines,
         *(_public(table) for table in policy.public.values()),
         *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.views.items()),
         *_analysts(policy),
         f"source: {source}",
-        f"by default: {target}, intervals at {defaults.confidence:g} confidence",
+        f"by default: {target}, intervals at {defaults.confidence:g} confidence{counts}",
         f"ledger: {policy.ledger}",
     ]
 

@@ -200,6 +200,12 @@ def _check_arguments(node: exp.Expr) -> None:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
         raise FeatureNotSupported("FILTER belongs to an aggregate", position=position(node))
+    if isinstance(node, exp.Window) and function_name(node.this) in known.ABOUT_ANSWERS:
+        raise FeatureNotSupported(
+            f"{function_name(node.this)} is about the answer in its row, not about a window",
+            hint="Leave out OVER (…).",
+            position=position(node),
+        )
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
         raise FeatureNotSupported(
             "a table in brackets is not answered",

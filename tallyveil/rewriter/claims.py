@@ -87,6 +87,8 @@ def evaluator(cursor: Cursor) -> Evaluator:
         inner = node.unnest()
         if inner.is_string:
             return _read(inner)
+        if isinstance(inner, exp.Literal) and inner.is_int:
+            return int(inner.name)
         sql = node.sql("duckdb", identify=True, comments=False)
         return cursor.rows(f"SELECT {sql}")[1][0][0]
 

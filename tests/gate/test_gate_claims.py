@@ -343,3 +343,48 @@ def test_nonnegative_leaves_what_may_be_negative(connect: Connect) -> None:
         assert min(row[2] for row in plain) < 0
         expected = [(s, max(0, n), max(0, low)) for s, n, low in plain] if counts_up else plain
         assert found == expected
+
+
+def test_a_policy_may_raise_counts_for_every_session(connect: Connect) -> None:
+    """Of 69 empty groups one at least is not above 0, but for a chance of 10⁻¹⁹."""
+    ages = {"age": {"range": [0, 149], "clamp": True}}
+    connection = connect({"epsilon": 0.1, "nonnegative": True}, attributes=ages)
+    query = "SELECT age, count(*) AS n FROM person WHERE age > 80 GROUP BY age"
+    assert min(n for _, n in connection.execute(query).fetchall()) == 0
+    assert connection.execute("SHOW dp.nonnegative").fetchone() == ("on",)
+    connection.execute("SET dp.nonnegative = off")
+    connection.execute("RESET dp.nonnegative")
+    assert connection.execute("SHOW dp.nonnegative").fetchone() == ("on",)
+
+
+def test_gaussian_noise_has_its_own_law(connect: Connect) -> None:
+    budget = {"rho": 10.0, "delta": 1e-6}
+    connection = connect({"rho": 0.005}, budget=budget)
+    connection.execute("SET dp.mechanism = gaussian")
+    ((value, spread, claim),) = connection.execute(
+        "SELECT count(*) AS n, dp_stddev(n), dp_probability(n, 2990, 3005) FROM person"
+    ).fetchall()
+    law = pmf(DiscreteGaussianLaw(10.0))
+    assert spread == pytest.approx(10.0, rel=1e-9)
+    inside = math.fsum(p for k, p in law.items() if 2990 <= value - k <= 3005)
+    assert claim == pytest.approx(inside, abs=1e-9)
+
+
+def test_two_answers_to_a_question_make_a_better_one(connect: Connect) -> None:
+    """Of equal scales, the mean of the two is estimated, with half the variance."""
+    connection = connect()
+    query = "SELECT count(*) AS n, dp_stddev(n), dp_probability(n, NULL, 3000) FROM person"
+    connection.execute("SET dp.source = fresh")
+    single = [connection.execute(query).fetchall()[0] for _ in range(2)]
+    connection.execute("SET dp.source = history")
+    ((value, spread, claim),) = connection.execute(query).fetchall()
+    law = DiscreteLaplaceLaw(10.0)
+    mean = Fraction(sum(n for n, _, _ in single), 2)
+    assert value == round(mean)
+    assert [s for _, s, _ in single] == [pytest.approx(math.sqrt(law.variance))] * 2
+    assert spread == pytest.approx(math.sqrt(law.variance / 2), rel=1e-9)
+    one = np.array(list(pmf(law).values()))
+    both = np.convolve(one, one)  # of the sum of the noises, twice the error
+    middle = len(both) // 2
+    error = {Fraction(x - middle, 2): p for x, p in enumerate(both.tolist())}
+    assert claim == pytest.approx(mass(error, mean, None, 3000), abs=1e-8)

@@ -121,6 +121,7 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("source", "people.csv", 'source = "people.csv": ', "[source]"),
     ("defaults.epsilon", 0, "defaults.epsilon = 0: ", "a number ε"),
     ("defaults.half_width", -1, "defaults.half_width = -1: ", "a positive number"),
+    ("defaults.nonnegative", "perhaps", "defaults.nonnegative = ", "true or false"),
     ("defaults.confidence", 1, "defaults.confidence = 1: ", "strictly between 0 and 1"),
     ("defaults", {"epsilon": 1, "half_width": 5}, "defaults: ", "either epsilon or half_width"),
     ("analysts", {}, "analysts = {}: ", "[analysts.alice]"),

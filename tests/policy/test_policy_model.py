@@ -75,6 +75,7 @@ def test_defaults() -> None:
     assert (table.privacy_unit.column, table.privacy_unit.max_rows) == (None, 1)
     target = parse_policy({**minimal, "defaults": {"half_width": 20, "confidence": 0.9}})
     assert target.defaults.epsilon is None
+    assert not target.defaults.nonnegative
     assert (target.defaults.half_width, target.defaults.confidence) == (20.0, 0.9)
 
 

@@ -62,6 +62,9 @@ ANSWERED = [
     "SELECT count, dp_interval_low(count) FROM (SELECT count(*) AS count FROM person) t",
     "WITH a AS (SELECT count(*) AS n FROM person), b AS (SELECT n AS m FROM a) SELECT "
     "m, dp_interval_low(m), dp_interval_high(b.m), n FROM b, a",
+    "SELECT state, count(*) AS n, dp_interval_low(n) FROM person GROUP BY state "
+    "HAVING dp_interval_high(n) > 10 ORDER BY dp_interval_low(n), state",
+    "SELECT state, CASE WHEN dp_interval_low(n) > 3 THEN 'many' END AS word FROM by_state",
     "SELECT dp_interval_low(n) - dp_interval_low(n) FROM (SELECT count(*) AS n FROM person) t",
 ]
 

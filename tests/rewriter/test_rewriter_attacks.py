@@ -24,8 +24,8 @@ DIALECTS: tuple[Dialect, ...] = ("postgres", "duckdb")
 
 NAMES = [
     'a"b', '"; DROP TABLE x; --', "a'b", "x/*y", "*/", "--", "$$", "", "ünïcödé", "a\nb", "__k0",
-    "__c0", "__l0", "__cell", "__noisy", "__noisy_0", "__record", "__dp_budget", "__PG_WHOLE",
-    "select", "count", "\u202e", "\ufeff", " ", "a.b", "person", "state",
+    "__c0", "__l0", "__s0", "__p0", "__cell", "__noisy", "__noisy_0", "__record", "__dp_budget",
+    "__PG_WHOLE", "select", "count", "\u202e", "\ufeff", " ", "a.b", "person", "state",
 ]  # fmt: skip
 
 
