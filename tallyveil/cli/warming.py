@@ -83,6 +83,8 @@ def warm(
     request = _request(policy, strategy, cost)
     with closing(Gate(policy)) as gate:
         forecast = gate.decision.forecast(request)
+        if forecast.refused is not None:
+            raise forecast.refused
         confidence = request.target.confidence
         rows = [_row(one, strategy, forecast.noise[table], confidence) for one in strategy.typical]
         quote = forecast.quote

@@ -78,10 +78,7 @@ class Choice:
     ) -> None:
         self._accounts = accounts
         self._ranges = ranges
-        self._allowed = {
-            name: None if table.mechanisms is None else tuple(map(canonical, table.mechanisms))
-            for name, table in tables.items()
-        }
+        self._allowed = {name: _allowed(table) for name, table in tables.items()}
         self._alternatives = Alternatives(accounts, self._allowed)
 
     def noise(
@@ -231,8 +228,7 @@ class Choice:
         allowed = self._allowed[table]
         if allowed is not None:
             return allowed
-        additive = (name for name in mechanism_names() if family_of(name) is None)
-        return (*additive, _FLOWCHART)
+        return (*_additive(), _FLOWCHART)
 
     def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
         """The mechanism, and where n is from if the text does not say n; None if none is known."""
@@ -261,6 +257,18 @@ class Choice:
         account = self._accounts[workload.table]
         loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
         return float(loss.bound)
+
+
+def _allowed(table: Table) -> tuple[str, ...] | None:
+    """Those the policy allows, None for all. How precise an answer of a mechanism with a public
+    range is depends on the answer, so inference control allows none of these."""
+    if table.mechanisms is not None:
+        return tuple(map(canonical, table.mechanisms))
+    return None if table.inference_control is None else _additive()
+
+
+def _additive() -> tuple[str, ...]:
+    return tuple(name for name in mechanism_names() if family_of(name) is None)
 
 
 def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:

@@ -9,6 +9,8 @@ The rows that fall short are bought together, in one release: dry-run, durable c
 only then Wx and noise. For a target the noise is the most with which history and purchase together
 meet it (`top_up`). What is bought becomes history too, and the answer is what history then says.
 
+What a policy's inference control does not allow is refused before that (`control`).
+
 Estimates are worked out while others decide; they are worked out again where the history has grown
 meanwhile. One thread at a time decides and buys, so that the same question asked twice at once is
 paid for once.
@@ -23,8 +25,9 @@ import numpy as np
 
 from tallyveil.accountant import Accountant, Charge, Quote
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, QueryCanceled
+from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, QueryCanceled
 from tallyveil.gate.choice import Choice, Noise
+from tallyveil.gate.control import Control
 from tallyveil.gate.history import Bought, Found, History, suffices
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request, Rows
@@ -53,13 +56,15 @@ class Answered:
 class Forecast:
     """What a request would do: ``found`` is what history says, ``bought`` how many rows would be
     bought, with the noise of ``noise`` or, for a target, as much more as history allows:
-    ``scales[table][c]`` for column c, if rows of it would be bought."""
+    ``scales[table][c]`` for column c, if rows of it would be bought. ``refused`` says why the
+    inference control would not allow it, None if it would."""
 
     found: Mapping[str, Rows]
     bought: int
     noise: Mapping[str, Noise]
     scales: Mapping[str, Mapping[int, float]]
     quote: Quote | None
+    refused: InsufficientPrivilege | None = None
 
     @property
     def known_rows(self) -> int:
@@ -86,8 +91,15 @@ class _Purchase:
 class Decision:
     """Decides and carries out requests. Threads may share it."""
 
-    def __init__(self, accountant: Accountant, choice: Choice, cubes: Mapping[str, Cube]) -> None:
+    def __init__(
+        self,
+        accountant: Accountant,
+        choice: Choice,
+        cubes: Mapping[str, Cube],
+        control: Control,
+    ) -> None:
         self._accountant = accountant
+        self._control = control
         self._choice = choice
         self._cubes = cubes
         self._history = History(accountant)
@@ -97,13 +109,15 @@ class Decision:
 
         Raises:
             BudgetExceeded: nothing was charged.
+            InsufficientPrivilege: the table's inference control does not allow it; nothing was
+                charged.
             QueryCanceled: cancelled before anything was charged.
             FeatureNotSupported, InvalidParameterValue, StatementTooComplex: no noise meets the
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
         state = self._history.state(request)
-        found, purchases = self._weigh(request, wanted)
+        found, purchases = self._allowed(request, wanted)
         if cancelled():
             raise QueryCanceled("canceling statement due to user request")
         quote: Quote | None = None
@@ -111,7 +125,7 @@ class Decision:
         if purchases:
             with self._accountant.transaction():
                 if self._history.state(request) != state:
-                    found, purchases = self._weigh(request, wanted)
+                    found, purchases = self._allowed(request, wanted)
                 if purchases:
                     quote, bought = self._buy(request, purchases, wanted, found)
         rows = self._history.after(request, found, bought)
@@ -126,7 +140,26 @@ class Decision:
             p.charge.workload.table: dict(zip(p.columns, p.charge.scales, strict=True))
             for p in purchases
         }
-        return Forecast(found.rows, sum(p.height for p in purchases), wanted, scales, quote)
+        refused = self._refusal(request, purchases)
+        return Forecast(
+            found.rows, sum(p.height for p in purchases), wanted, scales, quote, refused
+        )
+
+    def _allowed(
+        self, request: Request, wanted: Mapping[str, Noise]
+    ) -> tuple[Found, list[_Purchase]]:
+        """As `_weigh`. Raises InsufficientPrivilege if it may not be bought."""
+        found, purchases = self._weigh(request, wanted)
+        refused = self._refusal(request, purchases)
+        if refused is not None:
+            raise refused
+        return found, purchases
+
+    def _refusal(
+        self, request: Request, purchases: Sequence[_Purchase]
+    ) -> InsufficientPrivilege | None:
+        charges = [purchase.charge for purchase in purchases]
+        return self._control.refusal(charges, request)
 
     def _quote(self, request: Request, purchases: Sequence[_Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]

@@ -36,6 +36,11 @@ def _unknown(key: str, spec: str, understand: Callable[[str], object] = canonica
 
 def _unfit(key: str, spec: str, table: Table) -> list[str]:
     if family_of(canonical(spec)) is not None:
-        return []
+        if table.inference_control is None:
+            return []
+        return [
+            f"{key}: {spec} is a mechanism with a public range, whose answers' precision is not"
+            " known beforehand; inference_control goes with noise that is added only"
+        ]
     reason = reason_against(mechanism(spec), "epsilon" if table.budget.pure else "rho")
     return [] if reason is None else [f"{key}: {spec} {reason}"]

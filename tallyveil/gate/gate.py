@@ -13,6 +13,7 @@ from tallyveil.accountant import Account, Accountant, Ledger, Share
 from tallyveil.cube import load_cubes, load_public
 from tallyveil.gate.cache import Cache
 from tallyveil.gate.choice import Choice
+from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.fitness import check_mechanisms
 from tallyveil.gate.ranges import Ranges
@@ -108,7 +109,8 @@ class Gate:
             cubes = load_cubes(policy, source)
             totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
             choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
-            self.decision = Decision(self.accountant, choice, cubes)
+            control = Control(self.accountant, policy.tables)
+            self.decision = Decision(self.accountant, choice, cubes, control)
             domains = {name: table.domain for name, table in policy.tables.items()}
             public = load_public(policy, source)
             self.copies = read_copies(policy, public)

@@ -145,6 +145,9 @@ def explanation(
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
     lines += _known(plan, request, forecast)
+    if forecast.refused is not None:
+        lines.append(f"It would be refused: {forecast.refused.message}")
+        lines.append(f"  {forecast.refused.hint}")
     lines += _costs(forecast, plan, accountant, request.analyst)
     return lines
 

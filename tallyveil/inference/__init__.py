@@ -17,6 +17,7 @@ from tallyveil.inference.discrete_laplace import (
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.estimator import Estimate, Estimator
 from tallyveil.inference.exchangeable import best_combination
+from tallyveil.inference.fit import Fit
 from tallyveil.inference.laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.likelihoods import count_posterior
 from tallyveil.inference.monte_carlo import expected_error, monte_carlo
@@ -37,6 +38,7 @@ __all__ = [
     "ErrorLaw",
     "Estimate",
     "Estimator",
+    "Fit",
     "Interval",
     "KroneckerRow",
     "Law",

@@ -32,6 +32,7 @@ __all__ = [
     "max_rows",
     "mechanism",
     "mechanisms",
+    "min_count",
     "path",
     "range_ends",
     "rho",
@@ -131,6 +132,12 @@ def largest_count(value: Any) -> int:
             f"expected a whole number from 1 to {MAX_COUNT}; larger counts are as well off with "
             "noise that knows no range"
         )
+    return int(value)
+
+
+def min_count(value: Any) -> int:
+    if not _is_integer(value) or not 1 <= value <= 10**15:
+        raise wrong("expected a whole number of records from 1 on")
     return int(value)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "BudgetDeclaration",
     "CountRangeDeclaration",
     "DefaultsDeclaration",
+    "InferenceControlDeclaration",
     "PolicyDeclaration",
     "PublicDeclaration",
     "SourceDeclaration",
@@ -135,6 +136,20 @@ class CountRangeDeclaration(_Declaration):
         return value
 
 
+class InferenceControlDeclaration(_Declaration):
+    """How precisely a count may become known."""
+
+    min_half_width: Annotated[float, _checked(checks.half_width)] = Field(
+        description="the least half-width of an interval, a positive number of records"
+    )
+    confidence: Annotated[float, _checked(checks.confidence)] = Field(
+        0.95, description="a number strictly between 0 and 1"
+    )
+    min_count: Annotated[int, _checked(checks.min_count)] | None = Field(
+        None, description="from how many records on a group is not small, a whole number"
+    )
+
+
 class AttributeDeclaration(_Declaration):
     """One axis. What none of its keys says is in `domain.Attribute`."""
 
@@ -164,6 +179,9 @@ class TableDeclaration(_Declaration):
     )
     count_range: CountRangeDeclaration | None = Field(
         None, description='a whole number or { at_most = 20, by = ["household"] }'
+    )
+    inference_control: InferenceControlDeclaration | None = Field(
+        None, description="a limit such as { min_half_width = 5, confidence = 0.95 }"
     )
     attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"

@@ -18,6 +18,7 @@ from tallyveil.policy.checks import source_kind
 from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import (
     DefaultsDeclaration,
+    InferenceControlDeclaration,
     PolicyDeclaration,
     PublicDeclaration,
     TableDeclaration,
@@ -28,6 +29,7 @@ from tallyveil.policy.model import (
     Budget,
     CountRange,
     Defaults,
+    InferenceControl,
     Policy,
     PrivacyUnit,
     PublicTable,
@@ -134,7 +136,14 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         count_range=None
         if declared.count_range is None
         else CountRange(declared.count_range.at_most, declared.count_range.by),
+        inference_control=_control(declared.inference_control),
     )
+
+
+def _control(declared: InferenceControlDeclaration | None) -> InferenceControl | None:
+    if declared is None:
+        return None
+    return InferenceControl(declared.min_half_width, declared.confidence, declared.min_count)
 
 
 def _defaults(declared: DefaultsDeclaration, tables: Mapping[str, Table]) -> Defaults:

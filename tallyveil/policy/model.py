@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,6 +18,7 @@ __all__ = [
     "Budget",
     "CountRange",
     "Defaults",
+    "InferenceControl",
     "Neighbours",
     "Policy",
     "PrivacyUnit",
@@ -64,6 +66,26 @@ class CountRange:
     def __post_init__(self) -> None:
         if not self.at_most >= 1:
             raise ValueError("a range of counts ends at 1 or more")
+
+
+@dataclass(frozen=True)
+class InferenceControl:
+    """How precisely a count may become known by what is bought: no interval at ``confidence`` is
+    to be narrower than ± ``min_half_width`` records, unless history says at this confidence that
+    the count is ``min_count`` or more. Without ``min_count`` it holds for counts of any size.
+    """
+
+    min_half_width: float
+    confidence: float = 0.95
+    min_count: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_half_width < math.inf:
+            raise ValueError("a half-width is a positive number")
+        if not 0 < self.confidence < 1:
+            raise ValueError("a confidence lies strictly between 0 and 1")
+        if self.min_count is not None and not self.min_count >= 1:
+            raise ValueError("a group that is not small has 1 record or more")
 
 
 @dataclass(frozen=True)
@@ -121,7 +143,8 @@ class Table:
     ``origin`` is the source's table, view or SELECT; ``columns[i]`` is its column that holds
     ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
     (``add_remove``) or exchanged for another (``replace``). ``mechanisms`` are the names of those
-    that may answer, None if all may. ``count_range`` bounds how many records are alike.
+    that may answer, None if all may. ``count_range`` bounds how many records are alike, and
+    ``inference_control`` how precisely a count may become known.
     """
 
     name: str
@@ -134,6 +157,7 @@ class Table:
     columns: tuple[str, ...]
     mechanisms: tuple[str, ...] | None = None
     count_range: CountRange | None = None
+    inference_control: InferenceControl | None = None
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):
@@ -161,7 +185,8 @@ class Table:
         """A digest of all that gives the ledger's charges their meaning.
 
         It covers where the rows come from, the neighbouring relation, the privacy unit and the
-        domain; not the budget, the range of counts or the defaults, which may be changed later on.
+        domain; not the budget, the range of counts, the inference control or the defaults, which
+        may be changed later on.
         """
         unit = (self.privacy_unit.column, self.privacy_unit.max_rows)
         origin = (self.name, self.origin, self.source_url)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
-from tallyveil.policy.model import Budget, Policy, PrivacyUnit, PublicTable, Table
+from tallyveil.policy.model import Budget, InferenceControl, Policy, PrivacyUnit, PublicTable, Table
 
 __all__ = ["summary"]
 
@@ -45,6 +45,8 @@ def _table(table: Table) -> Iterator[str]:
             f"of the same {', '.join(table.count_range.by)}" if table.count_range.by else "in all"
         )
         yield f"  vouched for: at most {table.count_range.at_most} records {alike}"
+    if table.inference_control is not None:
+        yield f"  inference control: {_control(table.inference_control)}"
     yield f"  protects: {_unit(table.privacy_unit, table.neighbours)}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
@@ -56,6 +58,16 @@ def _table(table: Table) -> Iterator[str]:
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
         yield f"  records without a cell are not counted at all; that can happen by: {left}"
+
+
+def _control(control: InferenceControl) -> str:
+    small = (
+        "" if control.min_count is None else f", unless it is surely {control.min_count:,} or more"
+    )
+    return (
+        f"nothing is sold by which a count is known to less than ±{control.min_half_width:g} at"
+        f" {control.confidence:g} confidence{small}"
+    )
 
 
 def _budget(budget: Budget) -> str:

@@ -99,3 +99,17 @@ def test_what_is_refused_charges_nothing(policy: Path, arguments: list[str], wor
     assert found.exit_code == 1
     assert words in found.stderr
     assert spent(policy) == 0
+
+
+def test_inference_control_holds_for_it(policy: Path) -> None:
+    text = policy.read_text()
+    limit = "inference_control = { min_half_width = 40 }\nbudget"
+    assert "\nbudget" in text
+    policy.write_text(text.replace("\nbudget", f"\n{limit}", 1))
+    for more in ("--dry-run", "--yes"):
+        tree = ("person", "--strategy", "tree:county:4", "--epsilon", "2")
+        found = shell("warm", policy, *tree, more)
+        assert found.exit_code == 1
+        assert "ERROR 42501: the inference control" in found.stderr
+        assert "HINT: Release it at a lower cost, about 1/" in found.stderr
+    assert spent(policy) == 0

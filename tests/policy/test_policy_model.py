@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import datetime as dt
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.policy import Attribute, Policy, load_policy, parse_policy, summary
+from tallyveil.policy import Attribute, InferenceControl, Policy, load_policy, parse_policy, summary
 
 TOML = """
 [source]
@@ -224,6 +225,24 @@ def test_code_and_file_agree(tmp_path: Path) -> None:
     assert made.tables == loaded.tables
     assert made.source == loaded.source
     assert mapping == before
+
+
+def test_inference_control_is_told(tmp_path: Path) -> None:
+    said = "inference_control = { min_half_width = 5, confidence = 0.9, min_count = 1000 }"
+    policy = read(tmp_path, TOML.replace("budget = {", f"{said}\nbudget = {{"))
+    assert policy.tables["person"].inference_control == InferenceControl(5.0, 0.9, 1000)
+    assert summary(policy)[1] == (
+        "  inference control: nothing is sold by which a count is known to less than ±5 at 0.9"
+        " confidence, unless it is surely 1,000 or more"
+    )
+    # It gives charges no other meaning, and may be set later on.
+    assert policy.tables["person"].fingerprint == read(tmp_path).tables["person"].fingerprint
+
+
+@pytest.mark.parametrize("wrong", [(0.0,), (math.nan,), (5.0, 1.0), (5.0, math.nan), (5.0, 0.9, 0)])
+def test_an_inference_control_is_checked(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"half-width|confidence|small"):
+        InferenceControl(*wrong)
 
 
 def test_summary(tmp_path: Path) -> None:

@@ -1,0 +1,221 @@
+"""Inference control: what is not sold, lest a count become known too precisely.
+
+A policy may say that no count is to be known to less than ± some records, at some confidence. Then
+nothing is sold that would make the interval of an estimate narrower than that: of a row that is
+asked, of one that was bought before, or of the difference of two nested groups (`prospect`). A row
+that is no count is measured in what one record moves it at most. What is narrower already, since
+the policy was another, may stay so but not become narrower still.
+
+Whether something is refused depends on the statement, the ledger and the policy. Where a policy
+lets large groups pass, which of them are large is told from recorded noisy answers, by whoever
+sees them: nothing confidential is looked at. It is a rule on top of differential privacy and no
+guarantee of its own: `docs/guarantees.md` says what it does not see.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyveil.accountant import Accountant, Charge
+from tallyveil.errors import InsufficientPrivilege
+from tallyveil.gate.estimates import Estimated
+from tallyveil.gate.prospect import Precision, Prospect, prospect, too_complex
+from tallyveil.gate.request import Request
+from tallyveil.inference import combined
+from tallyveil.mechanisms import CountMechanism, mechanism
+from tallyveil.mechanisms.matrix.patience import allowed
+from tallyveil.policy import InferenceControl, Table
+from tallyveil.rewriter.workload import IntArray
+
+__all__ = ["Control"]
+
+_SAME: Final = 1 - 1e-6  # weights are known to eight digits
+_WIDEST: Final = 2.0**12
+_SECONDS: Final = 4.0
+_STEPS: Final = 8  # of a bisection, which then is within 0.3 %
+
+
+class Control:
+    """Of the tables of one policy. Threads may share it."""
+
+    def __init__(self, accountant: Accountant, tables: Mapping[str, Table]) -> None:
+        self._accountant = accountant
+        self._limits = {
+            name: table.inference_control
+            for name, table in tables.items()
+            if table.inference_control is not None
+        }
+
+    def refusal(self, charges: Sequence[Charge], request: Request) -> InsufficientPrivilege | None:
+        """Why these may not be bought for the request, with the interval at its confidence that may
+        be; None if they may. It is free and changes nothing.
+
+        Raises StatementTooComplex where there is too much to look at to know.
+        """
+        for charge in charges:
+            table = charge.workload.table
+            limit = self._limits.get(table)
+            if limit is None:
+                continue
+            found = prospect(charge, self._accountant.answers(table))
+            if found is None:
+                continue
+            sharp = _too_sharp(found, limit)
+            if sharp:
+                return _refused(found, sharp, charge, limit, request)
+        return None
+
+
+def _too_sharp(found: Prospect, limit: InferenceControl) -> list[int]:
+    """The numbers of the queries that would become known more precisely than is allowed."""
+    confidence = Fraction(repr(limit.confidence))
+    after = found.after()
+    variances = after.variances(found.queries)
+    if not np.isfinite(variances).all():
+        raise too_complex()
+    closely = np.flatnonzero(~_surely_wide(variances, found.steps, limit))
+    part = found.take(closely)
+    narrow = []
+    for n, alone in zip(closely.tolist(), part.alone(), strict=True):
+        least = limit.min_half_width * float(found.steps[n]) * _SAME
+        wide = alone is None or alone.half_width(confidence) >= least
+        if not (wide and _at_least(after, found.queries[[n]], least, confidence)):
+            narrow.append(n)
+    if not narrow:
+        return []
+    part, sharp = found.take(narrow), []
+    for n, (query, known) in enumerate(zip(narrow, _known(part), strict=True)):
+        if known is not None and variances[query] >= known.variance * _SAME:
+            continue
+        if not _large(known, part, n, limit, confidence):
+            sharp.append(query)
+    return sharp
+
+
+def _at_least(
+    after: Precision, query: sparse.csr_matrix, least: float, confidence: Fraction
+) -> bool:
+    """Whether the interval is so wide; told from a narrower one where that is wide enough."""
+    if after.narrower(query).half_width(confidence) >= least:
+        return True
+    return after.of_query(query).half_width(confidence) >= least
+
+
+def _surely_wide(
+    variances: npt.NDArray[np.float64], steps: IntArray, limit: InferenceControl
+) -> npt.NDArray[np.bool_]:
+    """Which queries need no closer look, whatever their errors' laws.
+
+    A symmetric law of variance v whose density is log-concave has a density of at most 1/√(2v), so
+    P(|X| ≤ h) ≤ h √(2/v), and a half-width of at least confidence · √(v/2); a step is left for
+    laws that are made of points.
+    """
+    least = limit.confidence * np.sqrt(variances / 2) - steps
+    wide: npt.NDArray[np.bool_] = least >= limit.min_half_width * steps
+    return wide
+
+
+def _large(
+    known: Estimated | None,
+    found: Prospect,
+    query: int,
+    limit: InferenceControl,
+    confidence: Fraction,
+) -> bool:
+    """Whether history says that it is a group that is not small."""
+    if limit.min_count is None or known is None or not found.counts[query]:
+        return False
+    low = (known.value - known.half_width(confidence)) / float(found.steps[query])
+    return low >= limit.min_count
+
+
+def _refused(
+    found: Prospect,
+    sharp: Sequence[int],
+    charge: Charge,
+    limit: InferenceControl,
+    request: Request,
+) -> InsufficientPrivilege:
+    small = "" if limit.min_count is None else f" of less than {limit.min_count:,}"
+    return InsufficientPrivilege(
+        f'the inference control of table "{charge.workload.table}" does not allow this: a'
+        f" count{small} would be known to less than ±{limit.min_half_width:g} at"
+        f" {limit.confidence * 100:g} %",
+        detail="Counted in are earlier answers, and groups that are two groups' difference.",
+        hint=_instead(found, sharp, charge, limit, request),
+    )
+
+
+def _instead(
+    found: Prospect,
+    sharp: Sequence[int],
+    charge: Charge,
+    limit: InferenceControl,
+    request: Request,
+) -> str:
+    """The hint: how wide an interval may be bought, if any."""
+    known = "SET dp.source = history for what is known already"
+    part = found.take(sharp)
+    factor = _least_factor(lambda f: not _too_sharp(part.wider(f), limit))
+    if request.custodian:
+        part_of_it = "" if factor is None else f", about 1/{_up(Fraction(factor))} of it"
+        return f"Release it at a lower cost{part_of_it}, or release fewer counts."
+    if factor is None:
+        return f"{known}, or ask for fewer groups or a wider interval."
+    half = _up(max(_halves(found, charge, factor, request)))
+    at = f"{float(request.target.confidence * 100):.10g} %"
+    return f"SET dp.half_width to at least {half}, at {at}, or {known}."
+
+
+def _least_factor(permitted: Callable[[float], bool]) -> float | None:
+    """A factor that is permitted, about the least if there is the time to find it."""
+    low, high = 1.0, 2.0
+    end = time.monotonic() + allowed(_SECONDS)
+    while not permitted(high):
+        low, high = high, 2 * high
+        if high > _WIDEST or time.monotonic() > end:
+            return None
+    for _ in range(_STEPS):
+        if time.monotonic() > end:
+            break
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if permitted(middle) else (middle, high)
+    return high
+
+
+def _halves(found: Prospect, charge: Charge, factor: float, request: Request) -> Iterator[Fraction]:
+    """Half-widths of the rows of ``charge``, in the answer's units, with noise so much wider: each
+    together with what history says of it, where that is made use of."""
+    noise, asked = mechanism(charge.mechanism), found.asked()
+    if isinstance(noise, CountMechanism):
+        raise TypeError(f"{noise.name} is no noise that is added")
+    laws = {
+        (number, None if row is None else row.signature): row
+        for number, row in zip(found.origin[found.fresh].tolist(), _known(asked), strict=True)
+    }
+    for (number, _), row in laws.items():
+        column, scale = charge.workload.columns[number], charge.scales[number] * factor
+        error = None if row is None or request.source == "fresh" else row.error
+        error = combined(error, noise.law(scale).family, scale).error
+        yield column.multiplier * Fraction(error.half_width(request.target.confidence))
+
+
+def _known(found: Prospect) -> Iterator[Estimated | None]:
+    """What history says of each query."""
+    before = found.before()
+    for n, variance in enumerate(before.variances(found.queries).tolist()):
+        yield before.of_query(found.queries[[n]]) if variance < math.inf else None
+
+
+def _up(half: Fraction) -> str:
+    """To three digits, never less."""
+    places = max(0, 2 - math.floor(math.log10(half)))
+    return format(math.ceil(half * 10**places) / 10**places, ".10g")

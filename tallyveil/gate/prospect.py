@@ -1,0 +1,302 @@
+"""What would be known of a table's counts if something were bought: the laws of estimates' errors.
+
+Looked at are the rows to be bought, recorded rows that bear on them, and the differences of two
+nested groups of which one is to be bought: who knows a group, and the same group less a few
+records, knows these few. Each row's estimate is the best linear unbiased combination of what was
+recorded and what would be bought (BAYES §3). Its law does not depend on the answers, so nothing
+has to be drawn to find it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tallyveil.accountant import Answer, Charge
+from tallyveil.errors import StatementTooComplex
+from tallyveil.gate.estimates import Estimated, Weights
+from tallyveil.gate.related import Chosen, Prepared, Sketch, related
+from tallyveil.inference import Fit, Law, Noises
+from tallyveil.mechanisms import CountMechanism, mechanism
+from tallyveil.mechanisms.matrix.patience import look_up
+from tallyveil.rewriter.workload import IntArray
+
+__all__ = ["Precision", "Prospect", "prospect", "too_complex"]
+
+_COLUMNS: Final = 64  # of the history that are looked at, at most
+_ROWS: Final = 20_000  # that are looked at, differences included
+_ENTRIES: Final = 1_000_000  # of the differences
+_HEIGHT: Final = 1_500  # rows to be bought, and recorded ones
+_TOGETHER: Final = 1_000
+
+_Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Prospect:
+    """``rows`` (m×n) over classes of cells: recorded ones with their ``values`` and ``noises``, and
+    the ``fresh`` ones, with the noise they would get. ``queries`` (k×n) is what is looked at.
+    """
+
+    rows: sparse.csr_matrix
+    origin: IntArray
+    """Of which column of the charge a row is to be bought; −1 for recorded ones."""
+    values: _Floats
+    noises: Noises
+    queries: sparse.csr_matrix
+    before: Callable[[], Precision]
+    """What is known from what was recorded; worked out once."""
+
+    @property
+    def fresh(self) -> _Bools:
+        found: _Bools = self.origin >= 0
+        return found
+
+    @cached_property
+    def steps(self) -> IntArray:
+        """Of each query by how much one record moves it at most."""
+        found: IntArray = abs(self.queries).max(axis=1).toarray().ravel().astype(np.int64)
+        return found
+
+    @cached_property
+    def counts(self) -> _Bools:
+        """Which queries are counts, each record in the group moving them alike."""
+        low, high = (
+            self.queries.min(axis=1, explicit=True).toarray().ravel(),
+            self.queries.max(axis=1, explicit=True).toarray().ravel(),
+        )
+        found: _Bools = (low == high) & (low > 0)
+        return found
+
+    def take(self, which: Sequence[int] | IntArray) -> Prospect:
+        """Of some queries only."""
+        return replace(self, queries=self.queries[np.asarray(which, dtype=np.int64)])
+
+    def wider(self, factor: float) -> Prospect:
+        """With so much wider noise on what is bought."""
+        scales = np.where(self.fresh, self.noises.scales * factor, self.noises.scales)
+        return replace(self, noises=Noises(self.noises.laws, scales))
+
+    def after(self) -> Precision:
+        """What would be known once it is bought: something of each query."""
+        return Precision.of(self.rows, self.values, self.noises)
+
+    def alone(self) -> list[Estimated | None]:
+        """For each query that is a row to be bought that answer by itself, with the least noise."""
+        bought: dict[bytes, int] = {}
+        keys = _keys(self.rows)
+        for row in np.flatnonzero(self.fresh).tolist():
+            best = bought.setdefault(keys[row], row)
+            if self.noises.scales[row] < self.noises.scales[best]:
+                bought[keys[row]] = row
+        rows = [bought.get(key) for key in _keys(self.queries)]
+        one = np.ones(1)
+        return [
+            None if row is None else _estimated(self.values, self.noises, np.array([row]), one)
+            for row in rows
+        ]
+
+    def asked(self) -> Prospect:
+        """What is to be bought is what is looked at, row by row."""
+        return replace(self, queries=self.rows[np.flatnonzero(self.fresh)])
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """Estimates of queries from some rows, with their values and noises."""
+
+    values: _Floats
+    noises: Noises
+    fit: Fit
+
+    @classmethod
+    def of(cls, rows: sparse.csr_matrix, values: _Floats, noises: Noises) -> Precision:
+        """Raises StatementTooComplex where there are too many."""
+        if rows.shape[0] > _HEIGHT:
+            raise too_complex()
+        look_up()
+        try:
+            return cls(values, noises, Fit.of(rows, noises))
+        except np.linalg.LinAlgError:
+            raise too_complex() from None
+
+    def variances(self, queries: sparse.csr_matrix) -> _Floats:
+        """Infinite where the rows do not determine a query."""
+        found = [np.zeros(0)]
+        for start in range(0, queries.shape[0], _TOGETHER):
+            look_up()
+            found.append(self.fit.variances(queries[start : start + _TOGETHER]))
+        return np.concatenate(found)
+
+    def of_query(self, query: sparse.csr_matrix) -> Estimated:
+        """Of one that the rows determine."""
+        return self._with(self.fit.weights(query))
+
+    def narrower(self, query: sparse.csr_matrix) -> Estimated:
+        """With an interval that is no wider than that of the estimate, and quicker to find."""
+        return self._with(self.fit.lesser_weights(query))
+
+    def _with(self, weights: _Floats) -> Estimated:
+        kept = np.flatnonzero(weights)
+        return _estimated(self.values, self.noises, kept, weights[kept])
+
+
+def _estimated(values: _Floats, noises: Noises, rows: IntArray, weights: _Floats) -> Estimated:
+    """With these weights on these rows' answers."""
+    return Estimated(float(weights @ values[rows]), rows, Weights(weights, noises.take(rows)))
+
+
+def prospect(charge: Charge, history: Sequence[Answer]) -> Prospect | None:
+    """What ``charge`` would add to the recorded answers about its table; None if nothing is bought.
+
+    Raises StatementTooComplex where there is too much to look at, or the noise is not added.
+    """
+    noise = mechanism(charge.mechanism)
+    parts = [
+        (number, column, scale)
+        for number, (column, scale) in enumerate(
+            zip(charge.workload.columns, charge.scales, strict=True)
+        )
+        if scale and column.height
+    ]
+    if not parts:
+        return None
+    if isinstance(noise, CountMechanism):
+        raise TypeError(f"{noise.name} is no noise that is added")
+    fresh = [Prepared.of(column) for _, column, _ in parts]
+    others = _most_precise(fresh, history)
+    every = [*fresh, *(Prepared.of(answer.column) for answer, _ in others)]
+    found = related(fresh[0], Chosen(tuple(range(len(every))), len(every)), every.__getitem__)
+    if found is None or found.used[: len(fresh)] != tuple(range(len(fresh))):
+        raise too_complex()
+    laws = [_noises(noise.law(scale).family, scale, column.height) for _, column, scale in parts]
+    laws += [_repeated(own, answer.column.height) for answer, own in others]
+    values = [np.full(column.height, np.nan) for _, column, _ in parts]
+    values += [np.array(answer.values, dtype=np.float64) for answer, _ in others]
+    origin = [np.full(column.height, n) for n, column, _ in parts]
+    origin += [np.full(answer.column.height, -1) for answer, _ in others]
+    rows, origins = found.history, np.concatenate([origin[n] for n in found.used])
+    rows.sort_indices()
+    places = np.flatnonzero(_connected(rows, origins >= 0))
+    if not len(places):
+        return None
+    rows, origins = rows[places], origins[places]
+    queries, used = _queries(rows, origins >= 0), np.unique(rows.indices)
+    rows, answers = rows[:, used], np.concatenate([values[n] for n in found.used])[places]
+    noises = Noises.concatenated([laws[n] for n in found.used]).take(places)
+    old = np.flatnonzero(origins < 0)
+    before = cache(lambda: Precision.of(rows[old], answers[old], noises.take(old)))
+    return Prospect(rows, origins, answers, noises, queries[:, used], before)
+
+
+def _connected(rows: sparse.csr_matrix, fresh: _Bools) -> _Bools:
+    """Which rows have to do with a fresh one, through cells that rows have in common."""
+    together = (rows != 0).astype(np.int8)
+    _, labels = csgraph.connected_components(
+        sparse.bmat([[None, together], [together.T, None]]), directed=False
+    )
+    labels = labels[: rows.shape[0]]
+    found: _Bools = np.isin(labels, labels[fresh]) & (np.diff(rows.indptr) > 0)
+    return found
+
+
+def _most_precise(
+    fresh: Sequence[Prepared], history: Sequence[Answer]
+) -> list[tuple[Answer, Noises]]:
+    """Of the recorded columns whose noise is added those that say most, with a row's noise."""
+    axes = frozenset(axis for column in fresh for axis in column.axes)
+    found = []
+    for number, answer in enumerate(history):
+        noise, column = mechanism(answer.mechanism), answer.column
+        if isinstance(noise, CountMechanism) and answer.scale:
+            continue
+        if not column.height:
+            continue
+        if isinstance(noise, CountMechanism):
+            own = Noises.of(Law.DISCRETE_LAPLACE, 0.0)
+        else:
+            own = Noises.of(noise.law(answer.scale).family, answer.scale)
+        spread = Sketch.of(number, column, float(own.variances[0])).expected(axes)
+        found.append((spread, -number, answer, own))
+    found.sort(key=lambda one: one[:2])
+    left = _HEIGHT - sum(one.column.height for one in fresh)
+    chosen: list[tuple[Answer, Noises]] = []
+    for _, _, answer, own in found:
+        if len(chosen) < _COLUMNS and answer.column.height <= left:
+            chosen.append((answer, own))
+            left -= answer.column.height
+    return chosen
+
+
+def _noises(family: Law, scale: float, height: int) -> Noises:
+    return Noises.of(family, np.full(height, scale))
+
+
+def _repeated(noise: Noises, height: int) -> Noises:
+    return noise.take(np.zeros(height, dtype=np.intp))
+
+
+def _queries(rows: sparse.csr_matrix, fresh: _Bools) -> sparse.csr_matrix:
+    """The rows that are not empty, and the nested differences, each once."""
+    filled = np.flatnonzero(np.diff(rows.indptr) > 0)
+    every = sparse.vstack([rows[filled], *_differences(rows, fresh)], format="csr")
+    if every.shape[0] > _ROWS:
+        raise too_complex()
+    first: dict[bytes, int] = {}
+    for number, key in enumerate(_keys(every)):
+        first.setdefault(key, number)
+    return every[list(first.values())]
+
+
+def _keys(rows: sparse.csr_matrix) -> list[bytes]:
+    """Equal for equal rows, whose cells are in order."""
+    cells, coefficients = rows.indices.astype("<i8"), rows.data.astype("<i8")
+    return [cells[a:b].tobytes() + coefficients[a:b].tobytes() for a, b in _stretches(rows)]
+
+
+def _differences(rows: sparse.csr_matrix, fresh: _Bools) -> list[sparse.csr_matrix]:
+    """Of groups, one of which is fresh, of which one holds the other: the larger less the smaller.
+
+    A group is a row whose coefficients are all the same.
+    """
+    sizes = np.diff(rows.indptr)
+    least = np.array([rows.data[a:b].min(initial=2**62) for a, b in _stretches(rows)])
+    most = np.array([rows.data[a:b].max(initial=0) for a, b in _stretches(rows)])
+    groups = np.flatnonzero((least == most) & (least > 0))
+    patterns = rows[groups].copy()
+    patterns.data = np.ones_like(patterns.data)
+    own = np.flatnonzero(fresh[groups])
+    shared = (patterns[own] @ patterns.T).tocoo()
+    mine, theirs = sizes[groups[own[shared.row]]], sizes[groups[shared.col]]
+    nested = (mine != theirs) & (shared.data == np.minimum(mine, theirs))
+    if nested.sum() > _ROWS or np.abs(mine - theirs)[nested].sum() > _ENTRIES:
+        raise too_complex()
+    if not nested.any():
+        return []
+    first, second = own[shared.row[nested]], shared.col[nested]
+    swapped = (mine < theirs)[nested]
+    larger, smaller = np.where(swapped, second, first), np.where(swapped, first, second)
+    found = patterns[larger] - patterns[smaller]
+    found.eliminate_zeros()
+    found.sort_indices()
+    return [found]
+
+
+def _stretches(rows: sparse.csr_matrix) -> list[tuple[int, int]]:
+    return list(zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True))
+
+
+def too_complex() -> StatementTooComplex:
+    return StatementTooComplex(
+        "there is too much to look at to see what this would tell, as the table's inference"
+        " control asks for",
+        hint="Ask for fewer groups at once, or SET dp.source = history.",
+    )

@@ -1,0 +1,306 @@
+"""Inference control: what is refused, what stays possible, and that it looks at no record."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import tallyveil
+from tallyveil.inference import Estimator, Law, Noises, discrete_laplace
+from tallyveil.mechanisms import CountMechanism, mechanism
+
+Connect = Callable[..., tallyveil.Connection]
+
+LIMIT = {"min_half_width": 5}
+WHOLE = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
+WOMEN = f"{WHOLE} WHERE sex = 'F'"
+
+
+@pytest.fixture
+def controlled(connect: Connect) -> Connect:
+    def make(**control: object) -> tallyveil.Connection:
+        return connect(budget={"epsilon": 1000}, inference_control={**LIMIT, **control})
+
+    return make
+
+
+def spent(connection: tallyveil.Connection) -> float:
+    return float(connection.budget()[0]["spent"])
+
+
+def refused(connection: tallyveil.Connection, sql: str) -> tallyveil.TallyveilError:
+    """Why; and it costs nothing."""
+    before = spent(connection)
+    with pytest.raises(tallyveil.TallyveilError) as caught:
+        connection.execute(sql)
+    assert caught.value.sqlstate == "42501"
+    assert spent(connection) == before
+    return caught.value
+
+
+def test_what_is_allowed_is_told_and_free_to_find_out(controlled: Connect) -> None:
+    connection = controlled()
+    connection.execute("SET dp.half_width = 4")
+    error = refused(connection, WOMEN)
+    assert error.message == (
+        'the inference control of table "person" does not allow this: a count would be known to'
+        " less than ±5 at 95 %"
+    )
+    assert "SET dp.half_width to at least 5, at 95 %" in str(error.hint)
+    assert "It would be refused: the inference control" in connection.explain(WOMEN)
+    connection.execute("SET dp.half_width = 5")
+    assert "refused" not in connection.explain(WOMEN)
+    [(n, low, high)] = connection.execute(WOMEN).fetchall()
+    assert (n - low, high - n) == (5, 5)
+    cost = spent(connection)
+    assert connection.execute(WOMEN).fetchall() == [(n, low, high)]
+    assert spent(connection) == cost
+
+
+def test_a_cost_is_looked_at_as_well(controlled: Connect) -> None:
+    connection = controlled(confidence=0.9)
+    connection.execute("SET dp.epsilon = 2")
+    assert "±5 at 90 %" in refused(connection, WOMEN).message
+    connection.execute("SET dp.epsilon = 0.3")
+    connection.execute(WOMEN)
+
+
+def test_asking_again_does_not_average_it_out(controlled: Connect) -> None:
+    connection = controlled()
+    connection.execute("SET dp.half_width = 6")
+    connection.execute(WOMEN)
+    connection.execute("SET dp.source = fresh")
+    error = refused(connection, WOMEN)
+    hint = re.search(r"dp.half_width to at least ([\d.]+)", str(error.hint))
+    assert hint is not None
+    assert float(hint[1]) > 6
+    cost = spent(connection)
+    connection.execute(f"SET dp.half_width = {hint[1]}")
+    connection.execute(WOMEN)
+    assert spent(connection) > cost
+    connection.execute("SET dp.source = history")
+    [(_, low, high)] = connection.execute(WOMEN).fetchall()
+    assert 9 <= high - low <= 11
+
+
+def test_an_earlier_answer_can_be_topped_up_to_the_limit(controlled: Connect) -> None:
+    connection = controlled()
+    connection.execute("SET dp.half_width = 8")
+    connection.execute(WOMEN)
+    connection.execute("SET dp.half_width = 4")
+    hint = re.search(r"dp.half_width to at least ([\d.]+)", str(refused(connection, WOMEN).hint))
+    assert hint is not None
+    assert float(hint[1]) == pytest.approx(5, rel=0.02)
+    cost = spent(connection)
+    connection.execute(f"SET dp.half_width = {hint[1]}")
+    connection.execute(WOMEN)
+    assert spent(connection) > cost
+
+
+def verdict(connection: tallyveil.Connection, sql: str) -> str | None:
+    """The SQLSTATE of a refusal."""
+    try:
+        connection.execute(sql)
+    except tallyveil.TallyveilError as error:
+        return error.sqlstate
+    return None
+
+
+STATEMENTS = (
+    ("4", WOMEN),
+    ("7", "SELECT sex, count(*) FROM person GROUP BY sex"),
+    ("5", "SELECT state, count(*) FROM person GROUP BY state"),
+    ("5", WHOLE),
+    ("10", "SELECT sex, state, count(*) FROM person GROUP BY 1, 2"),
+    ("2", "SELECT count(*) FILTER (WHERE age < 3), count(*) FILTER (WHERE age < 2) FROM person"),
+    ("20", "SELECT sum(age) FROM person"),
+    ("0.5", WHOLE),
+)
+
+
+def the_verdicts(connection: tallyveil.Connection) -> list[str]:
+    found = []
+    for half, sql in STATEMENTS:
+        connection.execute(f"SET dp.half_width = {half}")
+        try:
+            connection.execute(sql)
+            found.append(f"{spent(connection):.9g}")
+        except tallyveil.TallyveilError as error:
+            found.append(f"{error}")
+    return found
+
+
+def test_people_make_no_difference(
+    controlled: Connect, source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    connection = controlled()
+    full = the_verdicts(connection)
+    connection.close()
+    (tmp_path / "tallyveil.ledger.sqlite").unlink()
+    source.execute("DELETE FROM people")
+    assert the_verdicts(controlled()) == full
+    assert any("inference control" in verdict for verdict in full)
+    assert not all("inference control" in verdict for verdict in full)
+
+
+def test_a_dashboard_is_topped_up_until_the_limit(controlled: Connect) -> None:
+    connection = controlled()
+    charts = ("SELECT sex, count(*) FROM person GROUP BY sex", WHOLE)
+    answered = []
+    for half in (60, 40, 20, 15, 10, 8, 7, 6, 5, 4, 3):
+        connection.execute(f"SET dp.half_width = {half}")
+        for number, chart in enumerate(charts):
+            if verdict(connection, chart) is None:
+                answered.append((half, number))
+    assert {half for half, number in answered if number == 0} >= {60, 40, 20}
+    assert min(half for half, _ in answered) >= 5
+    cost = spent(connection)
+    connection.execute("SET dp.source = history")
+    for chart in charts:
+        assert None not in connection.execute(chart).fetchall()[0]
+    assert spent(connection) == cost
+
+
+def test_large_groups_pass_but_not_what_is_between_them(controlled: Connect) -> None:
+    connection = controlled(min_count=1000)
+    old = f"{WHOLE} WHERE age <> 3"
+    connection.execute("SET dp.half_width = 30")
+    for sql in (WHOLE, old):
+        connection.execute(sql)
+    connection.execute("SET dp.half_width = 2")
+    [(_, low, high)] = connection.execute(WHOLE).fetchall()
+    assert high - low <= 4
+    assert "a count of less than 1,000 would be known" in refused(connection, old).message
+    refused(connection, f"{WHOLE} WHERE age = 3")
+
+
+def test_nobody_is_large_before_anything_is_known(controlled: Connect) -> None:
+    connection = controlled(min_count=1)
+    connection.execute("SET dp.half_width = 2")
+    refused(connection, WHOLE)
+
+
+def test_a_sum_counts_in_what_one_record_moves_it(controlled: Connect) -> None:
+    connection = controlled()
+    twice = "SELECT sum(CASE WHEN sex = 'F' THEN 2 ELSE 0 END) FROM person"
+    connection.execute("SET dp.half_width = 9")
+    hint = refused(connection, twice).hint
+    assert "SET dp.half_width to at least 10, at 95 %" in str(hint)
+    connection.execute("SET dp.half_width = 10")
+    connection.execute(twice)
+
+
+def test_groups_of_nobody_are_no_matter(controlled: Connect) -> None:
+    connection = controlled()
+    connection.execute("SET dp.half_width = 4")
+    half = "SELECT sex, count(*) FILTER (WHERE sex <> 'M') FROM person GROUP BY sex"
+    assert "at least 5" in str(refused(connection, half).hint)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_bought_is_known_more_precisely(controlled: Connect, seed: int) -> None:
+    """By an estimator of its own, over all cells of two attributes: every row that was bought,
+    and every difference of two nested ones."""
+    connection = controlled()
+    random = np.random.default_rng(seed)
+    for _ in range(12):
+        states = random.choice(["'AL'", "'AK'", "'WY'"], random.integers(1, 4), replace=False)
+        sexes = random.choice(["'F'", "'M'", "'other'"], random.integers(1, 4), replace=False)
+        connection.execute(f"SET dp.half_width = {random.integers(5, 12)}")
+        sql = (
+            f"SELECT count(*) FROM person WHERE state IN ({', '.join(states)})"
+            f" AND sex IN ({', '.join(sexes)})"
+        )
+        assert verdict(connection, sql) in (None, "42501")
+    rows, noises = the_answers(connection)
+    assert len(rows) > 3
+    estimator = Estimator(rows.shape[1])
+    estimator.observe(rows, np.zeros(len(rows)), noises)
+    queries = {tuple(row) for row in rows.tolist()}
+    for a, b in itertools.permutations(list(queries), 2):
+        queries |= {tuple(np.subtract(a, b).tolist())} if (np.array(a) >= b).all() else set()
+    for query in queries:
+        estimate = estimator.estimate(np.array(query))
+        assert estimate is not None
+        assert estimate.error.half_width(0.95) >= 5 * (1 - 1e-5)
+
+
+def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
+    """The recorded rows over state × sex, with their noises."""
+    shape = {"state": 5, "sex": 3}
+    rows, scales = [], []
+    for answer in connection._gate.accountant.answers("person"):
+        noise = mechanism(answer.mechanism)
+        assert not isinstance(noise, CountMechanism)
+        assert noise.law(answer.scale).family == Law.DISCRETE_LAPLACE
+        factor = answer.column.multiplied_out(10_000)
+        assert factor is not None
+        one = np.zeros(factor.shape)
+        one.reshape(-1)[factor.cells] = factor.coefficients
+        places = [list(shape).index(axis) for axis in factor.axes]
+        one = one.transpose(np.argsort(places)) if places else one
+        full = one.reshape([n if a in factor.axes else 1 for a, n in shape.items()])
+        rows.append(np.broadcast_to(full, tuple(shape.values())).ravel())
+        scales.append(answer.scale)
+    return np.array(rows, dtype=np.int64), Noises.of(Law.DISCRETE_LAPLACE, scales)
+
+
+def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
+    connect: Connect, tmp_path: Path
+) -> None:
+    free = connect(budget={"epsilon": 1000})
+    free.execute("SET dp.half_width = 1")
+    free.execute(WOMEN)
+    free.close()
+    connection = connect(budget={"epsilon": 1000}, inference_control=LIMIT)
+    connection.execute("SET dp.half_width = 3")
+    cost = spent(connection)
+    connection.execute(WOMEN)
+    assert spent(connection) == cost
+    connection.execute("SET dp.source = fresh")
+    assert "dp.source = history" in str(refused(connection, WOMEN).hint)
+    connection.execute("SET dp.source = auto")
+    connection.execute("SET dp.half_width = 8")
+    connection.execute(f"{WHOLE} WHERE sex = 'M'")
+    assert len(connection.execute("SELECT * FROM dp.history").fetchall()) == 2
+
+
+def test_a_release_in_rho(connect: Connect) -> None:
+    budget = {"rho": 100, "delta": 1e-9}
+    connection = connect({"rho": 0.005}, budget=budget, inference_control=LIMIT)
+    connection.execute(WOMEN)
+    connection.execute("SET dp.rho = 1")
+    hint = re.search(r"dp.half_width to at least ([\d.]+)", str(refused(connection, WOMEN).hint))
+    assert hint is not None
+    assert math.isclose(float(hint[1]), 5, rel_tol=0.02)
+    connection.execute(f"SET dp.half_width = {hint[1]}")
+    connection.execute(WOMEN)
+
+
+def test_mechanisms_with_a_public_range_have_no_part(connect: Connect) -> None:
+    connection = connect(inference_control=LIMIT, count_range=20)
+    connection.execute("SET dp.mechanism = 'fair(n=20)'")
+    with pytest.raises(tallyveil.TallyveilError, match="not among the mechanisms"):
+        connection.execute(WOMEN)
+    connection.execute("SET dp.mechanism = auto")
+    assert "by laplace" in connection.explain(WOMEN)
+    with pytest.raises(tallyveil.PolicyError, match="goes with noise that is added only"):
+        connect(inference_control=LIMIT, mechanisms=["laplace", "fair"])
+
+
+def test_the_limit_is_the_least_that_is_sold(controlled: Connect) -> None:
+    """The half-width is the law's own: the scale just below the limit is refused."""
+    connection = controlled()
+    scale = discrete_laplace.scale_for_half_width(4, 0.95)
+    connection.execute(f"SET dp.epsilon = {1 / scale:.12f}")
+    refused(connection, WOMEN)
+    assert discrete_laplace.half_width(scale * 1.001, 0.95) == 5
+    connection.execute(f"SET dp.epsilon = {1 / (scale * 1.001):.12f}")
+    connection.execute(WOMEN)

@@ -1,0 +1,91 @@
+"""`Fit` against `Estimator`, and its quick intervals against the laws themselves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from tallyveil.inference import ErrorLaw, Estimator, Fit, Law, Noises
+
+
+def some_history(seed: int) -> tuple[np.ndarray, Noises]:
+    random = np.random.default_rng(seed)
+    rows = random.integers(0, 2, (12, 6)) * random.choice([1, 1, 1, 3], (12, 1))
+    laws = random.choice([Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN], 12).astype(np.int8)
+    return rows, Noises(laws, random.uniform(1, 30, 12))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_agrees_with_the_estimator(seed: int) -> None:
+    rows, noises = some_history(seed)
+    rows, kept = rows[:7], np.arange(7)
+    estimator = Estimator(6)
+    estimator.observe(rows, np.zeros(7), noises.take(kept))
+    fit = Fit.of(sparse.csr_matrix(rows), noises.take(kept))
+    queries = np.vstack([rows[rows.any(axis=1)], np.eye(6, dtype=np.int64)])
+    variances = fit.variances(sparse.csr_matrix(queries))
+    for query, variance in zip(queries, variances, strict=True):
+        expected = estimator.estimate(query)
+        assert math.isfinite(variance) == (expected is not None)
+        if expected is not None:
+            assert variance == pytest.approx(expected.variance, rel=1e-7)
+            weights = fit.weights(sparse.csr_matrix(query))
+            assert weights @ rows == pytest.approx(query, abs=1e-6)
+            assert (weights**2 * noises.take(kept).variances).sum() == pytest.approx(variance)
+
+
+def test_many_cells_are_mixed() -> None:
+    random = np.random.default_rng(5)
+    rows = sparse.random(30, 2_000, 0.05, random_state=random, format="csr")
+    rows.data = np.ones_like(rows.data)
+    rows = sparse.vstack([rows, rows[:10] + rows[10:20]], format="csr")
+    noises = Noises.of(Law.DISCRETE_LAPLACE, random.uniform(1, 30, 40))
+    fit = Fit.of(rows, noises)
+    assert fit.mix is not None
+    estimator = Estimator(2_000)
+    estimator.observe(rows, np.zeros(40), noises)
+    for number in (0, 15, 25, 35):
+        expected = estimator.estimate(rows[[number]])
+        assert expected is not None
+        assert fit.variances(rows[[number]])[0] == pytest.approx(expected.variance, rel=1e-7)
+    assert fit.variances(rows[[0]] + rows[[1]] - rows[[29]])[0] < math.inf
+    assert fit.variances(sparse.csr_matrix(np.eye(1, 2_000)))[0] == math.inf
+
+
+def test_exact_answers_weigh_as_such() -> None:
+    rows = sparse.csr_matrix([[1, 1], [1, 0]])
+    fit = Fit.of(rows, Noises.of(Law.DISCRETE_LAPLACE, [0.0, 5.0]))
+    other = fit.variances(sparse.csr_matrix([[0, 1]]))
+    one = Noises.of(Law.DISCRETE_LAPLACE, 5.0).variances
+    assert other == pytest.approx(one)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+@settings(max_examples=40)
+def test_lesser_weights_give_narrower_intervals(seed: int, confidence: float) -> None:
+    rows, noises = some_history(seed)
+    fit = Fit.of(sparse.csr_matrix(rows), noises)
+    [query] = rows[rows.any(axis=1)][:1]
+    weights, lesser = (f(sparse.csr_matrix(query)) for f in (fit.weights, fit.lesser_weights))
+    assert (lesser <= np.abs(weights) * (1 + 1e-7)).all()
+    narrow, wide = (ErrorLaw(w, noises).half_width(confidence) for w in (lesser, weights))
+    # Intervals of laws made of points are told to within a point.
+    assert narrow <= wide * (1 + 1e-6) + 1e-6
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+@settings(max_examples=40)
+def test_a_variance_bounds_the_half_width_from_below(seed: int, confidence: float) -> None:
+    """P(|X| ≤ h) ≤ h √(2/v) for log-concave laws; laws of points have a step less."""
+    random = np.random.default_rng(seed)
+    number = int(random.integers(1, 8))
+    laws = random.choice([Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN], number).astype(np.int8)
+    noises = Noises(laws, random.uniform(0.2, 10, number))
+    weights = random.uniform(0, 1, number)
+    law = ErrorLaw(weights, noises)
+    assert law.half_width(confidence) >= confidence * math.sqrt(law.variance / 2) - 1
