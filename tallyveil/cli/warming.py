@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,9 +14,14 @@ from typing import Any
 import typer
 
 from tallyveil.accountant import Quote
-from tallyveil.cli.text import aligned, up
+from tallyveil.cli.text import aligned, down, up
 from tallyveil.cli.user import user
-from tallyveil.errors import InvalidParameterValue, UndefinedTable
+from tallyveil.errors import (
+    BudgetExceeded,
+    FeatureNotSupported,
+    InvalidParameterValue,
+    UndefinedTable,
+)
 from tallyveil.gate import Gate
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.known import Noisy
@@ -79,9 +85,14 @@ def warm(
             "a warm-up asks before it spends, and there is nobody to ask",
             hint="Add --yes to spend, or --dry-run to see what it would give.",
         )
+    if cost.rho is not None and policy.tables[table].budget.pure:
+        raise InvalidParameterValue(
+            f'the budget of table "{table}" is of epsilon, and --rho is given',
+            hint="Give --epsilon instead.",
+        )
     strategy = parse_strategy(text, policy.tables[table], names)
     request = _request(policy, strategy, cost)
-    with closing(Gate(policy)) as gate:
+    with _in_the_shells_words(), closing(Gate(policy)) as gate:
         forecast = gate.decision.forecast(request)
         if forecast.refused is not None:
             raise forecast.refused
@@ -111,6 +122,24 @@ def warm(
         typer.echo("Released. It is in the ledger's history, where questions find it.")
     else:
         typer.echo("Nothing was charged.")
+
+
+@contextmanager
+def _in_the_shells_words() -> Iterator[None]:
+    """The gate's hints are for those who write SQL; here there are options instead."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        most = down(Fraction(error.remaining))
+        error.hint = (
+            f"Give --{error.unit} {most:g} or less; --dry-run says what that buys."
+            if most > 0
+            else "Nothing remains where most was asked; what history knows is still answered, free."
+        )
+        raise
+    except FeatureNotSupported as error:
+        error.hint = "Name laplace or gaussian among the table's mechanisms in the policy."
+        raise
 
 
 def _on_a_terminal() -> bool:

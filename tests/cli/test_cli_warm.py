@@ -90,7 +90,7 @@ def test_on_a_terminal_it_asks_first(policy: Path, monkeypatch: pytest.MonkeyPat
         (["person", "--strategy", "tree:sex", "--epsilon", "1"], "has no order"),
         (["person", "--strategy", "tree:age", "--epsilon", "nan"], "epsilon is a positive"),
         (["person", "--strategy", "tree:age"], "either --epsilon or --rho"),
-        (["person", "--strategy", "tree:age", "--rho", "1"], "dp.rho"),
+        (["person", "--strategy", "tree:age", "--rho", "1"], "Give --epsilon instead"),
         (["person", "--strategy", "tree:age", "--epsilon", "4"], "ERROR 53400"),
     ],
 )
@@ -98,7 +98,26 @@ def test_what_is_refused_charges_nothing(policy: Path, arguments: list[str], wor
     found = shell("warm", policy, *arguments, "--yes")
     assert found.exit_code == 1
     assert words in found.stderr
+    assert "SET dp" not in found.stderr
     assert spent(policy) == 0
+
+
+def test_a_refusal_says_how_much_is_left(policy: Path) -> None:
+    tree = ("warm", policy, "person", "--strategy", "tree:age", "--yes")
+    assert shell(*tree, "--epsilon", "0.7").exit_code == 0
+    found = shell(*tree, "--epsilon", "2.6")
+    hint = re.search(r"HINT: Give --epsilon ([\d.]+) or less;", found.stderr)
+    assert hint is not None
+    assert float(hint[1]) == pytest.approx(2.3)
+    assert shell(*tree, "--epsilon", hint[1]).exit_code == 0
+    assert "HINT: Nothing remains" in shell(*tree, "--epsilon", "2.5").stderr
+
+
+def test_only_noise_that_is_added_will_do(policy: Path) -> None:
+    named = 'mechanisms = ["fair(n=20)"]\nbudget'
+    policy.write_text(policy.read_text().replace("\nbudget", f"\n{named}", 1))
+    found = shell("warm", policy, *WARM, "--epsilon", "1", "--yes")
+    assert "HINT: Name laplace or gaussian among the table's mechanisms" in found.stderr
 
 
 def test_inference_control_holds_for_it(policy: Path) -> None:
