@@ -301,13 +301,14 @@ class Estimates:
             before = outlook.rows[row]
             if before is not None:
                 mixed[row] = before.mixed(start + place, answer.values[place], noises)
-        if outlook.known is None:
-            return replace(outlook, rows=tuple(mixed))
-        fresh = known.noises_of([number])
-        joined = outlook.known.joined(rows, answer.values, fresh, start)
-        found = Outlook(seen, joined.estimates(), joined)
-        if seen == outlook.seen + len(known.of_charge[purchase[0]]):
-            self._outlooks.put((table, seen, column.row_keys), found)
+        key = (table, seen, column.row_keys)
+        if outlook.known is None or len(known.of_charge[purchase[0]]) > 1:
+            found = self._outlooks.get(key, lambda: self._look(table, known, seen, column, by))
+        else:
+            joined = outlook.known.joined(rows, answer.values, known.noises_of([number]), start)
+            found = Outlook(seen, joined.estimates(), joined)
+            if seen == outlook.seen + 1:
+                self._outlooks.put(key, found)
         best = tuple(_better(a, b, by) for a, b in zip(found.rows, mixed, strict=True))
         return replace(found, rows=best)
 

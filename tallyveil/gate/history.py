@@ -90,36 +90,59 @@ class History:
         rows = {
             table: [list(column) for column in columns] for table, columns in found.rows.items()
         }
-        by = _by(request.target)
         for purchase in bought:
-            noise = purchase.mechanism
-            for place, number in enumerate(purchase.columns):
-                own = purchase.rows[place]
-                column = request.workloads[purchase.table].columns[number]
-                answers: list[Known | None] = rows[purchase.table][number]
-                for row, value in zip(own.tolist(), purchase.values[place], strict=True):
-                    fresh = released(noise, purchase.scales[place], value)
-                    before = answers[row]
-                    if isinstance(before, InRange) or isinstance(fresh, InRange):
-                        answers[row] = fresh
-                    else:
-                        answers[row] = _better(before, fresh, by)
-                outlook = found.outlooks.get((purchase.table, number))
-                if outlook is None or isinstance(noise, CountMechanism) or _alone(found):
-                    continue
-                after = self._estimates.after(
-                    purchase.table, column, outlook, (purchase.charge_id, place), own, by
-                )
-                for row, estimate in enumerate(after.rows):
-                    answer = answers[row]
-                    if not isinstance(answer, InRange):
-                        answers[row] = _better(answer, estimate, by)
+            columns = rows[purchase.table]
+            self._put(request, purchase, columns)
+            if request.source != "fresh" and not _alone(found):
+                self._combine(request, found, purchase, columns)
         result = {table: tuple(map(tuple, columns)) for table, columns in rows.items()}
         if request.source != "fresh":
-            for table, columns in result.items():
-                for column, said in zip(request.workloads[table].columns, columns, strict=True):
-                    self._estimates.say(table, column, said, by)
+            for table, known in result.items():
+                for column, said in zip(request.workloads[table].columns, known, strict=True):
+                    self._estimates.say(table, column, said, _by(request.target))
         return result
+
+    def _put(
+        self, request: Request, purchase: Bought, columns: Sequence[list[Known | None]]
+    ) -> None:
+        """The answers that were bought, where they are better than what was known."""
+        for place, number in enumerate(purchase.columns):
+            answers, scale = columns[number], purchase.scales[place]
+            own = purchase.rows[place].tolist()
+            for row, value in zip(own, purchase.values[place], strict=True):
+                fresh, before = released(purchase.mechanism, scale, value), answers[row]
+                if isinstance(before, InRange) or isinstance(fresh, InRange):
+                    answers[row] = fresh
+                else:
+                    answers[row] = _better(before, fresh, _by(request.target))
+
+    def _combine(
+        self,
+        request: Request,
+        found: Found,
+        purchase: Bought,
+        columns: Sequence[list[Known | None]],
+    ) -> None:
+        """Estimates of all columns of the table, for each may bear on the others."""
+        table, by = purchase.table, _by(request.target)
+        if isinstance(purchase.mechanism, CountMechanism):
+            return
+        for number, column in enumerate(request.workloads[table].columns):
+            outlook = found.outlooks.get((table, number))
+            if outlook is None:
+                continue
+            if number in purchase.columns:
+                place = purchase.columns.index(number)
+                charged = (purchase.charge_id, place)
+                now = self._estimates.after(
+                    table, column, outlook, charged, purchase.rows[place], by
+                )
+            else:
+                now = self._estimates.outlook(table, column, by)
+            for row, estimate in enumerate(now.rows):
+                answer = columns[number][row]
+                if not isinstance(answer, InRange):
+                    columns[number][row] = _better(answer, estimate, by)
 
     def _unbiased(
         self, target: Target, table: str, column: Column, outlook: Outlook

@@ -199,3 +199,18 @@ def test_what_was_topped_up_stays_free_after_a_restart(connect: Connect) -> None
     rows = reopened.execute(BY_SEX).fetchall()
     assert spent(reopened) == before
     assert all(high - low <= 40 for _, _, low, high in rows)
+
+
+def test_asking_again_gives_the_same_numbers(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 100.0})
+    statements = (
+        "SELECT sex, state, count(*) FROM person GROUP BY ROLLUP (sex, state) ORDER BY ALL",
+        "SELECT sex, count(*), count(*) FILTER (WHERE age < 30), sum(age) FROM person"
+        " GROUP BY CUBE (sex) ORDER BY ALL",
+    )
+    for half_width in (None, 40):
+        if half_width:
+            connection.execute(f"SET dp.half_width = {half_width}")
+        for statement in statements:
+            first = connection.execute(statement).fetchall()
+            assert connection.execute(statement).fetchall() == first
