@@ -11,7 +11,6 @@ bought last. So what history has answered stays free.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from scipy import sparse
 
 from tallyveil.accountant import Accountant, Answer
 from tallyveil.gate.cache import Cache
-from tallyveil.gate.related import Prepared, Sketch, choose, related
+from tallyveil.gate.related import Prepared, Sketches, related
 from tallyveil.inference import ErrorLaw, Law, NoiseLaw, Noises, best_combinations
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import Column, IntArray
@@ -214,7 +213,7 @@ class _Table:
         self.values: list[npt.NDArray[np.float64]] = []
         self.noises: list[Noises | None] = []
         self.starts: list[int] = [0]
-        self.sketches: list[Sketch] = []
+        self.sketches = Sketches()
         self.holding: dict[bytes, list[int]] = {}
         self.of_charge: dict[int, list[int]] = {}
 
@@ -229,7 +228,7 @@ class _Table:
         if noises is None or not 0 < column.height <= _LARGEST:
             return
         variance = float(noises.variances[0])
-        self.sketches.append(Sketch.of(number, column, variance))
+        self.sketches.add(number, column, variance)
         for key in column.row_keys:
             self.holding.setdefault(key, []).append(number)
 
@@ -354,8 +353,7 @@ class Estimates:
     ) -> tuple[Outlook, bool]:
         """From the first ``seen`` columns; and whether all of them were looked at."""
         question = self._prepare(table, column)
-        sketches = list(itertools.takewhile(lambda s: s.number < seen, known.sketches))
-        chosen = choose(question, [n for n in same if n < seen], sketches)
+        chosen = known.sketches.choose(question, same, seen)
         found = related(question, chosen, lambda n: self._prepare(table, known.answers[n].column))
         if found is None:
             return Outlook(seen, (None,) * column.height), False
@@ -365,4 +363,6 @@ class Estimates:
             [np.arange(known.starts[n], known.starts[n + 1]) for n in found.used]
         ).astype(np.int64)
         system = _Known(found.history, found.question, values, noises, numbers)
-        return Outlook(seen, system.estimates(), system), len(found.used) == len(sketches)
+        return Outlook(seen, system.estimates(), system), len(found.used) == known.sketches.before(
+            seen
+        )

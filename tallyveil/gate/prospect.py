@@ -22,7 +22,7 @@ from scipy.sparse import csgraph
 from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
 from tallyveil.gate.estimates import Estimated, Weights
-from tallyveil.gate.related import Chosen, Prepared, Sketch, related
+from tallyveil.gate.related import Chosen, Prepared, covers_of, related, rows_needed
 from tallyveil.inference import Fit, Law, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.mechanisms.matrix.patience import look_up
@@ -224,7 +224,7 @@ def _most_precise(
             own = Noises.of(Law.DISCRETE_LAPLACE, 0.0)
         else:
             own = Noises.of(noise.law(answer.scale).family, answer.scale)
-        spread = Sketch.of(number, column, float(own.variances[0])).expected(axes)
+        spread = float(own.variances[0]) * rows_needed(covers_of(column), axes)
         found.append((spread, -number, answer, own))
     found.sort(key=lambda one: one[:2])
     left = _HEIGHT - sum(one.column.height for one in fresh)

@@ -12,13 +12,13 @@ is unbiased too, and its law is what it says.
 
 from __future__ import annotations
 
-import heapq
+import bisect
 import itertools
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from scipy import sparse
 
 from tallyveil.rewriter.workload import Column, Factor, IntArray
 
-__all__ = ["Chosen", "Prepared", "Related", "Sketch", "choose", "related"]
+__all__ = ["Chosen", "Prepared", "Related", "Sketches", "covers_of", "related", "rows_needed"]
 
 _COLUMNS: Final = 16
 _CANDIDATES: Final = 48
@@ -95,29 +95,55 @@ class Related:
     used: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Sketch:
-    """Of a recorded column: its number, the variance of its noise, and what it mentions.
+Covers: TypeAlias = tuple[tuple[frozenset[str], float], ...]
+"""Of a column, by factor: its axes, and how many of its largest rows cover all their cells."""
 
-    ``covers`` has for each factor its axes, and how many of its largest rows it takes to cover
-    all their cells."""
 
-    number: int
-    variance: float
-    covers: tuple[tuple[frozenset[str], float], ...]
+def covers_of(column: Column) -> Covers:
+    return tuple(
+        (frozenset(factor.axes), factor.size / max(1, int(factor.entries.max(initial=0))))
+        for factor in column.factors
+    )
 
-    @classmethod
-    def of(cls, number: int, column: Column, variance: float) -> Sketch:
-        covers = (
-            (frozenset(factor.axes), factor.size / max(1, int(factor.entries.max(initial=0))))
-            for factor in column.factors
-        )
-        return cls(number, variance, tuple(covers))
 
-    def expected(self, axes: frozenset[str]) -> float:
-        """About the variance of what it says by itself about a question over these axes."""
-        others = (rows for own, rows in self.covers if not own <= axes)
-        return self.variance * math.prod(others)
+def rows_needed(covers: Covers, axes: frozenset[str]) -> float:
+    """About how many of a column's rows it takes to answer a question over these axes."""
+    return math.prod(rows for own, rows in covers if not own <= axes)
+
+
+class Sketches:
+    """Of the recorded columns with additive noise what it takes to choose among them."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._variances: list[float] = []
+        self._kinds: list[int] = []
+        self._covers: dict[Covers, int] = {}
+
+    def add(self, number: int, column: Column, variance: float) -> None:
+        """Column ``number``; numbers ascend."""
+        covers = covers_of(column)
+        self._numbers.append(number)
+        self._variances.append(variance)
+        self._kinds.append(self._covers.setdefault(covers, len(self._covers)))
+
+    def before(self, seen: int) -> int:
+        """How many have a number below ``seen``."""
+        return bisect.bisect_left(self._numbers, seen)
+
+    def choose(self, question: Prepared, same: Sequence[int], seen: int) -> Chosen:
+        """Which of the columns below ``seen`` to look at; ``same`` are those that hold some of the
+        question's own rows.
+
+        Of the others those that would answer most precisely by themselves, the latest among equals.
+        """
+        first = sorted((number for number in set(same) if number < seen), reverse=True)[:_COLUMNS]
+        until = self.before(seen)
+        factors = np.array([rows_needed(covers, question.axes) for covers in tuple(self._covers)])
+        expected = np.array(self._variances[:until]) * factors[self._kinds[:until]]
+        order = np.lexsort((-np.arange(until), expected))[: _CANDIDATES + len(first)]
+        others = [n for k in order.tolist() if (n := self._numbers[k]) not in set(first)]
+        return Chosen((*first, *others[:_CANDIDATES]), len(first) + _COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -126,21 +152,6 @@ class Chosen:
 
     numbers: tuple[int, ...]
     at_most: int
-
-
-def choose(question: Prepared, same: Sequence[int], history: Sequence[Sketch]) -> Chosen:
-    """Which columns to look at; ``same`` are those that hold some of the question's own rows.
-
-    Of the others those that would answer most precisely, the latest among equals.
-    """
-    first = sorted(set(same), reverse=True)[:_COLUMNS]
-    taken = set(first)
-    others = heapq.nsmallest(
-        _CANDIDATES,
-        (sketch for sketch in history if sketch.number not in taken),
-        key=lambda sketch: (sketch.expected(question.axes), -sketch.number),
-    )
-    return Chosen((*first, *(sketch.number for sketch in others)), len(first) + _COLUMNS)
 
 
 def related(

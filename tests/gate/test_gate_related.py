@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallyveil.gate.related import Prepared, Sketch, choose, related
+from tallyveil.gate.related import Prepared, Sketches, related
 from tallyveil.rewriter.workload import Column, Factor
 
 
@@ -21,6 +21,13 @@ def factor(axis: str, rows: Sequence[Sequence[int]]) -> Factor:
 
 def column(**factors: Sequence[Sequence[int]]) -> Column:
     return Column(tuple(factor(axis, rows) for axis, rows in factors.items()))
+
+
+def sketched(columns: Sequence[Column], variances: Sequence[float]) -> Sketches:
+    sketches = Sketches()
+    for number, (one, variance) in enumerate(zip(columns, variances, strict=True)):
+        sketches.add(number, one, variance)
+    return sketches
 
 
 def written_out(one: Column, shape: dict[str, int]) -> np.ndarray:
@@ -46,7 +53,7 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
     history = [column(a=TREE), column(a=[[0, 2, 2, 0, 0, 0]], b=[[1, 1, 0], [0, 0, 5]]), column()]
     found = related(
         Prepared.of(question),
-        choose(Prepared.of(question), [], [Sketch.of(n, c, 1.0) for n, c in enumerate(history)]),
+        sketched(history, [1.0] * 3).choose(Prepared.of(question), [], 3),
         lambda n: Prepared.of(history[n]),
     )
     assert found is not None
@@ -61,18 +68,17 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
 def test_what_answers_most_precisely_comes_first() -> None:
     question = Prepared.of(column())
     columns = [column(a=IDENTITY), column(a=TREE), column(b=[[1, 1, 1]]), column(a=IDENTITY)]
-    sketches = [
-        Sketch.of(n, c, v) for n, (c, v) in enumerate(zip(columns, (1, 1, 7, 0.1), strict=True))
-    ]
-    assert choose(question, [], sketches).numbers == (3, 1, 0, 2)
-    assert choose(question, [2], sketches).numbers == (2, 3, 1, 0)
+    sketches = sketched(columns, [1, 1, 7, 0.1])
+    assert sketches.choose(question, [], 4).numbers == (3, 1, 0, 2)
+    assert sketches.choose(question, [2], 4).numbers == (2, 3, 1, 0)
+    assert sketches.choose(question, [2], 2).numbers == (1, 0)
 
 
 def test_a_column_that_tells_too_much_apart_is_left_out() -> None:
     many = np.eye(150, dtype=np.int64).tolist()
     question = Prepared.of(column(a=[[1] * 150]))
     columns = [column(c=many), column(b=many), column(a=many)]
-    sketches = [Sketch.of(n, c, 1.0) for n, c in enumerate(columns)]
-    found = related(question, choose(question, [], sketches), lambda n: Prepared.of(columns[n]))
+    chosen = sketched(columns, [1.0] * 3).choose(question, [], 3)
+    found = related(question, chosen, lambda n: Prepared.of(columns[n]))
     assert found is not None
     assert sorted(found.used) == [1, 2]  # all three would make 150³ cells
