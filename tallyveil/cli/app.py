@@ -9,6 +9,7 @@ import typer
 
 from tallyveil.cli.complaint import complaints
 from tallyveil.cli.mechanism_commands import mechanisms
+from tallyveil.errors import InvalidParameterValue
 
 __all__ = ["app"]
 
@@ -186,14 +187,33 @@ def history(
     json: Json = False,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the spending, to .png, .svg or .pdf.", metavar="FILE"),
+        typer.Option(
+            help="Draw the spending, or the posteriors, to .png, .svg or .pdf.", metavar="FILE"
+        ),
     ] = None,
+    posterior: Annotated[
+        str | None,
+        typer.Option(help="Show instead what history says of a query's answers.", metavar="SQL"),
+    ] = None,
+    confidence: Confidence = None,
 ) -> None:
-    """Show every charge, oldest first, and what was spent by then. Reads no data."""
+    """Show every charge, oldest first, and what was spent by then. Free; reads no data.
+
+    With --posterior, what follows from all answers so far about a query's true answers: its
+    standard deviation, interval and quantiles. Free, too; the source is opened and not looked at.
+    """
+    from tallyveil.cli.posterior import posterior as believe
     from tallyveil.cli.spending import history as work
 
-    with complaints(json=json):
-        work(policy, table, plot, json=json)
+    with complaints(posterior, json=json):
+        if posterior is None and confidence is None:
+            work(policy, table, plot, json=json)
+        elif posterior is None or table is not None:
+            raise InvalidParameterValue(
+                "--posterior goes with a query alone, and --confidence with --posterior"
+            )
+        else:
+            believe(policy, posterior, confidence, plot, json=json)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from tallyveil.gate import Gate, GateSession, Notice, Result
 from tallyveil.policy import load_policy
 from tallyveil.rewriter import Dialect
 
-__all__ = ["ask", "explain"]
+__all__ = ["ask", "explain", "opened"]
 
 _PREFIX = "EXPLAIN "
 
@@ -35,7 +35,7 @@ def ask(
     ``analyst`` is the operating system's user unless given. With ``json``, one object per
     statement and line: columns, types, rows, notices.
     """
-    with _session(path, dialect, analyst, settings) as session:
+    with opened(path, dialect, analyst, settings) as session:
         for statement in session.parse(query):
             if statement.kind != "empty":
                 result = session.execute(statement)
@@ -54,7 +54,7 @@ def explain(
     json: bool,
 ) -> None:
     """Print the lines of EXPLAIN, or with ``json`` an object with them under ``plan``."""
-    with _session(path, dialect, analyst, settings) as session:
+    with opened(path, dialect, analyst, settings) as session:
         try:
             lines = _plan(session, query)
         except StatementError as error:
@@ -76,9 +76,10 @@ def _plan(session: GateSession, query: str) -> list[str]:
 
 
 @contextmanager
-def _session(
+def opened(
     path: Path, dialect: Dialect, analyst: str | None, settings: Mapping[str, str | None]
 ) -> Iterator[GateSession]:
+    """A session with these settings, of a gate that is closed behind it."""
     with (
         closing(Gate(load_policy(path))) as gate,
         closing(_open(gate, dialect, analyst)) as session,

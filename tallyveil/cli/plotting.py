@@ -13,7 +13,7 @@ from tallyveil.cli.drawings import check_drawing
 from tallyveil.errors import FeatureNotSupported, OutputError
 from tallyveil.mechanisms.matrix import CountMatrix
 
-__all__ = ["curves", "heatmap", "spending"]
+__all__ = ["curves", "heatmap", "posteriors", "spending"]
 
 _MARKS: Final = ("o-", "v:", "s-", "^-", "x--")
 _LEGIBLE: Final = 12  # numbers fit the fields of a heatmap up to this n
@@ -91,6 +91,32 @@ def spending(tables: Sequence[tuple[str, Balance, Sequence[Reading]]], path: Pat
             place.tick_params(axis="x", labelrotation=30)
             place.grid(alpha=0.3)
             place.legend(fontsize=8)
+
+
+def posteriors(
+    panels: Sequence[tuple[str, Sequence[tuple[float, float]], tuple[float, float]]],
+    level: Fraction,
+    path: Path,
+) -> None:
+    """A panel each: a title, possible answers with their probabilities, the interval at ``level``.
+
+    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
+    """
+    number = max(1, len(panels))
+    with _figure(path, number, (3.0 * number + 0.6, 3.4)) as axes:
+        for place, (title, curve, (low, high)) in zip(axes, panels, strict=False):
+            answers, chances = zip(*curve, strict=True)
+            inside = [low <= answer <= high for answer in answers]
+            share = f"{float(level * 100):g} %"
+            place.step(answers, chances, where="mid", linewidth=1.2)
+            place.fill_between(answers, chances, where=inside, step="mid", alpha=0.25, label=share)
+            place.set_ylim(bottom=0)
+            place.set_title(title, fontsize=9)
+            place.set_xlabel("true answer")
+            place.tick_params(axis="x", labelrotation=30)
+            place.grid(alpha=0.3)
+            place.legend(fontsize=8)
+        axes[0].set_ylabel("posterior probability")
 
 
 def _entries(probabilities: Any) -> Iterator[tuple[tuple[int, int], float]]:

@@ -132,7 +132,7 @@ def _in_the_shells_words() -> Iterator[None]:
     except BudgetExceeded as error:
         most = down(Fraction(error.remaining))
         error.hint = (
-            f"Give --{error.unit} {most:g} or less; --dry-run says what that buys."
+            f"Give --{error.unit} {most:.12g} or less; --dry-run says what that buys."
             if most > 0
             else "Nothing remains where most was asked; what history knows is still answered, free."
         )

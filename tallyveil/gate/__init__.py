@@ -5,6 +5,7 @@ carries it out, and says what it cost. Sockets, files and dialects of the wire s
 `interface` is what the faces of the gate rely on.
 """
 
+from tallyveil.gate.beliefs import Belief
 from tallyveil.gate.gate import Gate
 from tallyveil.gate.interface import (
     ColumnType,
@@ -19,6 +20,7 @@ from tallyveil.gate.settings import SERVER_VERSION
 
 __all__ = [
     "SERVER_VERSION",
+    "Belief",
     "ColumnType",
     "Description",
     "Gate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from tallyveil.errors import (
     StatementError,
     UndefinedFunction,
 )
+from tallyveil.gate.beliefs import Belief, beliefs
 from tallyveil.gate.commands import parse_piece, parse_set, parse_show
 from tallyveil.gate.interface import ColumnType, Description, Notice, Result, Statement
 from tallyveil.gate.relations import Viewer, relation_tables
@@ -113,6 +115,25 @@ class GateSession:
                 table = self._cursor.arrow(plan.sql)
         return table, Result(None, (), f"SELECT {table.num_rows}", notices)
 
+    def beliefs(self, sql: str) -> list[Belief]:
+        """What history says of the answers to one query; nothing is bought, whatever is set.
+
+        Raises FeatureNotSupported for anything but one query about protected tables.
+        """
+        statements = [one for one in self.parse(sql) if one.kind != "empty"]
+        if [one.kind for one in statements] != ["select"]:
+            raise FeatureNotSupported("expected one SELECT", hint="Send queries one by one.")
+        piece: Piece = statements[0].tree
+        with _positions_from(piece.offset):
+            plan = self._plan(piece, self._types(piece, ()), (), shares=False)
+            if not plan.private:
+                raise FeatureNotSupported(
+                    "the query asks about no protected table, and its answer is exact", position=1
+                )
+            request = replace(self._request(plan, piece.sql), source="history")
+            with self._patience(lambda: False):
+                return beliefs(plan, self._gate.decision.answer(request, lambda: False))
+
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
 
@@ -139,17 +160,22 @@ class GateSession:
         )
         return types
 
-    def _key(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
+    def _key(
+        self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
+    ) -> tuple[Any, ...]:
         session: tuple[Any, ...] = ()
         if self._gate.rewriter.uses_session(piece.sql, self._dialect):
             settings = tuple(self.settings.all().items())
             session = (self._user, self._database, *settings)
-        shares = self.settings.shares
+        shares = self.settings.shares if shares is None else shares
         return (self._dialect, piece.sql, tuple(types), _hashable(values), session, shares)
 
-    def _plan(self, piece: Piece, types: Sequence[str], values: Sequence[Any]) -> Plan:
+    def _plan(
+        self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
+    ) -> Plan:
+        """``shares``: whether answers may be summed up from finer ones; None: by the settings."""
         plan: Plan = self._gate.plans.get(
-            self._key(piece, types, values),
+            self._key(piece, types, values, shares),
             lambda: self._gate.rewriter.plan(
                 piece.sql,
                 self._dialect,
@@ -157,7 +183,7 @@ class GateSession:
                 types=types,
                 values=values,
                 session=self._session_function,
-                share=self.settings.shares,
+                share=self.settings.shares if shares is None else shares,
             ),
         )
         return plan

@@ -1,0 +1,98 @@
+"""`tallyveil history --posterior`: what history says of a statement's answers, free."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from tallyveil.cli.asking import opened
+from tallyveil.cli.drawings import check_drawing
+from tallyveil.cli.plotting import posteriors
+from tallyveil.cli.text import aligned, plain
+from tallyveil.gate import Belief
+
+__all__ = ["posterior"]
+
+_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DRAWN: Final = 8
+
+
+def posterior(
+    path: Path, query: str, confidence: str | None, plot: Path | None, *, json: bool
+) -> None:
+    """Print for each group and aggregate of ``query`` the answer that history has, its standard
+    deviation, interval and quantiles, and draw the first few posteriors to ``plot``.
+
+    Nothing is charged. Raises PolicyError, SourceError, what the query is refused for, OutputError,
+    and FeatureNotSupported without matplotlib.
+    """
+    if plot is not None:
+        check_drawing(plot)
+    settings = {"dp.confidence": confidence, "dp.source": "history"}
+    with opened(path, "postgres", None, settings) as session:
+        found = session.beliefs(query)
+        level = session.settings.target.confidence
+    known = [belief for belief in found if belief.known is not None]
+    if plot is not None:
+        drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
+        posteriors(drawn, level, plot)
+    if json:
+        rows = [_object(belief, level) for belief in found]
+        typer.echo(json_format.dumps(rows, ensure_ascii=False, allow_nan=False))
+        return
+    typer.echo("\n".join(_lines(found, level)))
+    if len(known) < len(found):
+        typer.echo("NULL: what was answered so far does not determine it.")
+    if plot is not None and len(known) > _DRAWN:
+        typer.echo(f"The first {_DRAWN} are drawn.")
+
+
+def _lines(found: Sequence[Belief], level: Fraction) -> list[str]:
+    keys = list(found[0].group) if found else []
+    several = len({belief.answer for belief in found}) > 1
+    columns = [*keys, *(["of"] if several else []), "answer", "stddev", "low", "high"]
+    columns += [f"{probability * 100:g} %" for probability in _QUANTILES]
+    rows = []
+    for belief in found:
+        row = [belief.group.get(key) for key in keys] + ([belief.answer] if several else [])
+        rows.append(row + [None if n is None else _shown(n) for n in _numbers(belief, level)])
+    return [*aligned(columns, rows), f"low and high: the interval at {float(level * 100):g} %."]
+
+
+def _numbers(belief: Belief, level: Fraction) -> list[float | None]:
+    if belief.known is None:
+        return [None] * (4 + len(_QUANTILES))
+    quantiles = [belief.quantile(probability) for probability in _QUANTILES]
+    return [belief.value, belief.deviation, *belief.interval(level), *quantiles]
+
+
+def _shown(number: float) -> float | int:
+    short = round(number, 2)
+    return int(short) if short == int(short) else short
+
+
+def _object(belief: Belief, level: Fraction) -> dict[str, Any]:
+    value, spread, low, high, *quantiles = _numbers(belief, level)
+    names = (f"{probability:g}" for probability in _QUANTILES)
+    return {
+        "group": {name: plain(key) for name, key in belief.group.items()},
+        "of": belief.answer,
+        "answer": value,
+        "stddev": spread,
+        "confidence": float(level),
+        "low": low,
+        "high": high,
+        "quantiles": dict(zip(names, quantiles, strict=True)),
+    }
+
+
+def _title(belief: Belief) -> str:
+    keys = [
+        f"{name} = {'NULL' if key is None else plain(key)}" for name, key in belief.group.items()
+    ]
+    return "\n".join([belief.answer, *keys])

@@ -1,0 +1,157 @@
+"""What history says of the true answers to a statement: a posterior for each (BAYES §4).
+
+They are about the aggregates of records, group by group, before whatever the statement does with
+them. The prior is flat: on the reals for answers with noise that is added, and on 0..n for those of
+a mechanism with a public range. All follows from released answers; nothing is bought.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.claims import deviation, probability
+from tallyveil.gate.decision import Answered
+from tallyveil.gate.known import InRange, Known, Noisy, ends
+from tallyveil.inference import ErrorLaw, Noises, Posterior
+from tallyveil.rewriter import NoisyTable, Plan
+
+__all__ = ["Belief", "beliefs"]
+
+_REACH: Final = 4.5  # standard deviations that are drawn to either side
+_POINTS: Final = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """About one aggregate of one group: ``group`` is its keys' values by name, ``answer`` the
+    aggregate's name. ``known`` is None where history does not determine it; then nothing below
+    may be asked. ``unit`` is how much of the answer a step of its lattice is.
+    """
+
+    group: Mapping[str, Any]
+    answer: str
+    known: Known | None
+    unit: Fraction
+
+    @property
+    def value(self) -> float:
+        """The answer; of an estimate, before it is rounded to a step."""
+        return float(self.unit) * self._row.value
+
+    @property
+    def deviation(self) -> float:
+        """The posterior's standard deviation; about the answer, where that is not its mean."""
+        return float(self.unit) * deviation([self._row])
+
+    def interval(self, confidence: Fraction) -> tuple[float, float]:
+        """As SQL has it: the ends are answers that are possible."""
+        _, low, high = ends([self._row], confidence)
+        return float(self.unit * low), float(self.unit * high)
+
+    def quantile(self, probability: float) -> float:
+        """A value such that the truth is at most that with this probability, or a little more.
+
+        Raises InvalidParameterValue unless 0 < probability < 1.
+        """
+        row = self._row
+        if isinstance(row, InRange):
+            inside = (
+                k
+                for k in range(row.mechanism.n)
+                if row.mechanism.probability(row.scale, row.value, None, k) >= probability
+            )
+            return float(self.unit * next(inside, row.mechanism.n))
+        return float(self.unit) * self._posterior.quantile(probability)
+
+    def curve(self) -> list[tuple[float, float]]:
+        """Possible answers, and how likely each is: the truth is a whole number of steps. Where
+        they are many, the middle of each of some stretches, and the mean over it.
+
+        It reaches `_REACH` standard deviations to either side, or from 0 to n where that is known.
+        """
+        row, reach = self._row, _REACH * deviation([self._row])
+        low, high = math.floor(row.value - reach), math.ceil(row.value + reach)
+        if isinstance(row, InRange):
+            low, high = 0, row.mechanism.n
+        width = 1 + (high - low) // _POINTS
+        return [
+            (
+                float(self.unit) * (start + (width - 1) / 2),
+                probability([row], start, start + width - 1) / width,
+            )
+            for start in range(low, high + 1, width)
+        ]
+
+    @cached_property
+    def _posterior(self) -> Posterior:
+        row = self._row
+        if isinstance(row, InRange):
+            raise TypeError("the posterior of a count in a range is no law of an added error")
+        if isinstance(row, Noisy):
+            noises = Noises.of(row.law.family, row.law.scale)
+            return Posterior(float(row.value), ErrorLaw(np.ones(1), noises))
+        return Posterior(row.value, row.error)
+
+    @property
+    def _row(self) -> Known:
+        if self.known is None:
+            raise ValueError("history does not determine it")
+        return self.known
+
+
+def beliefs(plan: Plan, answered: Answered) -> list[Belief]:
+    """In the order of the groups, and of each group in that of its aggregates.
+
+    Raises FeatureNotSupported where answers are sums of others.
+    """
+    found = []
+    names = _names(plan.sql)
+    for table in plan.noisy:
+        keys = [name for name in table.keys.column_names if name.startswith("__k")]
+        values = {name: table.keys.column(name).to_pylist() for name in keys}
+        columns = [_answers(table, number, answered) for number in range(len(table.outputs))]
+        for row in range(table.height):
+            group = {
+                names.get(name, f"key {n + 1}"): values[name][row] for n, name in enumerate(keys)
+            }
+            for number, (output, known) in enumerate(zip(table.outputs, columns, strict=True)):
+                unit = plan.workloads[output.table].columns[output.column].multiplier
+                answer = names.get(f"__c{number}", f"aggregate {number + 1}")
+                found.append(Belief(group, answer, known[row], unit))
+    return found
+
+
+def _answers(table: NoisyTable, number: int, answered: Answered) -> list[Known | None]:
+    output = table.outputs[number]
+    if output.sums is not None:
+        raise FeatureNotSupported(
+            "an answer that is a sum of others has no posterior here",
+            hint="Ask for the groups of one grouping set.",
+        )
+    known = answered.columns[output.table][output.column]
+    return [known[row] for row in (range(table.height) if output.rows is None else output.rows)]
+
+
+def _names(sql: str) -> dict[str, str]:
+    """What the statement calls the keys and aggregates that it tells as they are."""
+    try:
+        tree = parse_one(sql, dialect="duckdb")
+    except SqlglotError:
+        return {}
+    names: dict[str, str] = {}
+    if isinstance(tree, exp.Select):
+        for told in tree.selects:
+            inner = told.unalias()
+            if isinstance(inner, exp.Column) and inner.name.startswith("__"):
+                names.setdefault(inner.name, told.alias_or_name)
+    return names
