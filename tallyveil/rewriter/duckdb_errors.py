@@ -45,6 +45,13 @@ _ERRORS: Final = MappingProxyType(
 )
 
 
+# Every column asked for has a name, so that DuckDB takes one it does not know for its own name.
+_UNKNOWN_COLUMN: Final = re.compile(
+    r'Column "(.+)" referenced that exists in the SELECT clause - but this column cannot be '
+    r"referenced before it is defined"
+)
+
+
 def too_slow() -> StatementError:
     return StatementTooComplex(
         "planning or evaluating the statement took longer than the time limit",
@@ -96,6 +103,9 @@ def translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
             detail="This happens somewhere in the public domain.",
             hint="Guard it: CASE WHEN … THEN … END.",
         )
+    unknown = _UNKNOWN_COLUMN.match(message)
+    if isinstance(error, duckdb.BinderException) and unknown:
+        return UndefinedColumn(f'column "{unknown[1]}" does not exist')
     if isinstance(error, duckdb.CatalogException):
         return UndefinedFunction(message.split("\n")[0])
     if isinstance(error, duckdb.BinderException) and "not found" in message:

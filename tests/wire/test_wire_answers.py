@@ -127,6 +127,15 @@ def test_public_relations(house: Any) -> None:
     assert [name for (name,) in attributes] == ["state", "age", "sex", "income", "married", "pid"]
 
 
+@pytest.mark.parametrize("columns", ["nosuch", "cost, nosuch", "nosuch + 1 AS n", "nosuch AS x"])
+def test_a_column_that_a_public_relation_lacks(house: Any, columns: str) -> None:
+    with (
+        house.connect() as connection,
+        pytest.raises(errors.UndefinedColumn, match='olumn "nosuch"'),
+    ):
+        connection.execute(f"SELECT {columns} FROM dp.history")
+
+
 REFUSED = [
     ("SELECT count(*) FORM person", "42601", 22),
     ("SELECT count(*) FROM people", "42P01", 22),
