@@ -54,7 +54,11 @@ def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bo
         return
     cells = [[f"{float(a):g}", n, *(f"{loss:.6f}" for loss in losses)] for n, a, losses in rows]
     typer.echo("\n".join(aligned(("alpha", "n", *NAMES), cells)[:-1]))
-    typer.echo(f"Expected {loss} loss, a flat prior over 0..n.")
+    typer.echo(
+        f"Expected {loss} loss, a flat prior over 0..n."
+        if loss.aggregate == "sum"
+        else f"Expected {loss} loss: that of the worst truth."
+    )
 
 
 def _losses(n: int, alpha: Fraction, objective: Objective) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import typer
 from tallyveil.cli.drawings import check_drawing
 from tallyveil.cli.mechanism_arguments import QUALITIES, Options, Quality, objective_of
 from tallyveil.cli.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
-from tallyveil.cli.text import aligned, up
+from tallyveil.cli.text import aligned, up, up_text
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import Additive, additive
 from tallyveil.mechanisms.matrix import (
@@ -146,7 +146,7 @@ def _quality(name: str) -> Quality:
 
 def _lines(matrix: CountMatrix, objective: Objective, guarantee: str) -> list[str]:
     head = f"{matrix.name} for counts from 0 to {matrix.n}, alpha {float(matrix.alpha):.6g},"
-    lines = [f"{head} epsilon {up(matrix.epsilon):g}"]
+    lines = [f"{head} epsilon {up_text(matrix.epsilon)}"]
     if matrix.n <= _WIDEST:
         rows = matrix.probabilities()
         columns = ("output", *(f"truth {j}" if j == 0 else str(j) for j in range(matrix.n + 1)))

@@ -58,7 +58,10 @@ def show_noise(family: Additive, options: Options, *, json: bool) -> None:
     row["scale"] = _rounded(scale)
     row["standard_deviation"] = _rounded(math.sqrt(law.variance))
     row["half_width_95"] = law.half_width(_LEVEL)
-    _tell(row, family.guarantee, json=json)
+    guarantee = family.guarantee
+    if "delta" not in row and family.needs.delta:
+        guarantee += "; with rho = epsilon^2 / 2, which is less private than epsilon by itself"
+    _tell(row, guarantee, json=json)
 
 
 def show_staircase(options: Options, *, json: bool) -> None:

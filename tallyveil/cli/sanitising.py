@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from tallyveil.accountant import Accountant, Ledger
-from tallyveil.cli.text import aligned, up
+from tallyveil.cli.text import aligned, up, up_text
 from tallyveil.cli.user import user
 from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
 from tallyveil.gate.gate import accounts
@@ -91,10 +91,10 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
     typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
     if asked.delta is not None:
         typer.echo(
-            f"This is ({up(asked.epsilon):g}, {float(asked.delta):g})-private, being "
-            f"{up(planned.epsilon):.6g}-private, and charged so."
+            f"This is ({up_text(asked.epsilon)}, {float(asked.delta):.12g})-private, being "
+            f"{up_text(planned.epsilon)}-private, and charged so."
         )
-    spent = f"{account.measure} {up(cost):g} of {table}'s budget"
+    spent = f"{account.measure} {up_text(cost)} of {table}'s budget"
     if records is None:
         typer.echo(f"This would cost {spent}. Nothing was charged, and nothing written.")
         return

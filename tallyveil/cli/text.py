@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["aligned", "down", "plain", "up"]
+__all__ = ["aligned", "down", "down_text", "plain", "up", "up_text"]
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
@@ -56,6 +56,16 @@ def up(value: Fraction, places: int = 6) -> float:
     """To so many decimals, never less than ``value``: for what is spent."""
     unit: int = 10**places
     return math.ceil(value * unit) / unit
+
+
+def down_text(value: Fraction) -> str:
+    """What `down` gives, with all of its decimals: a rounding to fewer might go the other way."""
+    return f"{down(value):.12g}"
+
+
+def up_text(value: Fraction) -> str:
+    """What `up` gives, with all of its decimals."""
+    return f"{up(value):.12g}"
 
 
 def _numeric(value: Any) -> bool:

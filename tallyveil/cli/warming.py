@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from tallyveil.accountant import Quote
-from tallyveil.cli.text import aligned, down, up
+from tallyveil.cli.text import aligned, down, down_text, up, up_text
 from tallyveil.cli.user import user
 from tallyveil.errors import (
     BudgetExceeded,
@@ -200,11 +200,11 @@ def _describe(
     for one in (*quote.shares, *quote.tables):
         whose = "" if one.analyst is None else f"{one.analyst}'s share of "
         left = (
-            f"{float(one.remaining_after):.6g} remains after"
+            f"{down_text(one.remaining_after)} remains after"
             if one.allowed
-            else f"more than the {float(one.remaining_before):.6g} that remains"
+            else f"more than the {down_text(one.remaining_before)} that remains"
         )
-        cost = f"{one.measure} {up(one.cost):g}"
+        cost = f"{one.measure} {up_text(one.cost)}"
         typer.echo(f"This costs {cost} of {whose}{one.table}'s budget: {left}.")
 
 

@@ -87,6 +87,14 @@ def test_gaussian_noise_for_epsilon_and_delta() -> None:
     by_rho = json.loads(shell(*ask).stdout)
     assert (by_rho["calibration"], by_rho["delta"]) == ("zcdp", "1e-6")
     assert by_rho["scale"] == pytest.approx(4.53088, abs=1e-5)
+    assert "less private" not in by_rho["guarantee"]
+
+
+def test_gaussian_noise_without_a_delta_is_not_called_private_at_epsilon() -> None:
+    """It is ρ-zCDP with ρ = ε²/2, which a pure ε implies, and not the other way round."""
+    found = json.loads(shell("mechanism", "show", "gaussian", "--epsilon", 1, "--json").stdout)
+    assert (found["unit"], found["cost"]) == ("rho", 0.5)
+    assert "less private than epsilon by itself" in found["guarantee"]
 
 
 def test_staircase_noise_beside_laplace_noise() -> None:
@@ -158,6 +166,9 @@ def test_comparing_reproduces_the_reference_values() -> None:
     assert loss[20, "10/11"] == pytest.approx(expected, abs=1e-6)
     table = shell("mechanism", "compare", "--n", "2", "--alpha", "0.5").stdout.splitlines()
     assert table[0].split(" | ")[2].strip() == "GM"
+    assert table[-1] == "Expected L0 sum loss, a flat prior over 0..n."
+    worst = shell("mechanism", "compare", "--n", "2", "--alpha", "0.5", "--objective", "L2 max")
+    assert worst.stdout.splitlines()[-1] == "Expected L2 max loss: that of the worst truth."
 
 
 @pytest.mark.parametrize(
