@@ -155,9 +155,16 @@ def _check_set(group: Group) -> None:
 
 def _check_series(group: Group) -> None:
     first = group.attributes[0]
+    hint = "The times of a series are columns that are declared as the same range."
     for attribute in group.attributes:
-        if attribute.kind != "range" or attribute.cells != first.cells:
+        if attribute.kind != "range":
             raise InvalidParameterValue(
-                f'column "{attribute.name}" is no time of a series with "{first.name}"',
-                hint="The times of a series are columns that are declared as the same range.",
+                f'column "{attribute.name}" is no time of a series: it is not declared as a range',
+                hint=hint,
+            )
+        if attribute.cells != first.cells:
+            raise InvalidParameterValue(
+                f'column "{attribute.name}" is no time of a series with "{first.name}": it is '
+                "declared as another range",
+                hint=hint,
             )

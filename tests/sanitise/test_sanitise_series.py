@@ -122,8 +122,8 @@ def test_parts_of_a_series_are_what_was_asked(meters: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--series", "m1+kind"], '"kind" is no time of a series with "m1"'),
-        (["--series", "kind+m1"], "is no time of a series"),
+        (["--series", "m1+kind"], '"kind" is no time of a series: it is not declared as a range'),
+        (["--series", "kind+m1"], '"kind" is no time of a series: it is not declared as a range'),
         (["--series", "m1+m2", "--laplace", "m2"], "cannot have Laplace noise"),
         (["--series", "m1+m2", "--series", "m2+m3"], "named once"),
         (["--series", "m1+m2", "--split", "m1=1"], 'no part "m1"'),
