@@ -57,7 +57,8 @@ class Flowchart:
         return f"{AUTO}({properties if self.n is None else f'n={self.n}, {properties}'})"
 
     def chosen(self, n: int, scales: Sequence[float]) -> CountMechanism:
-        """One mechanism for columns at these scales, of which 0 stands for an exact answer.
+        """One mechanism for columns at these scales, of which 0 stands for an exact answer; if all
+        are exact, what is chosen at α ≤ 1/2.
 
         The mechanisms of programs are GM wherever that has their properties, so where columns
         differ the program's is the one for all.
@@ -68,7 +69,8 @@ class Flowchart:
         for rate in {calibrate.rate(scale, "epsilon") for scale in scales if scale}:
             look_up()
             leaves.add(flowchart(n, alpha_for(rate), self.properties))
-        family, properties = _LEAVES[next(iter(leaves - {"GM"}), "GM")]
+        plain: Leaf = "EM" if Property.FAIR in self.properties else "GM"
+        family, properties = _LEAVES[next(iter(leaves - {"GM"}), plain)]
         return CountMechanism(family, n, closure(properties))
 
 

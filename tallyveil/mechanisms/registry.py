@@ -68,13 +68,19 @@ def mechanism(spec: str) -> AnyMechanism:
 def canonical(spec: str) -> str:
     """The text ``spec`` is kept as: what takes its n from the policy stays without.
 
-    Raises InvalidParameterValue as `mechanism`, and for an n beyond what is offered.
+    Raises InvalidParameterValue as `mechanism`, for an n beyond what is offered, and for a distance
+    that no two counts of 0..n exceed: any law would be as good, and its answers worth nothing.
     """
     if lacks_range(spec):
         return with_range(spec, 1).kind
     found = mechanism(spec)
     if isinstance(found, CountMechanism):
         checked_range(found.n)
+        if not found.objective.beyond < found.n:
+            raise InvalidParameterValue(
+                f"beyond={found.objective.beyond}: no answer in 0..{found.n} is off by more",
+                hint=f"It is less than n: beyond={found.n - 1} at most.",
+            )
     return found.name
 
 

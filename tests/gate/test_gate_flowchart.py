@@ -97,6 +97,9 @@ def test_columns_at_different_scales_share_one_mechanism() -> None:
     assert chart.chosen(10, (2.0, 0.0)).name == "truncated_geometric(n=10)"
     assert chart.chosen(10, (2.0, 10.0)).name == "weakly_honest(n=10)"
     assert chart.chosen(10, (0.0,)).name == "truncated_geometric(n=10)"
+    fair = chart_of("auto(properties=f)")
+    assert fair is not None
+    assert {fair.chosen(10, (scale,)).name for scale in (0.0, 10.0)} == {"fair(n=10)"}
     both = chart.chosen(10, (10.0, 2.0))
     assert both.matrix(2.0).weights == CountMechanism("truncated_geometric", 10).matrix(2.0).weights
 

@@ -173,6 +173,8 @@ def test_a_mechanism_has_one_name(text: str, name: str) -> None:
         "designed(n=9, properties=xy)",
         "designed(n=9, objective=l3)",
         "designed(n=9, objective=l1, beyond=2)",
+        "designed(n=9, beyond=9)",
+        "designed(n=4, beyond=9)",
         "designed(n=9, over=min)",
         "laplace(n=20)",
         "gumbel(n=20)",
