@@ -22,6 +22,7 @@ from scipy.sparse import csgraph
 from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
 from tallyveil.gate.estimates import Estimated, Weights
+from tallyveil.gate.nearness import distances
 from tallyveil.gate.related import Chosen, Prepared, covers_of, related, rows_needed
 from tallyveil.inference import Fit, Law, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
@@ -30,7 +31,7 @@ from tallyveil.rewriter.workload import IntArray
 
 __all__ = ["Precision", "Prospect", "prospect", "too_complex"]
 
-_COLUMNS: Final = 64  # of the history that are looked at, at most
+_COLUMNS: Final = 64  # of the history that hold none of the rows, at most
 _ROWS: Final = 20_000  # that are looked at, differences included
 _ENTRIES: Final = 1_000_000  # of the differences
 _HEIGHT: Final = 1_500  # rows to be bought, and recorded ones
@@ -172,7 +173,7 @@ def prospect(charge: Charge, history: Sequence[Answer]) -> Prospect | None:
     if isinstance(noise, CountMechanism):
         raise TypeError(f"{noise.name} is no noise that is added")
     fresh = [Prepared.of(column) for _, column, _ in parts]
-    others = _most_precise(fresh, history)
+    others = _relevant(fresh, history)
     every = [*fresh, *(Prepared.of(answer.column) for answer, _ in others)]
     found = related(fresh[0], Chosen(tuple(range(len(every))), len(every)), every.__getitem__)
     if found is None or found.used[: len(fresh)] != tuple(range(len(fresh))):
@@ -208,31 +209,39 @@ def _connected(rows: sparse.csr_matrix, fresh: _Bools) -> _Bools:
     return found
 
 
-def _most_precise(
-    fresh: Sequence[Prepared], history: Sequence[Answer]
-) -> list[tuple[Answer, Noises]]:
-    """Of the recorded columns whose noise is added those that say most, with a row's noise."""
+def _relevant(fresh: Sequence[Prepared], history: Sequence[Answer]) -> list[tuple[Answer, Noises]]:
+    """Of the recorded columns whose noise is added those that bear most on the fresh ones, with a
+    row's noise: columns with rows of the fresh ones; at most `_COLUMNS` others, nearest first, and
+    of these the most precise. So what is about other people pushes nothing out.
+    """
     axes = frozenset(axis for column in fresh for axis in column.axes)
+    keys = frozenset(key for column in fresh for key in column.column.row_keys)
+    added = [
+        answer
+        for answer in history
+        if answer.column.height
+        and not (answer.scale and isinstance(mechanism(answer.mechanism), CountMechanism))
+    ]
+    near = distances([one.column for one in fresh], [answer.column for answer in added])
     found = []
-    for number, answer in enumerate(history):
-        noise, column = mechanism(answer.mechanism), answer.column
-        if isinstance(noise, CountMechanism) and answer.scale:
-            continue
-        if not column.height:
-            continue
+    for number, (answer, distance) in enumerate(zip(added, near, strict=True)):
+        noise = mechanism(answer.mechanism)
         if isinstance(noise, CountMechanism):
             own = Noises.of(Law.DISCRETE_LAPLACE, 0.0)
         else:
             own = Noises.of(noise.law(answer.scale).family, answer.scale)
-        spread = float(own.variances[0]) * rows_needed(covers_of(column), axes)
-        found.append((spread, -number, answer, own))
-    found.sort(key=lambda one: one[:2])
+        same = not keys.isdisjoint(answer.column.row_keys)
+        spread = float(own.variances[0]) * rows_needed(covers_of(answer.column), axes)
+        found.append((not same, distance, spread, -number, answer, own))
+    found.sort(key=lambda one: one[:4])
     left = _HEIGHT - sum(one.column.height for one in fresh)
+    others = 0
     chosen: list[tuple[Answer, Noises]] = []
-    for _, _, answer, own in found:
-        if len(chosen) < _COLUMNS and answer.column.height <= left:
+    for other, _, _, _, answer, own in found:
+        if others + other <= _COLUMNS and answer.column.height <= left:
             chosen.append((answer, own))
             left -= answer.column.height
+            others += other
     return chosen
 
 

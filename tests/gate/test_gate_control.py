@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import tallyveil
+from tallyveil.gate.nearness import distances
 from tallyveil.inference import Estimator, Law, Noises, discrete_laplace
 from tallyveil.mechanisms import CountMechanism, mechanism
+from tallyveil.rewriter.workload import Column
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -304,3 +306,37 @@ def test_the_limit_is_the_least_that_is_sold(controlled: Connect) -> None:
     assert discrete_laplace.half_width(scale * 1.001, 0.95) == 5
     connection.execute(f"SET dp.epsilon = {1 / (scale * 1.001):.12f}")
     connection.execute(WOMEN)
+
+
+def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
+    controlled: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers about other people are cheap: only so many are looked at, but never before these."""
+    monkeypatch.setattr("tallyveil.gate.prospect._COLUMNS", 4)
+    connection = controlled()
+    connection.execute("SET dp.half_width = 6")
+    connection.execute(f"{WHOLE} WHERE age = 3")
+    for ages in ("10, 11", "10"):
+        connection.execute(f"{WHOLE} WHERE age IN ({ages})")
+    connection.execute("SET dp.half_width = 5")
+    for age in range(50, 56):
+        connection.execute(f"{WHOLE} WHERE age = {age}")
+    connection.execute("SET dp.half_width = 6")
+    connection.execute("SET dp.source = fresh")
+    refused(connection, f"{WHOLE} WHERE age = 3")
+    # What 10 and 11 together say, less what 10 says, counts for 11, and says nothing of 12.
+    connection.execute("SET dp.half_width = 5")
+    refused(connection, f"{WHOLE} WHERE age = 11")
+    connection.execute(f"{WHOLE} WHERE age = 12")
+
+
+def test_columns_are_near_by_the_cells_they_share() -> None:
+    def ages(*cells: int) -> Column:
+        at = np.array(cells, dtype=np.int64)
+        return Column.joint(("age",), (9,), 1, np.zeros_like(at), at, np.ones_like(at))
+
+    others = [ages(3, 4), ages(4, 5), ages(7), ages(5)]
+    assert distances([ages(3)], others) == [0, 1, 3, 2]
+    assert distances([ages(3)], [ages(7), Column()]) == [1, 0]
+    assert distances([ages(3), ages(7)], [ages(7), ages(8)]) == [0, 1]
+    assert distances([ages(3)], []) == []

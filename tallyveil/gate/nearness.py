@@ -1,0 +1,59 @@
+"""How near recorded columns are to a question: whether they have cells in common, or by others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.rewriter.workload import Column
+
+__all__ = ["distances"]
+
+_Support = Mapping[str, npt.NDArray[np.bool_]]
+"""By axis the values that are touched; of an axis that is not here, all may be."""
+
+
+def distances(question: Sequence[Column], others: Sequence[Column]) -> list[int]:
+    """For each of ``others`` 0 if it may have a cell in common with the question, 1 if it may with
+    one of those at 0, and so on; of those without any connection, one more than all of these.
+
+    It is told axis by axis, so that columns may seem nearer than they are, and never farther.
+    """
+    supports = [_support(column) for column in others]
+    found = [-1] * len(others)
+    reached = _united([_support(column) for column in question])
+    for level in range(len(others) + 1):
+        left = [n for n, distance in enumerate(found) if distance < 0]
+        met = [n for n in left if _meet(supports[n], reached)]
+        for n in met or left:
+            found[n] = level
+        if not met:
+            break
+        reached = _united([reached, *(supports[n] for n in met)])
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _support(column: Column) -> _Support:
+    found = {}
+    for factor in column.factors:
+        places = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
+        for axis, size, at in zip(factor.axes, factor.shape, places, strict=True):
+            touched = np.zeros(size, dtype=np.bool_)
+            touched[at] = True
+            found[axis] = touched
+    return found
+
+
+def _meet(one: _Support, other: _Support) -> bool:
+    return all(bool((one[axis] & other[axis]).any()) for axis in one.keys() & other.keys())
+
+
+def _united(supports: Sequence[_Support]) -> _Support:
+    """At least all cells of any of them."""
+    first, *rest = supports
+    common = set(first).intersection(*rest)
+    return {axis: np.logical_or.reduce([one[axis] for one in supports]) for axis in common}
