@@ -76,6 +76,15 @@ class Control:
 
 def _too_sharp(found: Prospect, limit: InferenceControl) -> list[int]:
     """The numbers of the queries that would become known more precisely than is allowed."""
+    least = found.least_variances()
+    open_ = np.flatnonzero(~_surely_wide(least, found.steps, limit))
+    if not len(open_):
+        return []
+    return [int(open_[n]) for n in _sharp(found.take(open_), limit)]
+
+
+def _sharp(found: Prospect, limit: InferenceControl) -> list[int]:
+    """As `_too_sharp`, by the estimates themselves."""
     confidence = Fraction(repr(limit.confidence))
     after = found.after()
     variances = after.variances(found.queries)

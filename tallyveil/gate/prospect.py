@@ -86,6 +86,23 @@ class Prospect:
         scales = np.where(self.fresh, self.noises.scales * factor, self.noises.scales)
         return replace(self, noises=Noises(self.noises.laws, scales))
 
+    def least_variances(self) -> _Floats:
+        """No more than the variances of the queries' estimates once it is bought, and quick.
+
+        For A H = q and each cell j, by Cauchy and Schwarz (A H)_j² = (Σ_i A_i H_ij)²
+        ≤ Σ_i A_i² v_i · Σ_i H_ij²/v_i. So the variance is at least max_j q_j² / Σ_i H_ij²/v_i.
+        """
+        with np.errstate(divide="ignore"):
+            each = 1 / self.noises.variances
+        precision = np.zeros(self.rows.shape[1])
+        spread = np.repeat(each, np.diff(self.rows.indptr))
+        np.add.at(precision, self.rows.indices, self.rows.data.astype(np.float64) ** 2 * spread)
+        found = np.zeros(self.queries.shape[0])
+        of = np.repeat(np.arange(len(found)), np.diff(self.queries.indptr))
+        squares = self.queries.data.astype(np.float64) ** 2
+        np.maximum.at(found, of, squares / precision[self.queries.indices])
+        return found
+
     def after(self) -> Precision:
         """What would be known once it is bought: something of each query."""
         return Precision.of(self.rows, self.values, self.noises)

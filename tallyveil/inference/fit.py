@@ -17,10 +17,12 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 from tallyveil.inference.noise import FloatArray, Noises
 
@@ -59,9 +61,11 @@ class Fit:
         least = variances[variances > 0].min(initial=np.inf)
         floor = _NEARLY_EXACT * (least if math.isfinite(least) else 1.0)
         roots = 1 / np.sqrt(np.maximum(variances, floor))
-        mix = _mix(cells, height + _MORE) if cells > 2 * (height + _MORE) else None
+        mix = _mix(cells, height + _MORE) if cells > height + _MORE else None
         dense = (rows if mix is None else rows @ mix).toarray()
-        u, s, vt = np.linalg.svd(dense * roots[:, None], full_matrices=False)
+        # More threads are no quicker here, and wait for each other where the machine is busy.
+        with _blas().limit(limits=1):
+            u, s, vt = np.linalg.svd(dense * roots[:, None], full_matrices=False)
         rank = int((s > _RANK * s[0]).sum())
         inverse = 1 / s[:rank]
         return cls(inverse[:, None] * (u[:, :rank].T * roots), vt[:rank].T, inverse, mix)
@@ -103,6 +107,11 @@ class Fit:
 
     def _mixed(self, queries: sparse.csr_matrix) -> sparse.csr_matrix:
         return queries if self.mix is None else queries @ self.mix
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _mix(cells: int, columns: int) -> sparse.csr_matrix:

@@ -11,9 +11,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from scipy import sparse
 
 import tallyveil
 from tallyveil.gate.nearness import distances
+from tallyveil.gate.prospect import Precision, Prospect
 from tallyveil.inference import Estimator, Law, Noises, discrete_laplace
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import Column
@@ -340,3 +342,25 @@ def test_columns_are_near_by_the_cells_they_share() -> None:
     assert distances([ages(3)], [ages(7), Column()]) == [1, 0]
     assert distances([ages(3), ages(7)], [ages(7), ages(8)]) == [0, 1]
     assert distances([ages(3)], []) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_quick_bound_is_below_the_variance(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = sparse.csr_matrix(random.integers(0, 3, (9, 6)).astype(np.int64))
+    noises = Noises.of(Law.DISCRETE_LAPLACE, random.uniform(1, 30, 9))
+    known = Precision.of(rows, np.zeros(9), noises)
+    origin = np.zeros(9, dtype=np.int64)
+    queries = sparse.vstack([rows, sparse.csr_matrix(np.eye(6, dtype=np.int64))], format="csr")
+    found = Prospect(rows, origin, np.zeros(9), noises, queries, lambda: known)
+    least, variances = found.least_variances(), known.variances(queries)
+    assert (least <= variances * (1 + 1e-9)).all()
+    assert (least > 0).all()
+
+
+def test_exact_answers_leave_the_quick_bound_at_nothing() -> None:
+    rows = sparse.csr_matrix(np.array([[1, 1], [1, 0]]))
+    noises = Noises.of(Law.DISCRETE_LAPLACE, [0.0, 5.0])
+    known = Precision.of(rows, np.zeros(2), noises)
+    found = Prospect(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, lambda: known)
+    assert (found.least_variances() == 0).all()
