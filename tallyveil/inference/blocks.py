@@ -42,6 +42,7 @@ _ALONE: Final = 4e6  # of one query solved by itself, about
 _ROUNDS: Final = 64
 _TOGETHER: Final = 3
 _WIDTH: Final = 512
+_SMALL: Final = 4096  # entries up to which it takes longer to find cells that are alike
 
 _Ints = npt.NDArray[np.int64]
 _Marks = npt.NDArray[np.uint64]
@@ -327,6 +328,9 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
     left = _WORK
     result: dict[int, _Solution] = {}
     for block, own in wanted.items():
+        if left < 0:
+            result |= dict.fromkeys(own)
+            continue
         matrix = blocks.matrix(block)
         variances = blocks.noises.variances[blocks.rows.of(block)]
         cells = matrix.shape[1]
@@ -349,7 +353,8 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
 
 @dataclass(frozen=True, eq=False)
 class _Together:
-    """Several queries of one block, solved at once, over cells that rows and queries tell apart."""
+    """Several queries of one block, solved at once, over cells that rows and queries tell apart,
+    or all cells of a small block: cells that are alike ask the same of A."""
 
     matrix: FloatArray
     queries: FloatArray
@@ -359,6 +364,8 @@ class _Together:
         """None if that is too wide."""
         if not queries or matrix.shape[0] > _WIDTH:
             return None
+        if matrix.shape[0] * matrix.shape[1] <= _SMALL and matrix.shape[1] <= _WIDTH:
+            return cls(matrix.toarray().astype(np.float64), np.array(queries, dtype=np.float64))
         stacked = sparse.vstack([matrix, sparse.csr_matrix(np.array(queries))], format="csc")
         stacked.sort_indices()
         starts = stacked.indptr.astype(np.int64)

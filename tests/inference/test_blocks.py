@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.inference import Estimator, Law, Noises, best_combinations
+from tallyveil.inference import Estimator, Law, Noises, best_combinations, blocks
 
 
 def _history(rng: np.random.Generator) -> tuple[sparse.csr_matrix, Noises]:
     """Up to three blocks, some of them alike."""
-    blocks, scales = [], []
+    made, scales = [], []
     for number in range(int(rng.integers(1, 4))):
         if not number or rng.random() < 0.5:
             shape = int(rng.integers(1, 9)), int(rng.integers(1, 6))
             block, scale = rng.integers(-1, 3, shape), rng.choice([0.0, 1.0, 3.0, 10.0], shape[0])
-        blocks.append(block)
+        made.append(block)
         scales.append(scale)
-    history = sparse.block_diag(blocks, format="csr").astype(np.int64)
+    history = sparse.block_diag(made, format="csr").astype(np.int64)
     history.eliminate_zeros()
     return history, Noises.of(Law.DISCRETE_LAPLACE, np.concatenate(scales))
 
@@ -34,8 +34,12 @@ def _queries(rng: np.random.Generator, history: np.ndarray) -> np.ndarray:
     return np.array(made, dtype=np.int64)
 
 
+@pytest.mark.parametrize("small", [0, 4096])
 @pytest.mark.parametrize("seed", range(200))
-def test_each_query_has_the_estimator_s_estimate(seed: int) -> None:
+def test_each_query_has_the_estimator_s_estimate(
+    seed: int, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_SMALL", small)
     rng = np.random.default_rng(seed)
     history, noises = _history(rng)
     dense = history.toarray()
