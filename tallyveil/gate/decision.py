@@ -254,8 +254,8 @@ class Decision:
                 charges, request.analyst, custodian=request.custodian
             )
         except BudgetExceeded as error:
-            refused = next((t.table for t in quote.tables if not t.allowed), None)
-            part = next((c.workload for c in charges if c.workload.table == refused), None)
+            table = None if quote.refused is None else quote.refused.table
+            part = next((c.workload for c in charges if c.workload.table == table), None)
             known = self._history.find(replace(request, source="history"), wanted)
             error.hint = what_remains(error, request, known.rows, self._choice, wanted, part)
             raise

@@ -128,3 +128,30 @@ def test_another_policy_does_not_open_the_ledger(connect: Connect) -> None:
     assert caught.value.sqlstate == "55000"
     # A larger budget is no other table.
     assert connect(budget={"epsilon": 2.0}).budget()[0]["remaining"] == pytest.approx(1.9)
+
+
+def test_a_refusal_says_what_the_rest_of_the_share_buys(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    table = {
+        "from": "people",
+        "budget": {"epsilon": 1.0},
+        "attributes": {"age": {"range": [0, 99]}},
+    }
+    policy = tallyveil.parse_policy(
+        {"tables": {"person": table}, "analysts": {"alice": {"budget": {"epsilon": 0.2}}}},
+        base=tmp_path,
+    )
+    question = (
+        "SELECT n, dp_interval_low(n), dp_interval_high(n)"
+        " FROM (SELECT count(*) AS n FROM person) AS t"
+    )
+    with tallyveil.connect(policy, source=source, user="alice") as alice:
+        alice.execute("SET dp.half_width = 5")
+        with pytest.raises(tallyveil.BudgetExceeded) as caught:
+            alice.execute(question)
+        promised = "SET dp.epsilon to at most 0.2, which buys ±15 at 95 %"
+        assert promised in (caught.value.hint or "")
+        alice.execute("SET dp.epsilon = 0.2")
+        n, low, high = alice.execute(question).fetchall()[0]
+        assert (n - low, high - n) == (15, 15)
