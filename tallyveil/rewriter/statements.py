@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,23 @@ _TOKENIZERS: Final = {
     name: type(f"{dialect.__name__}Words", (dialect.Tokenizer,), {"COMMANDS": set()})
     for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
 }
+
+# A string between dollars has no tag, or a name for one. Without any, a dollar begins a parameter:
+# sqlglot would take `$1,$` for the beginning of a string.
+_DOLLARS: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
+_WITHOUT_DOLLARS: Final = {
+    name: type(
+        f"{dialect.__name__}WordsWithoutDollars",
+        (dialect.Tokenizer,),
+        {
+            "COMMANDS": set(),
+            "HEREDOC_STRINGS": [],
+            "SINGLE_TOKENS": {**dialect.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER},
+        },
+    )
+    for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
+}
+_DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
 
 _QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
@@ -64,7 +82,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
     if "\0" in sql:
         raise SQLSyntaxError("the statement holds a NUL character", position=sql.index("\0") + 1)
     try:
-        tokens: list[Token] = _TOKENIZERS[dialect](dialect=dialect).tokenize(sql)
+        tokens = _tokens(sql, dialect)
     except TokenError as error:
         raise SQLSyntaxError(
             "a string, identifier or comment is not terminated", position=_unterminated(sql)
@@ -85,6 +103,12 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             pieces.append(Piece(text, tuple(start), first))
             start = []
     return tuple(pieces)
+
+
+def _tokens(sql: str, dialect: Dialect) -> list[Token]:
+    words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
+    tokens: list[Token] = words[dialect](dialect=dialect).tokenize(sql)
+    return tokens
 
 
 def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
@@ -147,7 +171,8 @@ def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
 def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     _refuse_other_than_queries(sql, dialect)
     try:
-        trees = sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.IMMEDIATE)
+        parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+        trees = parser.parse(_tokens(sql, dialect), sql)
     except ParseError as error:
         raise _syntax_error(sql, dialect, error) from error
     except TokenError as error:

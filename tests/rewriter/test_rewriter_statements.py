@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
 from tallyveil.rewriter import Dialect, parse_query, split
@@ -32,6 +33,32 @@ def test_split(text: str, expected: list[str]) -> None:
 def test_question_marks_are_numbered_where_they_stand() -> None:
     (piece,) = split("select '?', \"?\", ? -- ?\n, ?::int from t where a = ?", "duckdb")
     assert piece.sql == "select '?', \"?\", $1 -- ?\n, $2::int from t where a = $3"
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select f(a,$1,$2)",
+        "select $1+$2",
+        "select a in ($1,$2,$1)",
+        "select $1,'$',$2",
+        "select ?,?",
+    ],
+)
+def test_parameters_need_no_spaces_between_them(text: str, dialect: Dialect) -> None:
+    (piece,) = split(text, dialect)
+    tree = parse_query(piece.sql, dialect)
+    spaced = piece.sql.replace(",", " , ").replace("+", " + ")
+    assert tree == parse_query(spaced, dialect)
+    assert len(list(tree.find_all(exp.Parameter, exp.Placeholder))) == piece.sql.count("$") - (
+        "'" in text
+    )
+
+
+def test_a_string_in_dollars_stays_one_beside_parameters() -> None:
+    tree = parse_query("select $1 + 1, $a$it's $1,$2$a$", "postgres")
+    assert [node.name for node in tree.find_all(exp.Parameter)] == ["1"]
 
 
 MISTAKES = [
