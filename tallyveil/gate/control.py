@@ -2,7 +2,7 @@
 
 A policy may say that no count is to be known to less than ± some records, at some confidence. Then
 nothing is sold that would make the interval of an estimate narrower than that: of a row that is
-asked, of one that was bought before, or of the difference of two nested groups (`prospect`). A row
+asked, of one that was bought before, or of the difference of two nested groups (`prospects`). A row
 that is no count is measured in what one record moves it at most. What is narrower already, since
 the policy was another, may stay so but not become narrower still.
 
@@ -27,7 +27,7 @@ from scipy import sparse
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.estimates import Estimated
-from tallyveil.gate.prospect import Precision, Prospect, prospect, too_complex
+from tallyveil.gate.prospect import Precision, Prospect, prospects, too_complex
 from tallyveil.gate.request import Request
 from tallyveil.inference import combined
 from tallyveil.mechanisms import CountMechanism, mechanism
@@ -65,12 +65,10 @@ class Control:
             limit = self._limits.get(table)
             if limit is None:
                 continue
-            found = prospect(charge, self._accountant.answers(table))
-            if found is None:
-                continue
-            sharp = _too_sharp(found, limit)
-            if sharp:
-                return _refused(found, sharp, charge, limit, request)
+            for found in prospects(charge, self._accountant.answers(table)):
+                sharp = _too_sharp(found, limit)
+                if sharp:
+                    return _refused(found, sharp, charge, limit, request)
         return None
 
 

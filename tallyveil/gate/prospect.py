@@ -9,7 +9,7 @@ has to be drawn to find it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
@@ -23,18 +23,26 @@ from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
 from tallyveil.gate.estimates import Estimated, Weights
 from tallyveil.gate.nearness import distances
-from tallyveil.gate.related import Chosen, Prepared, covers_of, related, rows_needed
+from tallyveil.gate.related import (
+    Chosen,
+    Prepared,
+    Related,
+    covers_of,
+    related,
+    rows_needed,
+)
 from tallyveil.inference import Fit, Law, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.mechanisms.matrix.patience import look_up
 from tallyveil.rewriter.workload import IntArray
 
-__all__ = ["Precision", "Prospect", "prospect", "too_complex"]
+__all__ = ["Precision", "Prospect", "prospects", "too_complex"]
 
 _COLUMNS: Final = 64  # of the history that hold none of the rows, at most
 _ROWS: Final = 20_000  # that are looked at, differences included
 _ENTRIES: Final = 1_000_000  # of the differences
 _HEIGHT: Final = 1_500  # rows to be bought, and recorded ones
+_TERMS: Final = 400_000  # of all rows
 _TOGETHER: Final = 1_000
 
 _Bools = npt.NDArray[np.bool_]
@@ -172,47 +180,76 @@ def _estimated(values: _Floats, noises: Noises, rows: IntArray, weights: _Floats
     return Estimated(float(weights @ values[rows]), rows, Weights(weights, noises.take(rows)))
 
 
-def prospect(charge: Charge, history: Sequence[Answer]) -> Prospect | None:
-    """What ``charge`` would add to the recorded answers about its table; None if nothing is bought.
+def prospects(charge: Charge, history: Sequence[Answer]) -> Iterator[Prospect]:
+    """What ``charge`` would add to the recorded answers about its table; none if nothing is bought.
+
+    It is looked at as a whole. Where not all recorded answers can be looked at with it, since they
+    tell too many cells apart, each of its columns is looked at by itself too: so that a column over
+    other attributes does not keep answers from sight that say something about this one.
 
     Raises StatementTooComplex where there is too much to look at, or the noise is not added.
     """
-    noise = mechanism(charge.mechanism)
     parts = [
-        (number, column, scale)
+        number
         for number, (column, scale) in enumerate(
             zip(charge.workload.columns, charge.scales, strict=True)
         )
         if scale and column.height
     ]
     if not parts:
-        return None
+        return
+    found, complete = _prospect(charge, parts, history)
+    yield from found
+    if not complete and len(parts) > 1:
+        for number in parts:
+            look_up()
+            yield from _prospect(charge, [number], history)[0]
+
+
+def _prospect(
+    charge: Charge, numbers: Sequence[int], history: Sequence[Answer]
+) -> tuple[list[Prospect], bool]:
+    """Of some of the charge's columns, and whether all that was chosen of history is in it."""
+    noise = mechanism(charge.mechanism)
     if isinstance(noise, CountMechanism):
         raise TypeError(f"{noise.name} is no noise that is added")
+    parts = [(n, charge.workload.columns[n], charge.scales[n]) for n in numbers]
     fresh = [Prepared.of(column) for _, column, _ in parts]
     others = _relevant(fresh, history)
     every = [*fresh, *(Prepared.of(answer.column) for answer, _ in others)]
-    found = related(fresh[0], Chosen(tuple(range(len(every))), len(every)), every.__getitem__)
-    if found is None or found.used[: len(fresh)] != tuple(range(len(fresh))):
-        raise too_complex()
+    found = _fitting(every, len(fresh))
     laws = [_noises(noise.law(scale).family, scale, column.height) for _, column, scale in parts]
     laws += [_repeated(own, answer.column.height) for answer, own in others]
     values = [np.full(column.height, np.nan) for _, column, _ in parts]
     values += [np.array(answer.values, dtype=np.float64) for answer, _ in others]
     origin = [np.full(column.height, n) for n, column, _ in parts]
     origin += [np.full(answer.column.height, -1) for answer, _ in others]
+    complete = len(found.used) == len(every)
     rows, origins = found.history, np.concatenate([origin[n] for n in found.used])
     rows.sort_indices()
     places = np.flatnonzero(_connected(rows, origins >= 0))
     if not len(places):
-        return None
+        return [], complete
     rows, origins = rows[places], origins[places]
     queries, used = _queries(rows, origins >= 0), np.unique(rows.indices)
     rows, answers = rows[:, used], np.concatenate([values[n] for n in found.used])[places]
     noises = Noises.concatenated([laws[n] for n in found.used]).take(places)
     old = np.flatnonzero(origins < 0)
     before = cache(lambda: Precision.of(rows[old], answers[old], noises.take(old)))
-    return Prospect(rows, origins, answers, noises, queries[:, used], before)
+    return [Prospect(rows, origins, answers, noises, queries[:, used], before)], complete
+
+
+def _fitting(every: Sequence[Prepared], fresh: int) -> Related:
+    """The fresh columns, which come first, with those of the others for which there is room."""
+    others = len(every) - fresh
+    while True:
+        chosen = Chosen(tuple(range(fresh + others)), fresh + others)
+        found = related(every[0], chosen, every.__getitem__, _TERMS)
+        if found is not None and found.used[:fresh] == tuple(range(fresh)):
+            return found
+        if not others or fresh == 1:
+            raise too_complex()
+        others //= 2
 
 
 def _connected(rows: sparse.csr_matrix, fresh: _Bools) -> _Bools:

@@ -155,7 +155,10 @@ class Chosen:
 
 
 def related(
-    question: Prepared, chosen: Chosen, history: Callable[[int], Prepared]
+    question: Prepared,
+    chosen: Chosen,
+    history: Callable[[int], Prepared],
+    entries: int = _ENTRIES,
 ) -> Related | None:
     """The matrices of those of the chosen columns, from the first, that are small enough together;
     None if there are none, or the question itself is too large."""
@@ -170,7 +173,7 @@ def related(
     step = 1
     for axis, size in sizes.items():
         strides[axis], step = step, step * size
-    left = _ENTRIES
+    left = entries
     parts: dict[int | None, _Entries] = {}
     for number in (None, *used):
         prepared = question if number is None else history(number)

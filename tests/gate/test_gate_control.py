@@ -364,3 +364,58 @@ def test_exact_answers_leave_the_quick_bound_at_nothing() -> None:
     known = Precision.of(rows, np.zeros(2), noises)
     found = Prospect(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, lambda: known)
     assert (found.least_variances() == 0).all()
+
+
+@pytest.fixture
+def wide(connect: Connect) -> Connect:
+    """Attributes whose values make tens of thousands of combinations."""
+
+    def make() -> tallyveil.Connection:
+        attributes = {
+            "state": {"values": ["AL", "AK", "WY"], "other": True},
+            "age": {"range": [0, 99], "clamp": True},
+            "sex": {"values": ["F", "M"], "other": True},
+            "day": {"range": [0, 99], "clamp": True, "column": "age"},
+        }
+        return connect(budget={"epsilon": 1000}, inference_control=LIMIT, attributes=attributes)
+
+    return make
+
+
+def half_width_of_mean(answers: int, scale: float) -> float:
+    """At 95 %, of as many answers with discrete Laplace noise, by convolution."""
+    one = np.exp(-np.abs(np.arange(-200, 201)) / scale)
+    law = one / one.sum()
+    for _ in range(answers - 1):
+        law = np.convolve(law, one / one.sum())
+    middle = len(law) // 2
+    within = [law[middle - k : middle + k + 1].sum() for k in range(middle)]
+    return int(np.searchsorted(within, 0.95)) / answers
+
+
+def test_a_column_over_many_cells_hides_no_earlier_answer(wide: Connect) -> None:
+    connection = wide()
+    connection.execute("SET dp.epsilon = 0.5")
+    connection.execute("SET dp.source = fresh")
+    many = "(age * 7 + day * 3 + length(sex)) % {} = 0"
+    statements = [
+        "SELECT count(*) FILTER (WHERE state = 'AL'),"
+        f" count(*) FILTER (WHERE {many.format(prime)}) FROM person"
+        for prime in (3, 5, 7, 11, 13, 17, 19)
+    ]
+    bought = 0
+    while half_width_of_mean(bought + 1, scale=4) >= LIMIT["min_half_width"]:
+        connection.execute(statements[bought])
+        bought += 1
+    assert bought > 2
+    refused(connection, statements[bought])
+
+
+def test_aggregates_of_one_attribute_can_be_asked_after_many_of_others(wide: Connect) -> None:
+    connection = wide()
+    connection.execute("SET dp.epsilon = 0.3")
+    for attribute in ("age", "sex", "day"):
+        connection.execute(f"SELECT {attribute}, count(*) FROM person GROUP BY {attribute}")
+    before = spent(connection)
+    connection.execute("SELECT sum(day), stddev(day) FROM person WHERE state = 'AL'")
+    assert spent(connection) > before
