@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from tallyveil.gate.estimates import Estimated
+from tallyveil.gate.estimated import Estimated
 from tallyveil.gate.known import InRange, Known, Noisy
 from tallyveil.inference import Bounds, NoiseLaw, between
 

@@ -26,7 +26,7 @@ from scipy import sparse
 
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.errors import InsufficientPrivilege
-from tallyveil.gate.estimates import Estimated
+from tallyveil.gate.estimated import Estimated
 from tallyveil.gate.prospect import Precision, Prospect, prospects, too_complex
 from tallyveil.gate.request import Request
 from tallyveil.inference import combined

@@ -14,9 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,129 +22,17 @@ from scipy import sparse
 
 from tallyveil.accountant import Accountant, Answer
 from tallyveil.gate.cache import Cache
+from tallyveil.gate.estimated import Criterion, Estimated, Weights, surpasses
 from tallyveil.gate.related import Prepared, Sketches, related
-from tallyveil.inference import ErrorLaw, Law, NoiseLaw, Noises, best_combinations
+from tallyveil.inference import Law, NoiseLaw, Noises, best_combinations
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import Column, IntArray
 
-__all__ = ["Criterion", "Estimated", "Estimates", "Outlook", "half_width_of", "surpasses"]
+__all__ = ["Estimates", "Outlook"]
 
 _ROWS: Final = 2_000  # of a column with more, rows have their own answers only
 _KINDS: Final = 64  # of a column's estimates with more laws, the others' intervals are bounds
 _LARGEST: Final = 100_000  # recorded columns of more rows are not looked at
-_BITS: Final = 2.0**44
-_BETTER: Final = 1 - 1e-9
-
-Criterion = Fraction | None
-"""What makes an estimate better: the interval at a confidence, or with None the variance."""
-
-
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """Of the noises of an estimate, and their laws; estimates with alike errors share one.
-
-    If ``rough``, intervals are by a quick bound, and somewhat too wide."""
-
-    values: npt.NDArray[np.float64]
-    noises: Noises
-    rough: bool = False
-
-    @property
-    def error(self) -> ErrorLaw:
-        return _error(*self.signature)
-
-    @cached_property
-    def variance(self) -> float:
-        return float((self.values**2 * self.noises.variances).sum())
-
-    @cached_property
-    def signature(self) -> tuple[bytes, bytes, bytes]:
-        """Equal where weights differ by rounding errors and by order only."""
-        parts, powers = np.frexp(np.abs(self.values))
-        weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
-        order = np.lexsort((weights, self.noises.scales, self.noises.laws))
-        laws, scales = self.noises.laws[order], self.noises.scales[order]
-        return weights[order].tobytes(), laws.tobytes(), scales.tobytes()
-
-
-@dataclass(frozen=True, eq=False)
-class Estimated:
-    """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
-    noises apart: those of one number are one and the same."""
-
-    value: float
-    numbers: IntArray
-    weights: Weights
-
-    @property
-    def error(self) -> ErrorLaw:
-        return self.weights.error
-
-    @property
-    def variance(self) -> float:
-        return self.weights.variance
-
-    @property
-    def signature(self) -> tuple[bytes, bytes, bytes]:
-        return self.weights.signature
-
-    def half_width(self, confidence: Fraction) -> float:
-        if self.weights.rough:
-            return self.error.outer_half_width(confidence)
-        return half_width_of(*self.signature, confidence)
-
-    def mixed(self, number: int, value: int, noises: Noises) -> Estimated:
-        """The best combination with a fresh answer of this one noise, which has no part here."""
-        fresh = float(noises.variances[0])
-        share = self.variance / (self.variance + fresh) if fresh else 1.0
-        values = np.append(self.weights.values * (1 - share), share)
-        return Estimated(
-            self.value * (1 - share) + value * share,
-            np.append(self.numbers, number),
-            Weights(
-                values,
-                Noises.concatenated([self.weights.noises, noises]),
-                self.weights.rough,
-            ),
-        )
-
-    @classmethod
-    def total(cls, parts: Sequence[Estimated]) -> Estimated:
-        """The sum, with the noises that some parts share."""
-        numbers, first, places = np.unique(
-            np.concatenate([part.numbers for part in parts]), return_index=True, return_inverse=True
-        )
-        weights = np.zeros(len(numbers))
-        np.add.at(weights, places.ravel(), np.concatenate([part.weights.values for part in parts]))
-        noises = Noises.concatenated([part.weights.noises for part in parts]).take(first)
-        rough = any(part.weights.rough for part in parts)
-        return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
-
-
-@lru_cache(maxsize=4096)
-def _error(weights: bytes, laws: bytes, scales: bytes) -> ErrorLaw:
-    noises = Noises(np.frombuffer(laws, dtype=np.int8), np.frombuffer(scales))
-    return ErrorLaw(np.frombuffer(weights), noises)
-
-
-@lru_cache(maxsize=16384)
-def half_width_of(weights: bytes, laws: bytes, scales: bytes, confidence: Fraction) -> float:
-    """Of the error Σ weights · noise, each given as the bytes of an array."""
-    return _error(weights, laws, scales).half_width(confidence)
-
-
-class WithError(Protocol):
-    @property
-    def variance(self) -> float: ...
-
-    def half_width(self, confidence: Fraction) -> float: ...
-
-
-def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
-    """Whether the error is clearly less, by its law alone."""
-    if by is None:
-        return new.variance < old.variance * _BETTER
-    return new.half_width(by) < old.half_width(by) * _BETTER
 
 
 def _better(first: Estimated | None, second: Estimated | None, by: Criterion) -> Estimated | None:

@@ -15,7 +15,8 @@ from typing import Final
 
 from tallyveil.accountant import Accountant
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.estimates import Criterion, Estimated, Estimates, Outlook, surpasses
+from tallyveil.gate.estimated import Criterion, Estimated, surpasses
+from tallyveil.gate.estimates import Estimates, Outlook
 from tallyveil.gate.known import InRange, Known, Unbiased, known, released
 from tallyveil.gate.request import Request, Rows
 from tallyveil.gate.settings import Target

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from tallyveil.accountant import Recorded
-from tallyveil.gate.estimates import Estimated
+from tallyveil.gate.estimated import Estimated
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw, half_width_of_sum
 from tallyveil.mechanisms import AnyMechanism, CountMechanism, mechanism
 

@@ -21,7 +21,7 @@ from scipy.sparse import csgraph
 
 from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
-from tallyveil.gate.estimates import Estimated, Weights
+from tallyveil.gate.estimated import Estimated, Weights
 from tallyveil.gate.nearness import distances
 from tallyveil.gate.related import (
     Chosen,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.gate.estimates import Estimated
+from tallyveil.gate.estimated import Estimated
 from tallyveil.inference import combined, top_up
 from tallyveil.mechanisms import Additive
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from tallyveil.accountant import Account, Accountant, Balance, Quote
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast
-from tallyveil.gate.estimates import Estimated
+from tallyveil.gate.estimated import Estimated
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.known import EXACT, InRange, Noisy
 from tallyveil.gate.refusal import widest

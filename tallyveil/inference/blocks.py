@@ -34,12 +34,12 @@ from tallyveil.inference.exchangeable import (
     without_dust,
 )
 from tallyveil.inference.noise import FloatArray, Noises
+from tallyveil.inference.pruning import Entries, Pruned, entries_of
 
 __all__ = ["Combination", "best_combinations"]
 
 _WORK: Final = 1e8  # floating point operations, roughly
 _ALONE: Final = 4e6  # of one query solved by itself, about
-_ROUNDS: Final = 64
 _TOGETHER: Final = 3
 _WIDTH: Final = 512
 _SMALL: Final = 4096  # entries up to which it takes longer to find cells that are alike
@@ -70,7 +70,7 @@ def best_combinations(
     entries gives None.
     """
     result: list[Combination | None] = [None] * question.shape[0]
-    pruned = _Pruned(_entries(history), _entries(question), history.shape, question.shape[0])
+    pruned = Pruned(entries_of(history), entries_of(question), history.shape, question.shape[0])
     laws, kind_of = _law_numbers(noises), dict[int, int]()
     for number, row in pruned.own.items():
         kind = kind_of.setdefault(int(laws[row]), len(kind_of))
@@ -102,88 +102,10 @@ def best_combinations(
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Entries:
-    rows: _Ints
-    cells: _Ints
-    coefficients: _Ints
-
-    def take(self, which: npt.NDArray[np.bool_] | _Ints) -> _Entries:
-        return _Entries(self.rows[which], self.cells[which], self.coefficients[which])
-
-
-def _entries(matrix: sparse.csr_matrix) -> _Entries:
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    return _Entries(rows, matrix.indices.astype(np.int64), matrix.data.astype(np.int64))
-
-
 def _law_numbers(noises: Noises) -> _Ints:
     """Equal for noises of one law."""
     numbers: _Ints = np.unique(noises.scales + 1j * noises.laws, return_inverse=True)[1]
     return numbers.ravel().astype(np.int64)
-
-
-class _Pruned:
-    """``rows`` of the history can have a part in the queries ``open``, which may be determined;
-    ``own[i]`` is the row that is query i and the only one that can answer it."""
-
-    def __init__(
-        self, history: _Entries, question: _Entries, shape: tuple[int, int], queries: int
-    ) -> None:
-        height, cells = shape
-        kept, open_ = np.ones(height, dtype=bool), np.zeros(queries, dtype=bool)
-        open_[question.rows] = True
-        self.own: dict[int, int] = {}
-        for _ in range(_ROUNDS):
-            touched = np.bincount(history.cells, minlength=cells)
-            closed = np.unique(question.rows[touched[question.cells] == 0])
-            open_[closed] = False
-            answered = _own_rows(history, question, touched, open_)
-            open_[list(answered)] = False
-            self.own |= answered
-            question = question.take(open_[question.rows])
-            lone = touched == 1
-            lone[question.cells] = False
-            useless = np.unique(history.rows[lone[history.cells]])
-            kept[useless] = False
-            history = history.take(kept[history.rows])
-            if not len(question.rows) or not len(closed) + len(useless) + len(answered):
-                break
-        touched = np.bincount(history.cells, minlength=cells)
-        open_[question.rows[touched[question.cells] == 0]] = False
-        self.rows, self.open = np.flatnonzero(kept), np.flatnonzero(open_)
-
-
-def _own_rows(
-    history: _Entries, question: _Entries, touched: _Ints, open_: npt.NDArray[np.bool_]
-) -> dict[int, int]:
-    """By open query, the row of the history that is the same, if it alone touches some cell."""
-    only = np.zeros(len(touched), dtype=np.int64)
-    only[history.cells] = history.rows
-    lone = np.flatnonzero((touched[question.cells] == 1) & open_[question.rows])
-    asked, first = np.unique(question.rows[lone], return_index=True)
-    rows = only[question.cells[lone[first]]]
-    if not len(asked):
-        return {}
-    mine, theirs = _gathered(question, asked), _gathered(history, rows)
-    same = np.diff(mine[0]) == np.diff(theirs[0])
-    for a, b in zip(mine[1:], theirs[1:], strict=True):
-        lengths = np.where(same, np.diff(mine[0]), 0)
-        pair = np.repeat(np.arange(len(asked)), lengths)
-        place = np.arange(len(pair)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        differs = a[mine[0][pair] + place] != b[theirs[0][pair] + place]
-        same[pair[differs]] = False
-    return dict(zip(asked[same].tolist(), rows[same].tolist(), strict=True))
-
-
-def _gathered(entries: _Entries, rows: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """Of some rows where each begins, and their cells, ascending, and coefficients."""
-    order = np.lexsort((entries.cells, entries.rows))
-    low, high = (np.searchsorted(entries.rows[order], rows, side) for side in ("left", "right"))
-    lengths = high - low
-    ends = np.cumsum(lengths)
-    picked = order[np.arange(ends[-1]) + np.repeat(low - ends + lengths, lengths)]
-    return np.append(0, ends), entries.cells[picked], entries.coefficients[picked]
 
 
 class _Grouped:
@@ -221,9 +143,9 @@ class _Blocks:
         self.noises = noises
         self.block_of_cell = label[m:]
         self.rows, self.cells = _Grouped(label[:m], number), _Grouped(label[m:], number)
-        entries = _entries(history)
+        entries = entries_of(history)
         block = label[entries.rows]
-        ranked = _Entries(
+        ranked = Entries(
             self.rows.rank[entries.rows], self.cells.rank[entries.cells], entries.coefficients
         )
         order = np.lexsort((ranked.cells, ranked.rows, block))
@@ -247,7 +169,7 @@ class _Parts:
     same coefficients in a block that is like its own."""
 
     def __init__(self, question: sparse.csr_matrix, blocks: _Blocks) -> None:
-        entries = _entries(question)
+        entries = entries_of(question)
         block = blocks.block_of_cell[entries.cells]
         ranks = blocks.cells.rank[entries.cells]
         order = np.lexsort((ranks, block, entries.rows))

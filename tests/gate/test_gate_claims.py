@@ -15,7 +15,7 @@ import pytest
 
 import tallyveil
 from tallyveil.gate.claims import deviation, probability
-from tallyveil.gate.estimates import Estimated, Weights
+from tallyveil.gate.estimated import Estimated, Weights
 from tallyveil.gate.known import EXACT, InRange, Known, Noisy
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
