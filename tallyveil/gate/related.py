@@ -18,6 +18,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -51,6 +52,11 @@ class Prepared:
     places: tuple[tuple[IntArray, ...], ...]
     """Of each factor's entries, along each of its axes."""
 
+    @cached_property
+    def too_large(self) -> bool:
+        """Whether a coefficient may not be an int64."""
+        return self.column.largest >= 2**63
+
     @property
     def weight(self) -> int:
         """Its bytes, without the column's own."""
@@ -83,6 +89,12 @@ class Prepared:
 def _marks(random: np.random.Generator, number: int) -> npt.NDArray[np.uint64]:
     """Odd, so that no product of them is 0."""
     return random.integers(0, 2**64, number, dtype=np.uint64) | np.uint64(1)
+
+
+@lru_cache(maxsize=1024)
+def _mark(number: int) -> np.uint64:
+    mark: np.uint64 = _marks(np.random.default_rng([_SEED, number]), 1)[0]
+    return mark
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,13 +209,14 @@ class _Values:
     """The values of each attribute, as far as some columns tell them apart."""
 
     def __init__(self) -> None:
-        self._random = np.random.default_rng(_SEED + 1)
+        self._columns = 0
         self._signs: dict[str, npt.NDArray[np.uint64]] = {}
         self._sizes: dict[str, int] = {}
 
     def told_apart(self, prepared: Prepared) -> bool:
         """Take up a column, unless there would be more than `_CELLS` cells."""
-        mark = _marks(self._random, 1)[0]
+        mark = _mark(self._columns)
+        self._columns += 1
         signs = dict(self._signs)
         sizes = dict(self._sizes)
         for axis, sums in prepared.signs.items():
@@ -238,7 +251,7 @@ def _spread(
 ) -> _Entries | None:
     """Rows, cells and coefficients over all axes; None if there are more than ``limit``."""
     column = prepared.column
-    if column.largest >= 2**63:
+    if prepared.too_large:
         return None
     missing = [axis for axis in sizes if axis not in prepared.axes]
     parts = [
@@ -279,6 +292,11 @@ def _merged(
     """The factor's entries over the values that are told apart."""
     if not factor.axes:
         return factor.rows, factor.cells, factor.coefficients
+    if len(factor.axes) == 1:
+        [axis], [at] = factor.axes, places
+        rank = labels[axis][at]
+        own = rank >= 0
+        return factor.rows[own], rank[own] * strides[axis], factor.coefficients[own]
     ranks = [labels[axis][at] for axis, at in zip(factor.axes, places, strict=True)]
     kept = np.logical_and.reduce([rank >= 0 for rank in ranks])
     cells = sum(
