@@ -5,9 +5,9 @@ apart are one value here, and attributes that none mentions are left out, so tha
 small where the questions are simple.
 
 What is taken up is bounded: at most `_COLUMNS` recorded columns that hold some of the question's
-very rows, the latest, and others, the most precise, up to twice as many; and of these only what
-keeps the matrix below `_CELLS` cells and `_ENTRIES` entries. An estimate from a part of the history
-is unbiased too, and its law is what it says.
+very rows, the latest, and `_COLUMNS` others, those that would answer most precisely by themselves
+of what keeps the matrix below `_CELLS` cells and `_ENTRIES` entries. An estimate from a part of the
+history is unbiased too, and its law is what it says.
 """
 
 from __future__ import annotations
