@@ -169,7 +169,7 @@ def stages(folder: Path) -> None:
             clocked(spent["parse"], session.parse, sql)
             plan = clocked(spent["plan"], gate.rewriter.plan, sql, "postgres", cursor)
             request = Request(plan.workloads, target, "fresh", "laplace", sql, "bench")
-            answered = clocked(spent["decide"], gate.decision.answer, request, lambda: False)
+            answered = clocked(spent["decide"], gate.decision.answer, request)
             clocked(spent["outer"], outer, plan, answered)
         for stage, times in spent.items():
             figures = percentiles(times)

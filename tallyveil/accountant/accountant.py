@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
+from tallyveil import deadline
 from tallyveil.accountant.codec import (
     decode_answers,
     encode_answers,
@@ -75,8 +76,9 @@ class Accountant:
         """Keep other threads of this process out, for recall, charge and record in one step.
 
         Other processes are not kept out; a charge is decided on what they have appended anyway.
+        Raises QueryCanceled or StatementTooComplex if the statement is to end before its turn.
         """
-        with self._lock:
+        with deadline.held(self._lock):
             yield
 
     def quote(

@@ -106,7 +106,7 @@ def warm(
         if asks and quote is not None and quote.allowed:
             released = typer.confirm("Spend it?")
         if released:
-            quote = gate.decision.answer(request, lambda: False).quote
+            quote = gate.decision.answer(request).quote
     if json:
         document = {
             "strategy": strategy.words,

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.estimated import Estimated
@@ -31,7 +32,6 @@ from tallyveil.gate.prospect import Precision, Prospect, prospects, too_complex
 from tallyveil.gate.request import Request
 from tallyveil.inference import combined
 from tallyveil.mechanisms import CountMechanism, mechanism
-from tallyveil.mechanisms.matrix.patience import allowed
 from tallyveil.policy import InferenceControl, Table
 from tallyveil.rewriter.workload import IntArray
 
@@ -185,7 +185,7 @@ def _instead(
 def _least_factor(permitted: Callable[[float], bool]) -> float | None:
     """A factor that is permitted, about the least if there is the time to find it."""
     low, high = 1.0, 2.0
-    end = time.monotonic() + allowed(_SECONDS)
+    end = time.monotonic() + min(_SECONDS, deadline.remaining())
     while not permitted(high):
         low, high = high, 2 * high
         if high > _WIDEST or time.monotonic() > end:

@@ -18,14 +18,15 @@ paid for once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge, Quote
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, QueryCanceled
+from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
 from tallyveil.gate.history import Bought, Found, History, suffices
@@ -104,22 +105,21 @@ class Decision:
         self._cubes = cubes
         self._history = History(accountant)
 
-    def answer(self, request: Request, cancelled: Callable[[], bool]) -> Answered:
+    def answer(self, request: Request) -> Answered:
         """Answer from history where it suffices, buy the rest, remember it.
 
         Raises:
             BudgetExceeded: nothing was charged.
             InsufficientPrivilege: the table's inference control does not allow it; nothing was
                 charged.
-            QueryCanceled: cancelled before anything was charged.
+            QueryCanceled: cancelled; nothing was charged unless the answer was recorded too.
             FeatureNotSupported, InvalidParameterValue, StatementTooComplex: no noise meets the
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
         state = self._history.state(request)
         found, purchases = self._allowed(request, wanted)
-        if cancelled():
-            raise QueryCanceled("canceling statement due to user request")
+        deadline.check()
         quote: Quote | None = None
         bought: list[Bought] = []
         if purchases:
@@ -249,16 +249,25 @@ class Decision:
         """What was charged, and what was received for it."""
         charges = [purchase.charge for purchase in purchases]
         quote = self._quote(request, purchases)
+        deadline.check()
         try:
-            receipts = self._accountant.charge(
-                charges, request.analyst, custodian=request.custodian
-            )
+            # What is charged is drawn and recorded, whoever has given up meanwhile.
+            with deadline.unlimited():
+                return quote, self._receive(request, purchases)
         except BudgetExceeded as error:
             table = None if quote.refused is None else quote.refused.table
             part = next((c.workload for c in charges if c.workload.table == table), None)
             known = self._history.find(replace(request, source="history"), wanted)
             error.hint = what_remains(error, request, known.rows, self._choice, wanted, part)
             raise
+
+    def _receive(self, request: Request, purchases: Sequence[_Purchase]) -> list[Bought]:
+        """Pay for all purchases, then draw and record their answers."""
+        receipts = self._accountant.charge(
+            [purchase.charge for purchase in purchases],
+            request.analyst,
+            custodian=request.custodian,
+        )
         bought = []
         for purchase, receipt in zip(purchases, receipts, strict=True):
             workload = purchase.charge.workload
@@ -276,4 +285,4 @@ class Decision:
                     noisy,
                 )
             )
-        return quote, bought
+        return bought

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
 from tallyveil.gate.estimated import Estimated, Weights
@@ -33,7 +34,6 @@ from tallyveil.gate.related import (
 )
 from tallyveil.inference import Fit, Law, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
-from tallyveil.mechanisms.matrix.patience import look_up
 from tallyveil.rewriter.workload import IntArray
 
 __all__ = ["Precision", "Prospect", "prospects", "too_complex"]
@@ -148,7 +148,7 @@ class Precision:
         """Raises StatementTooComplex where there are too many."""
         if rows.shape[0] > _HEIGHT:
             raise too_complex()
-        look_up()
+        deadline.check()
         try:
             return cls(values, noises, Fit.of(rows, noises))
         except np.linalg.LinAlgError:
@@ -158,7 +158,7 @@ class Precision:
         """Infinite where the rows do not determine a query."""
         found = [np.zeros(0)]
         for start in range(0, queries.shape[0], _TOGETHER):
-            look_up()
+            deadline.check()
             found.append(self.fit.variances(queries[start : start + _TOGETHER]))
         return np.concatenate(found)
 
@@ -202,7 +202,7 @@ def prospects(charge: Charge, history: Sequence[Answer]) -> Iterator[Prospect]:
     yield from found
     if not complete and len(parts) > 1:
         for number in parts:
-            look_up()
+            deadline.check()
             yield from _prospect(charge, [number], history)[0]
 
 

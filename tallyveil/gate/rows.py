@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from tallyveil import deadline
 from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.claims import deviation, probability
 from tallyveil.gate.decision import Answered
@@ -36,17 +37,15 @@ def noisy_tables(
     confidence: Fraction,
     *,
     nonnegative: bool = False,
-    check: Callable[[], None] = lambda: None,
 ) -> dict[str, pa.Table]:
     """Every noisy table of the plan: keys, values, intervals at the confidence, and what else is
     asked about values.
 
     ``nonnegative``: a value and the ends of its interval are at least 0, where no coefficient is
     negative, so that the truth is not either. That looks at released numbers and at public ones.
-    ``check`` is called now and then, and raises to stop.
     """
     return {
-        table.name: _table(table, plan.workloads, answered, confidence, nonnegative, check)
+        table.name: _table(table, plan.workloads, answered, confidence, nonnegative)
         for table in plan.noisy
     }
 
@@ -57,7 +56,6 @@ def _table(
     answered: Answered,
     confidence: Fraction,
     nonnegative: bool,
-    check: Callable[[], None],
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
     groups = [_groups(table, output, answered) for output in table.outputs]
@@ -79,7 +77,7 @@ def _table(
         high = None if claim.high is None else math.floor(claim.high / unit)
         chances: list[float | None] = []
         for group in groups[claim.output]:
-            check()
+            deadline.check()
             chances.append(None if group is None else probability(group, low, high))
         arrays[f"__p{number}"] = _doubles(chances)
     if not arrays:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from tallyveil import deadline
+from tallyveil.deadline import Deadline
 from tallyveil.errors import (
     FeatureNotSupported,
-    QueryCanceled,
     StatementError,
     UndefinedFunction,
 )
@@ -24,7 +25,6 @@ from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice
-from tallyveil.mechanisms.matrix import patience
 from tallyveil.rewriter import Dialect, Piece, Plan, parameter_count, parse_query, split
 
 if TYPE_CHECKING:
@@ -53,9 +53,11 @@ class GateSession:
 
     def parse(self, sql: str) -> tuple[Statement, ...]:
         statements = []
-        for piece in split(sql, self._dialect):
-            with _positions_from(piece.offset):
-                statements.append(parse_piece(piece, self._dialect))
+        with self._limited():
+            for piece in split(sql, self._dialect):
+                deadline.check()
+                with _positions_from(piece.offset):
+                    statements.append(parse_piece(piece, self._dialect))
         return tuple(statements)
 
     def describe(
@@ -66,7 +68,7 @@ class GateSession:
         if statement.kind not in ("select", "explain"):
             return Description((), None)
         piece: Piece = statement.tree
-        with _positions_from(piece.offset):
+        with self._limited(), _positions_from(piece.offset):
             types = self._types(piece, parameter_types)
             if statement.kind == "explain":
                 return Description(types, _EXPLAIN_COLUMNS)
@@ -85,17 +87,18 @@ class GateSession:
         cancelled: Callable[[], bool] = lambda: False,
         parameter_types: Sequence[str | None] = (),
     ) -> Result:
-        _refuse_cancelled(cancelled)
-        match statement.kind:
-            case "select":
-                return self._select(statement, parameters, parameter_types, cancelled)
-            case "explain":
-                return self._explain(statement, parameters, parameter_types, cancelled)
-            case "set":
-                return self._set(statement)
-            case "show":
-                return self._show(statement)
-        return Result(None, (), statement.tag)
+        with self._limited(cancelled):
+            deadline.check()
+            match statement.kind:
+                case "select":
+                    return self._select(statement, parameters, parameter_types)
+                case "explain":
+                    return self._explain(statement, parameters, parameter_types)
+                case "set":
+                    return self._set(statement)
+                case "show":
+                    return self._show(statement)
+            return Result(None, (), statement.tag)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; rows of a query as an Arrow table. For the in-process face."""
@@ -109,8 +112,8 @@ class GateSession:
             result = self.execute(statement, parameters)
             return _as_arrow(result), result
         piece: Piece = statement.tree
-        with _positions_from(piece.offset):
-            plan, notices = self._release(piece, parameters, (), lambda: False)
+        with self._limited(), _positions_from(piece.offset):
+            plan, notices = self._release(piece, parameters, ())
             with self._cursor.tables(plan.tables):
                 table = self._cursor.arrow(plan.sql)
         return table, Result(None, (), f"SELECT {table.num_rows}", notices)
@@ -124,15 +127,14 @@ class GateSession:
         if [one.kind for one in statements] != ["select"]:
             raise FeatureNotSupported("expected one SELECT", hint="Send queries one by one.")
         piece: Piece = statements[0].tree
-        with _positions_from(piece.offset):
+        with self._limited(), _positions_from(piece.offset):
             plan = self._plan(piece, self._types(piece, ()), (), shares=False)
             if not plan.private:
                 raise FeatureNotSupported(
                     "the query asks about no protected table, and its answer is exact", position=1
                 )
             request = replace(self._request(plan, piece.sql), source="history")
-            with self._patience(lambda: False):
-                return beliefs(plan, self._gate.decision.answer(request, lambda: False))
+            return beliefs(plan, self._gate.decision.answer(request))
 
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
@@ -148,6 +150,12 @@ class GateSession:
 
     def close(self) -> None:
         self._cursor.close()
+
+    def _limited(
+        self, cancelled: Callable[[], bool] = lambda: False
+    ) -> AbstractContextManager[Deadline]:
+        """One deadline for all that one call of the session does."""
+        return self._cursor.limited(cancelled=cancelled)
 
     # Queries
 
@@ -218,39 +226,23 @@ class GateSession:
         piece: Piece,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
-        cancelled: Callable[[], bool],
     ) -> tuple[_Released, tuple[Notice, ...]]:
         """Everything the statement over the noisy rows needs. This is where budget is spent."""
         declared = parameter_types or tuple(map(_python_type, parameters))
         types = self._types(piece, declared)
         plan = self._plan(piece, types, tuple(parameters))
-        _refuse_cancelled(cancelled)
+        deadline.check()
         tables = empty_tables(plan) if not plan.private else {}
         notices: tuple[Notice, ...] = ()
         self._check_outer(piece, plan)
         if plan.noisy:
             request = self._request(plan, piece.sql)
-            with self._patience(cancelled):
-                answered = self._gate.decision.answer(request, cancelled)
-            with self._patience(cancelled):
-                confidence, nonnegative = request.target.confidence, self.settings.nonnegative
-                tables = noisy_tables(
-                    plan, answered, confidence, nonnegative=nonnegative, check=self._cursor.check
-                )
-                if plan.private and self.settings.notices:
-                    notices = (notice(request, answered, self._gate.accountant),)
+            answered = self._gate.decision.answer(request)
+            confidence, nonnegative = request.target.confidence, self.settings.nonnegative
+            tables = noisy_tables(plan, answered, confidence, nonnegative=nonnegative)
+            if plan.private and self.settings.notices:
+                notices = (notice(request, answered, self._gate.accountant),)
         return _Released(plan.sql, tables | self._relations(plan)), notices
-
-    @contextmanager
-    def _patience(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Mechanisms that take a program are worked out within the time limit, or not at all."""
-
-        def look() -> None:
-            _refuse_cancelled(cancelled)
-            self._cursor.check()
-
-        with self._cursor.limited(), patience(look, self._cursor.remaining()):
-            yield
 
     def _check_outer(self, piece: Piece, plan: Plan) -> None:
         """Have DuckDB bind the outer statement before anything is charged for it."""
@@ -264,15 +256,12 @@ class GateSession:
         statement: Statement,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
-        cancelled: Callable[[], bool],
     ) -> Result:
         piece: Piece = statement.tree
         with _positions_from(piece.offset):
-            released, notices = self._release(piece, parameters, parameter_types, cancelled)
-            with self._cursor.limited():
-                _refuse_cancelled(cancelled)
-                with self._cursor.tables(released.tables):
-                    columns, rows = self._cursor.rows(released.sql)
+            released, notices = self._release(piece, parameters, parameter_types)
+            with self._cursor.tables(released.tables):
+                columns, rows = self._cursor.rows(released.sql)
         types = tuple(ColumnType(name, kind) for name, kind in columns)
         return Result(types, rows, f"SELECT {len(rows)}", notices)
 
@@ -281,7 +270,6 @@ class GateSession:
         statement: Statement,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
-        cancelled: Callable[[], bool],
     ) -> Result:
         piece: Piece = statement.tree
         gate = self._gate
@@ -289,10 +277,8 @@ class GateSession:
             types = self._types(piece, parameter_types or tuple(map(_python_type, parameters)))
             plan = self._plan(piece, types, tuple(parameters))
             request = self._request(plan, piece.sql)
-            with self._patience(cancelled):
-                forecast = gate.decision.forecast(request)
-            with self._patience(cancelled):
-                lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
+            forecast = gate.decision.forecast(request)
+            lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
         return Result(_EXPLAIN_COLUMNS, [(line,) for line in lines], "EXPLAIN")
 
     # The session's own statements
@@ -339,11 +325,6 @@ class GateSession:
                     "set_config is not answered", hint=f"SET {arguments[0]} = …"
                 )
         raise UndefinedFunction(f"function {name} is not answered")
-
-
-def _refuse_cancelled(cancelled: Callable[[], bool]) -> None:
-    if cancelled():
-        raise QueryCanceled("canceling statement due to user request")
 
 
 class _Released:

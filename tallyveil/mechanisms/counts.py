@@ -20,6 +20,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import FeatureNotSupported, ReceiptError
 from tallyveil.mechanisms import calibrate
@@ -35,8 +36,6 @@ from tallyveil.mechanisms.matrix import (
     draw,
     explicit_fair,
     geometric,
-    look_up,
-    patience,
     posterior,
     score,
 )
@@ -174,7 +173,7 @@ class CountMechanism:
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
         # It is paid for: what is left to be worked out is worked out, come what may.
-        with patience(lambda: None, math.inf):
+        with deadline.unlimited():
             matrices = [self.matrix(scale) if scale != 0 else None for scale in receipt.scales]
         exact = open_answer(answer, receipt)
         return tuple(
@@ -185,7 +184,7 @@ class CountMechanism:
 
 @lru_cache(maxsize=64)
 def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
-    look_up()  # at n = 500 one takes a third of a second, and a statement may need many
+    deadline.check()  # at n = 500 one takes a third of a second, and a statement may need many
     charged = calibrate.rate(scale, "epsilon")
     alpha, n = alpha_for(charged), mechanism.n
     match mechanism.family:

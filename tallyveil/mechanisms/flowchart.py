@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import calibrate
 from tallyveil.mechanisms.counts import CountMechanism
@@ -21,7 +22,6 @@ from tallyveil.mechanisms.matrix import (
     checked_range,
     closure,
     flowchart,
-    look_up,
 )
 from tallyveil.mechanisms.registry import canonical
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
@@ -67,7 +67,7 @@ class Flowchart:
         """
         leaves: set[Leaf] = set()
         for rate in {calibrate.rate(scale, "epsilon") for scale in scales if scale}:
-            look_up()
+            deadline.check()
             leaves.add(flowchart(n, alpha_for(rate), self.properties))
         plain: Leaf = "EM" if Property.FAIR in self.properties else "GM"
         family, properties = _LEAVES[next(iter(leaves - {"GM"}), plain)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 
-from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
-from tallyveil.rewriter.duckdb_errors import BROKEN, as_duckdb, too_slow, translate
+from tallyveil import deadline
+from tallyveil.deadline import Deadline
+from tallyveil.errors import StatementError, StatementTooComplex
+from tallyveil.rewriter.duckdb_errors import BROKEN, as_duckdb, translate
 from tallyveil.rewriter.engine import Engine
 from tallyveil.rewriter.watchdog import Watchdog
 
@@ -38,36 +40,29 @@ class Cursor:
         self._engine = engine
         self._life, self._connection = engine.cursor()
         self._watchdog = watchdog
-        self._interrupted = False
-        self._deadline: float | None = None
+        self._deadline: Deadline | None = None
         self._holding = 0
 
     @contextmanager
-    def limited(self) -> Iterator[None]:
-        """The time limit for all that is done inside together, in Python and in DuckDB.
+    def limited(
+        self, timeout: float = math.inf, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Deadline]:
+        """One deadline for all that is done inside together, in Python and in DuckDB: that of the
+        statement under way, or if there is none a new one, ``timeout`` seconds or the database's
+        limit from now.
 
-        What takes long in Python is to call `check`.
+        What takes long in Python is to call `deadline.check`.
         """
         if self._deadline is not None:
-            yield
+            yield self._deadline
             return
-        self._interrupted = False
-        self._deadline = self._watchdog.deadline()
+        given = deadline.current() or Deadline(self._watchdog.limit, timeout, cancelled)
+        self._deadline = given
         try:
-            yield
+            with given.entered():
+                yield given
         finally:
             self._deadline = None
-
-    def check(self) -> None:
-        """Raise QueryCanceled after an interrupt, StatementTooComplex after the time limit."""
-        if self._interrupted:
-            raise QueryCanceled("canceling statement due to user request")
-        if self._deadline is not None and not time.monotonic() < self._deadline:
-            raise too_slow()
-
-    def remaining(self) -> float:
-        """Seconds until the time limit, from inside `limited`; none are left outside."""
-        return 0.0 if self._deadline is None else self._deadline - time.monotonic()
 
     def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
         """The result of a query, columns and types as DuckDB has them.
@@ -119,9 +114,7 @@ class Cursor:
                 f"the result takes more than {MAX_BYTES} bytes",
                 hint="Add a LIMIT, or ask for shorter texts.",
             )
-        if self._watchdog.fired(self._connection):
-            raise too_slow()
-        self.check()
+        deadline.check()
 
     def describe(self, sql: str) -> list[tuple[str, str]]:
         """The (name, DuckDB type) of each column of a query, which is not executed."""
@@ -153,25 +146,26 @@ class Cursor:
             except BROKEN:
                 self._renew_if_broken()
             return
-        raise QueryCanceled("canceling statement due to user request")
+        raise deadline.canceled()
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        if self._deadline is None:
-            self._interrupted = False
-        self.check()
-        if not self._holding:
-            self._follow()
-        self._watchdog.enter(self._connection, self._deadline)
-        try:
-            yield
-        except (duckdb.Error, OSError, pa.ArrowException) as failure:
-            error = as_duckdb(failure)
-            if isinstance(error, BROKEN):
-                self._renew_if_broken()
-            raise translate(error, timed_out=self._watchdog.fired(self._connection)) from None
-        finally:
-            self._watchdog.leave(self._connection)
+        with self.limited() as limit:
+            deadline.check()
+            if not self._holding:
+                self._follow()
+            self._watchdog.enter(self._connection, limit.end)
+            try:
+                yield
+            except (duckdb.Error, OSError, pa.ArrowException) as failure:
+                error = as_duckdb(failure)
+                if isinstance(error, BROKEN):
+                    self._renew_if_broken()
+                if isinstance(error, duckdb.InterruptException):
+                    deadline.check()
+                raise translate(error) from None
+            finally:
+                self._watchdog.leave(self._connection)
 
     def _follow(self) -> None:
         """Go over to the database that was opened anew, if one was."""
@@ -188,7 +182,9 @@ class Cursor:
 
     def interrupt(self) -> None:
         """From any thread: what runs on this cursor ends with QueryCanceled."""
-        self._interrupted = True
+        under_way = self._deadline
+        if under_way is not None:
+            under_way.cancel()
         self._connection.interrupt()
 
     def close(self) -> None:

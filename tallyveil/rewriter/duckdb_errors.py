@@ -8,6 +8,7 @@ from typing import Final
 
 import duckdb
 
+from tallyveil import deadline
 from tallyveil.errors import (
     DataError,
     DatatypeMismatch,
@@ -16,14 +17,13 @@ from tallyveil.errors import (
     FeatureNotSupported,
     InvalidParameterValue,
     NumericValueOutOfRange,
-    QueryCanceled,
     StatementError,
     StatementTooComplex,
     UndefinedColumn,
     UndefinedFunction,
 )
 
-__all__ = ["BROKEN", "as_duckdb", "too_slow", "translate"]
+__all__ = ["BROKEN", "as_duckdb", "translate"]
 
 # How what `postgres.functions` raises begins.
 _NO_VALUE: Final = (
@@ -40,7 +40,6 @@ _ERRORS: Final = MappingProxyType(
         duckdb.InvalidInputException: InvalidParameterValue,
         duckdb.BinderException: DatatypeMismatch,
         duckdb.NotImplementedException: FeatureNotSupported,
-        duckdb.InterruptException: QueryCanceled,
     }
 )
 
@@ -50,13 +49,6 @@ _UNKNOWN_COLUMN: Final = re.compile(
     r'Column "(.+)" referenced that exists in the SELECT clause - but this column cannot be '
     r"referenced before it is defined"
 )
-
-
-def too_slow() -> StatementError:
-    return StatementTooComplex(
-        "planning or evaluating the statement took longer than the time limit",
-        hint="Mention fewer attributes, simplify the expressions, or ask in several statements.",
-    )
 
 
 def as_duckdb(error: Exception) -> duckdb.Error:
@@ -69,13 +61,11 @@ def as_duckdb(error: Exception) -> duckdb.Error:
     return found(str(error))
 
 
-def translate(error: duckdb.Error, *, timed_out: bool) -> StatementError:
+def translate(error: duckdb.Error) -> StatementError:
     text = re.split(r"\n\s*\n?LINE \d+:|\n\nCandidate", str(error))[0]
     message = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text).strip()
     if isinstance(error, duckdb.InterruptException):
-        if timed_out:
-            return too_slow()
-        return QueryCanceled("canceling statement due to user request")
+        return deadline.canceled()
     if isinstance(error, BROKEN):
         return EvaluationFailed(
             "DuckDB cannot evaluate this statement, through a mistake of its own",

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.branches import Source
@@ -82,9 +83,6 @@ class _Asked:
         if query not in self.results:
             self.results[query] = self._cursor.arrow(query, 2 * MAX_COEFFICIENTS)
         return self.results[query]
-
-    def check(self) -> None:
-        self._cursor.check()
 
 
 def evaluate(
@@ -179,7 +177,7 @@ def _evaluate(
         factors = dict.fromkeys(outputs, one)
     multipliers = dict.fromkeys(outputs, Fraction(1))
     for number in asked:
-        ask.check()
+        deadline.check()
         factors[number], multipliers[number] = factor(
             domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
         )

@@ -49,9 +49,7 @@ class FromClause:
         self._catalog = catalog
         self._cursor = cursor
         self._numbers = count()
-        self._size = Size(
-            "the columns of nested queries", "Name each column less often.", cursor.check
-        )
+        self._size = Size("the columns of nested queries", "Name each column less often.")
 
     def read(self, select: exp.Select) -> Records:
         """What FROM and its joins yield.

@@ -20,6 +20,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
+from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import parameters as parameter
@@ -123,18 +124,18 @@ class Rewriter:
         resolved = list(references(tree, self._catalog))
         refuse_reserved_names(tree)
         inline_common_tables(tree, resolved)
-        cursor.check()
+        deadline.check()
         name_columns(tree, dialect, sql)
         scope = Scope(resolved, self._catalog)
         scope.refuse_wide(tree)
         for part in [tree] if dialect == "postgres" else expanded_views(tree):
-            translate(part, scope, cursor.check)
+            translate(part, scope)
         bound_texts(tree)
         refuse_counted_listings(tree)
-        cursor.check()
+        deadline.check()
         used = _read_public(tree)
         hand_on(tree)
-        collected = Collected(cursor)
+        collected = Collected()
         parts = [
             turn(block, f"__noisy_{number}", cursor, collected, share)
             for number, block in enumerate(self._blocks(tree, cursor))

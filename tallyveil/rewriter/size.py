@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 
 __all__ = ["MAX_NODES", "Size"]
@@ -15,19 +15,15 @@ MAX_NODES: Final = 50_000
 
 
 class Size:
-    """The nodes written out so far, of ``what``; ``hint`` says how there would be fewer.
+    """The nodes written out so far, of ``what``; ``hint`` says how there would be fewer."""
 
-    ``check`` is called now and then, to end what takes too long.
-    """
-
-    def __init__(self, what: str, hint: str, check: Callable[[], None] = lambda: None) -> None:
-        self._check = check
+    def __init__(self, what: str, hint: str) -> None:
         self._what = what
         self._hint = hint
         self._nodes = 0
 
     def add(self, *parts: exp.Expr) -> None:
-        self._check()
+        deadline.check()
         for part in parts:
             for _ in part.walk():
                 self.count(1)

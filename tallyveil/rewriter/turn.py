@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import GroupingError, StatementTooComplex
 from tallyveil.rewriter.block import NOISY, Block
 from tallyveil.rewriter.check import position
@@ -36,14 +37,13 @@ class Collected:
     rows: each costs a draw of noise and a place in the ledger, or a probability to work out.
     """
 
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
+    def __init__(self) -> None:
         self._rows = 0
         self._columns: dict[str, list[Column]] = {}
         self._numbers: dict[object, int] = {}
 
     def count(self, rows: int) -> None:
-        self._cursor.check()
+        deadline.check()
         self._rows += rows
         if self._rows > MAX_ROWS:
             raise StatementTooComplex(

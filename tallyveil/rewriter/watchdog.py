@@ -11,23 +11,22 @@ __all__ = ["Watchdog"]
 
 
 class Watchdog:
-    """One thread that interrupts connections busy for longer than the limit."""
+    """One thread that interrupts connections whose statement's time is over.
+
+    ``limit`` is the time of a statement, in seconds.
+    """
 
     def __init__(self, limit: float) -> None:
-        self._limit = limit
+        self.limit = limit
         self._busy: dict[int, tuple[float, duckdb.DuckDBPyConnection]] = {}
-        self._fired: set[int] = set()
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def deadline(self) -> float:
-        """On the monotonic clock, of what begins now."""
-        return time.monotonic() + self._limit
-
-    def enter(self, connection: duckdb.DuckDBPyConnection, deadline: float | None = None) -> None:
+    def enter(self, connection: duckdb.DuckDBPyConnection, end: float) -> None:
+        """``end`` is on the monotonic clock."""
         with self._lock:
-            self._busy[id(connection)] = (deadline or self.deadline(), connection)
+            self._busy[id(connection)] = (end, connection)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
                 self._thread.start()
@@ -35,18 +34,13 @@ class Watchdog:
     def leave(self, connection: duckdb.DuckDBPyConnection) -> None:
         with self._lock:
             self._busy.pop(id(connection), None)
-            self._fired.discard(id(connection))
-
-    def fired(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        return id(connection) in self._fired
 
     def _watch(self) -> None:
-        while not self._closed.wait(min(0.05, self._limit / 4)):
+        while not self._closed.wait(min(0.05, self.limit / 4)):
             now = time.monotonic()
             with self._lock:
-                for key, (deadline, connection) in self._busy.items():
-                    if now > deadline:
-                        self._fired.add(key)
+                for end, connection in self._busy.values():
+                    if now > end:
                         connection.interrupt()
 
     def close(self) -> None:

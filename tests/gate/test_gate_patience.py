@@ -12,12 +12,13 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.deadline import Deadline, unlimited
 from tallyveil.errors import QueryCanceled, StatementTooComplex
 from tallyveil.gate import Gate
 from tallyveil.gate.interface import Session
 from tallyveil.mechanisms import chart_of, mechanism
-from tallyveil.mechanisms.matrix import design, designing, patience
-from tallyveil.mechanisms.matrix.patience import aside
+from tallyveil.mechanisms.matrix import design, designing
+from tallyveil.mechanisms.matrix.solver_threads import aside
 
 DESIGNED = "designed(n=9, properties=cm, objective=l1)"
 ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"
@@ -135,10 +136,7 @@ def test_closed_forms_are_looked_up_from_as_well(name: str) -> None:
         else:
             mechanism(name).matrix(7.25)  # type: ignore[union-attr]
 
-    def look() -> None:
-        raise QueryCanceled("enough")
-
-    with patience(look, 30), pytest.raises(QueryCanceled):
+    with Deadline(30, cancelled=lambda: True).entered(), pytest.raises(QueryCanceled):
         work()
     work()
 
@@ -147,17 +145,16 @@ def test_the_real_solver_lets_others_run_and_is_left_alone() -> None:
     """n = 120 takes it seconds; whoever waits is stopped after a tenth of one."""
     looks: list[float] = []
 
-    def look() -> None:
+    def cancelled() -> bool:
         looks.append(time.monotonic())
-        if len(looks) > 5:
-            raise QueryCanceled("enough")
+        return len(looks) > 5
 
     start = time.monotonic()
-    with patience(look, 3), pytest.raises(QueryCanceled):
+    with Deadline(3, cancelled=cancelled).entered(), pytest.raises(QueryCanceled):
         design(120, "10/11", ["WH", "CM"])
     assert looks[-1] - start < 2
     # The next one waits for its turn, and can be stopped as well.
-    with patience(look, 3), pytest.raises(QueryCanceled):
+    with Deadline(3, cancelled=cancelled).entered(), pytest.raises(QueryCanceled):
         design(119, "10/11", ["WH", "CM"])
 
 
@@ -171,9 +168,6 @@ def test_what_a_solver_raises_is_raised_where_it_is_waited_for() -> None:
     assert aside(lambda: 7) == 7
 
 
-def test_the_inner_patience_holds_inside() -> None:
-    def never() -> None:
-        raise AssertionError("looked up")
-
-    with patience(never, 0), patience(lambda: None, 30):
+def test_what_is_paid_for_is_worked_out_after_a_cancel() -> None:
+    with Deadline(0, cancelled=lambda: True).entered(), unlimited():
         assert aside(lambda: time.sleep(0.1) or 1) == 1

@@ -28,7 +28,6 @@ from tallyveil.mechanisms.matrix.explicit import (
 from tallyveil.mechanisms.matrix.exponential import exponential
 from tallyveil.mechanisms.matrix.named import NAMED, Named, named
 from tallyveil.mechanisms.matrix.objective import Objective, score
-from tallyveil.mechanisms.matrix.patience import look_up, patience
 from tallyveil.mechanisms.matrix.privacy_level import (
     MAX_RANGE,
     alpha_for,
@@ -71,10 +70,8 @@ __all__ = [
     "geometric",
     "hockey_stick",
     "holds",
-    "look_up",
     "named",
     "parse_properties",
-    "patience",
     "posterior",
     "properties_of",
     "prove_pure",

@@ -14,16 +14,17 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal, TypeAlias
 
+from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex, UnprovenPrivacy
 from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
-from tallyveil.mechanisms.matrix.patience import allowed, aside
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
 from tallyveil.mechanisms.matrix.program import Floats, Layout, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 from tallyveil.mechanisms.matrix.rounding import integer_columns
+from tallyveil.mechanisms.matrix.solver_threads import aside
 
 __all__ = ["MAX_DESIGNED_RANGE", "Leaf", "choose", "design", "flowchart"]
 
@@ -99,8 +100,8 @@ def design(
     where it is known to be optimal (L0, uniform; COUNT Thm 3) and EM where fairness is asked for
     (L0; Thm 4 and Lemma 1).
 
-    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds, or less within
-    `patience`.
+    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds, or less where the
+    statement's deadline is nearer.
 
     Raises InvalidParameterValue for parameters out of range, and StatementTooComplex if n is
     beyond `MAX_DESIGNED_RANGE` or the solver finds nothing that passes the proof.
@@ -142,7 +143,7 @@ def _solved(
     n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective, time_limit: float
 ) -> CountMatrix:
     plan = layout(n, asked, objective)
-    end = time.monotonic() + _SHARE * allowed(time_limit)
+    end = time.monotonic() + _SHARE * min(time_limit, deadline.remaining())
     for margin, method in product(_MARGINS, _METHODS):
         solution = aside(partial(_solution, plan, alpha, asked, objective, margin, method, end))
         if solution is None:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.rewriter.postgres import (
     arrays,
     casts,
@@ -86,17 +87,16 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
 )
 
 
-def translate(tree: exp.Expr, scope: Scope, check: Callable[[], None]) -> None:
+def translate(tree: exp.Expr, scope: Scope) -> None:
     """Translate the statement in place.
 
     Outer nodes come first: a rule sees its node's parts as the analyst wrote them, and puts each
-    of them exactly once into what it returns. ``check`` is called now and then, to end what takes
-    too long.
+    of them exactly once into what it returns.
 
     Raises a StatementError at the first construct that has no exact translation.
     """
     for node in list(tree.walk()):
-        check()
+        deadline.check()
         for rule in _RULES.get(type(node), ()):
             replacement = rule(node, scope)
             if replacement is not None:

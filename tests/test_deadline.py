@@ -1,0 +1,73 @@
+"""One object says until when a statement may be worked on."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+
+from tallyveil import deadline
+from tallyveil.deadline import Deadline
+from tallyveil.errors import QueryCanceled, StatementTooComplex
+
+
+def test_who_works_for_no_statement_is_never_stopped() -> None:
+    deadline.check()
+    assert deadline.current() is None
+    assert deadline.remaining() == math.inf
+
+
+def test_a_cancel_from_another_thread_is_seen_by_the_next_check() -> None:
+    with Deadline(60).entered() as one:
+        deadline.check()
+        other = threading.Thread(target=one.cancel)
+        other.start()
+        other.join()
+        with pytest.raises(QueryCanceled, match="user request"):
+            deadline.check()
+        with deadline.unlimited():
+            deadline.check()
+    deadline.check()
+
+
+def test_other_threads_have_deadlines_of_their_own() -> None:
+    seen: list[Deadline | None] = []
+    with Deadline(60).entered():
+        other = threading.Thread(target=lambda: seen.append(deadline.current()))
+        other.start()
+        other.join()
+    assert seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("limit", "timeout", "error"),
+    [(0, math.inf, StatementTooComplex), (0, 0, StatementTooComplex), (9, 0, QueryCanceled)],
+)
+def test_the_nearer_of_the_gates_and_the_sessions_limit_ends_it(
+    limit: float, timeout: float, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="time"):
+        Deadline(limit, timeout).check()
+    assert Deadline(limit, timeout).remaining() <= 0
+
+
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
+def test_who_waits_for_a_lock_can_be_stopped(make: type) -> None:
+    lock, held, done = make(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(60)
+    with Deadline(0.1).entered(), pytest.raises(StatementTooComplex), deadline.held(lock):
+        pytest.fail("it is held by another thread")
+    done.set()
+    holder.join()
+    with Deadline(60).entered(), deadline.held(lock):
+        pass
+    assert lock.acquire(blocking=False)
