@@ -231,7 +231,7 @@ class InvalidParameterValue(StatementError):
 
 
 class BinCut(InvalidParameterValue):
-    """A predicate on a binned attribute does not meet an edge."""
+    """A predicate cuts through a cell of its attribute: a bin, or the day of a timestamp."""
 
 
 class InvalidTextRepresentation(StatementError):

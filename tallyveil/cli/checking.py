@@ -21,9 +21,9 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     policy = load_policy(path)
     check_mechanisms(policy)
     if source:
-        from tallyveil.cube import load_cubes, load_public
+        from tallyveil.cube import as_read, load_cubes, load_public
 
-        load_cubes(policy)
+        policy = as_read(policy, load_cubes(policy))
         load_public(policy)
     lines = summary(policy)
     if json:

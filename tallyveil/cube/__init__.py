@@ -9,7 +9,7 @@ finds its cell.
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.load import load_cubes
+from tallyveil.cube.load import as_read, load_cubes
 from tallyveil.cube.public import load_public
 
-__all__ = ["Cube", "load_cubes", "load_public"]
+__all__ = ["Cube", "as_read", "load_cubes", "load_public"]

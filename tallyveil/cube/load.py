@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 
 from tallyveil.cube.counting import counting, origin
 from tallyveil.cube.cube import MAX_RECORDS, Cube
+from tallyveil.cube.reading import truncates
 from tallyveil.cube.source import opened
 from tallyveil.errors import SourceError
-from tallyveil.policy import Policy, Table
+from tallyveil.policy import Domain, Policy, Table
 
-__all__ = ["load_cubes"]
+__all__ = ["as_read", "load_cubes"]
 
 
 def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) -> dict[str, Cube]:
@@ -30,8 +34,15 @@ def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) 
         return {name: _load(table, cursor) for name, table in policy.tables.items()}
 
 
+def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
+    """The policy, whose attributes say how the source's columns are finer (`truncates`)."""
+    tables = {n: replace(table, domain=cubes[n].domain) for n, table in policy.tables.items()}
+    return replace(policy, tables=tables)
+
+
 def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
-    sql, parameters = counting(table, _columns(table, cursor))
+    columns = _columns(table, cursor)
+    sql, parameters = counting(table, columns)
     try:
         found = cursor.execute(sql, parameters).fetchnumpy()
     except duckdb.Error as error:
@@ -45,7 +56,18 @@ def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
-    return Cube(table.domain, codes, counts, total_public=table.total_public)
+    domain = _domain(table, columns)
+    return Cube(domain, codes, counts, total_public=table.total_public)
+
+
+def _domain(table: Table, columns: Mapping[str, str]) -> Domain:
+    """The table's domain, with what the types of the source's columns say."""
+    read = zip(table.domain.attributes, table.columns, strict=True)
+    attributes = tuple(
+        replace(attribute, truncates=truncates(attribute, columns[column.lower()]))
+        for attribute, column in read
+    )
+    return replace(table.domain, attributes=attributes)
 
 
 def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tallyveil.policy import Attribute
 
-__all__ = ["quoted", "read"]
+__all__ = ["quoted", "read", "truncates"]
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE = {"UBIGINT", "HUGEINT"}
@@ -60,6 +60,20 @@ def read(attribute: Attribute, column: str, column_type: str) -> str | None:
     if attribute.kind == "bins":
         return _integer(name, base, whole=False)
     return _integer(name, base, ends=_clamping(attribute))
+
+
+def truncates(attribute: Attribute, column_type: str) -> str | None:
+    """`Attribute.truncates` for a column of this type.
+
+    Only days can hold more than one value of the source: a number with a fraction is read as no
+    integer, and bins say themselves what they hold.
+    """
+    base = column_type.split("(")[0]
+    if attribute.sql_type != "DATE" or base == "DATE":
+        return None
+    if base in _TEXT:
+        return "VARCHAR"
+    return "TIMESTAMP" if base in _STAMPS else base
 
 
 def _boolean(name: str, base: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger, Share
-from tallyveil.cube import load_cubes, load_public
+from tallyveil.cube import as_read, load_cubes, load_public
 from tallyveil.gate.cache import Cache
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
@@ -111,7 +111,8 @@ class Gate:
             choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
             control = Control(self.accountant, policy.tables)
             self.decision = Decision(self.accountant, choice, cubes, control)
-            domains = {name: table.domain for name, table in policy.tables.items()}
+            self.policy = as_read(policy, cubes)
+            domains = {name: cube.domain for name, cube in cubes.items()}
             public = load_public(policy, source)
             self.copies = read_copies(policy, public)
             self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)

@@ -92,9 +92,10 @@ def _domain(attribute: Attribute) -> str:
     if attribute.edges is not None:
         return "[" + ", ".join(map(str, attribute.edges)) + ")"
     values = [str(v) for v in attribute.cells if v is not None]
+    by_day = ", timestamps by the day" if attribute.coarse else ""
     if attribute.kind == "range":
-        return f"{values[0]} to {values[-1]}"
-    return ", ".join(values)
+        return f"{values[0]} to {values[-1]}{by_day}"
+    return ", ".join(values) + by_day
 
 
 def _outside(attribute: Attribute) -> str:

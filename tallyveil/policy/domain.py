@@ -18,6 +18,8 @@ __all__ = ["Attribute", "Domain", "Kind", "Value"]
 Value: TypeAlias = str | bool | int | float | dt.date | None
 Kind: TypeAlias = Literal["values", "range", "bins"]
 
+_INSTANTS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -30,6 +32,10 @@ class Attribute:
     A record whose value is outside the declared ones goes to ``other_cell``, or with ``clamp``
     to the nearest end; a NULL goes to ``null_cell``. Where no such cell is declared the record
     is left out of the table (see `complete`).
+
+    ``truncates`` is the DuckDB type of the source's column where it is finer than the cells, so
+    that one cell holds many of its values: TIMESTAMP or TIMESTAMP WITH TIME ZONE under days, or
+    VARCHAR, of which nobody knows. None before the source is opened, and where a cell is one value.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Attribute:
     null_cell: int | None = None
     other_cell: int | None = None
     clamp: bool = False
+    truncates: str | None = None
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -55,6 +62,11 @@ class Attribute:
     @property
     def size(self) -> int:
         return len(self.cells)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a cell surely holds values that a predicate on the source could tell apart."""
+        return self.kind == "bins" or self.truncates in _INSTANTS
 
     @property
     def complete(self) -> bool:

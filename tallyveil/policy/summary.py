@@ -106,8 +106,17 @@ def _axis(attribute: Attribute) -> str:
     declared = [c for i, c in enumerate(attribute.cells) if i not in special]
     if attribute.kind == "range":
         span = f"{declared[0]} to {declared[-1]}"
-        return f"range {span}, {len(declared):,} cells, {attribute.sql_type}"
-    return f"{len(declared):,} values, {attribute.sql_type}"
+        return f"range {span}, {len(declared):,} cells, {attribute.sql_type}{_truncated(attribute)}"
+    return f"{len(declared):,} values, {attribute.sql_type}{_truncated(attribute)}"
+
+
+def _truncated(attribute: Attribute) -> str:
+    """How the source is finer, where it has been read."""
+    if attribute.truncates is None:
+        return ""
+    if not attribute.coarse:
+        return " (text in the source; a time of day in it is not counted)"
+    return f" ({attribute.truncates} in the source, counted by the day)"
 
 
 def _outside(attribute: Attribute) -> str:

@@ -17,12 +17,10 @@ from sqlglot import exp
 from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.check import position
-from tallyveil.rewriter.linear import is_constant
+from tallyveil.rewriter.coarse import compares_with_constant, comparisons
 from tallyveil.rewriter.records import OUTER
 
 __all__ = ["check_bins"]
-
-_FLIPPED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 def check_bins(
@@ -32,45 +30,14 @@ def check_bins(
 
     ``constant`` evaluates a constant expression.
     """
-    child: exp.Expr = column
-    while isinstance(child.parent, exp.Paren):
-        child = child.parent
-    parent = child.parent
-    if column.meta.get(OUTER) and not isinstance(parent, exp.Predicate):
-        _cut(attribute, column, "it stands inside a subquery")
-    match parent:
-        case exp.Is() | exp.Count() | exp.Group() | exp.Select() | exp.Alias() | exp.Ordered():
-            return
-        case exp.Rollup() | exp.Cube() | exp.GroupingSets() | exp.Grouping():
-            return
-        case exp.Tuple() if isinstance(
-            parent.parent, exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets
-        ):
-            return
-        case exp.Between() if parent.this is child:
-            _meet(attribute, exp.GTE, constant(_of(parent, "low", attribute)), column)
-            _meet(attribute, exp.LTE, constant(_of(parent, "high", attribute)), column)
-        case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.EQ() | exp.NEQ():
-            left = parent.this is child
-            other = parent.expression if left else parent.this
-            kind = type(parent) if left else _FLIPPED.get(type(parent), type(parent))
-            _meet(attribute, kind, constant(_constant(other, attribute, column)), column)
-        case exp.In() if parent.this is child and not parent.args.get("query"):
-            for value in parent.expressions:
-                _meet(attribute, exp.EQ, constant(_constant(value, attribute, column)), column)
-        case _:
-            _cut(attribute, column, "it stands inside an expression")
-
-
-def _of(between: exp.Between, end: str, attribute: Attribute) -> exp.Expr:
-    bound: exp.Expr = between.args[end]
-    return _constant(bound, attribute, bound)
-
-
-def _constant(node: exp.Expr, attribute: Attribute, where: exp.Expr) -> exp.Expr:
-    if not is_constant(node):
-        _cut(attribute, where, "it is compared with something that is not a constant")
-    return node
+    found = comparisons(column)
+    if found is None:
+        place = "a subquery" if column.meta.get(OUTER) else "an expression"
+        _cut(attribute, column, f"it stands inside {place}")
+    for operator, other in found:
+        if not compares_with_constant(other):
+            _cut(attribute, column, "it is compared with something that is not a constant")
+        _meet(attribute, operator, constant(other), column)
 
 
 def _meet(attribute: Attribute, kind: type[exp.Expr], value: Any, where: exp.Expr) -> None:

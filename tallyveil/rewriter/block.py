@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.policy.domain import Domain
+from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import vocabulary as known
 from tallyveil.rewriter.bins import check_bins
 from tallyveil.rewriter.branches import (
@@ -27,6 +27,7 @@ from tallyveil.rewriter.branches import (
 )
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.columns import raw_rows, resolve_columns
+from tallyveil.rewriter.days import check_days
 from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.grouping import Grouping, grouping
 from tallyveil.rewriter.records import is_aggregate, own_nodes
@@ -73,7 +74,7 @@ def take_apart(
         if isinstance(node, exp.AggFunc) and is_aggregate(node):
             _check_aggregate(node, from_clause, records)
     source = _source(select, records)
-    _check_bins(select, records, source, constant)
+    _check_coarse(select, records, source, constant)
     conditions = [where.this.copy()] if where else []
     if len(records.branches) == 1:
         conditions = [*records.branches[0].where, *conditions]
@@ -91,13 +92,13 @@ def _source(select: exp.Select, records: Records) -> Source:
     return Source(records.branches, sorted({int(column.name[1:]) for column in columns}))
 
 
-def _check_bins(
+def _check_coarse(
     select: exp.Select,
     records: Records,
     source: Source,
     constant: Callable[[exp.Expr], Any],
 ) -> None:
-    """Wherever a binned attribute stands, in this SELECT or below it, its bins are respected."""
+    """Wherever an attribute of coarse cells stands, here or below, no cell is cut through."""
     domain = records.domain
     parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
     parts += [condition for branch in records.branches for condition in branch.where]
@@ -105,13 +106,22 @@ def _check_bins(
     below = [exp.Alias(this=part.copy()) for part in parts]
     columns = [column for part in below for column in own_columns(part)]
     for column in [*columns, *(n for n in own_nodes(select) if isinstance(n, exp.Column))]:
-        if column.table == RECORD and domain[column.name].kind == "bins":
-            check_bins(column, domain[column.name], constant)
+        if column.table == RECORD:
+            _check_cells(column, domain[column.name], constant)
         elif column.table == UNION:
             number = int(column.name[1:])
             for value in (branch.values[number] for branch in records.branches):
-                if value.meta.get("binned"):
-                    check_bins(column, domain[value.name], constant)
+                if value.meta.get("coarse"):
+                    _check_cells(column, domain[value.name], constant)
+
+
+def _check_cells(
+    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any]
+) -> None:
+    if attribute.kind == "bins":
+        check_bins(column, attribute, constant)
+    elif attribute.truncates:
+        check_days(column, attribute, constant)
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -153,7 +163,7 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
         from_clause.check(outer.expression.this, records)
     if not isinstance(node, exp.Count):
         for column in argument.find_all(exp.Column):
-            if type(column.parent) in known.AGGREGATES and column.meta.get("binned"):
+            if type(column.parent) in known.AGGREGATES and column.meta.get("coarse"):
                 raise FeatureNotSupported(
                     f"{name} of the binned attribute {column.name} is not answered: "
                     "its values are known by bins only",

@@ -242,7 +242,7 @@ def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:
         for inner in own_columns(copy):
             inner.meta[OUTER] = True
     if isinstance(copy, exp.Column):
-        copy.meta.update({k: v for k, v in column.meta.items() if k != "binned"})
+        copy.meta.update({k: v for k, v in column.meta.items() if k != "coarse"})
         copy.this.meta.update(column.this.meta)
         return copy
     plain = isinstance(copy, exp.Func | exp.Paren) and not isinstance(copy, exp.Connector)

@@ -62,8 +62,8 @@ def _value(node: exp.Column, records: Records) -> exp.Expr:
     column.this.meta.update(node.this.meta)
     if node.meta.get(OUTER):
         column.meta[OUTER] = True
-    if any(b.values[number].meta.get("binned") for b in records.branches):
-        column.meta["binned"] = True
+    if any(b.values[number].meta.get("coarse") for b in records.branches):
+        column.meta["coarse"] = True
     return column
 
 

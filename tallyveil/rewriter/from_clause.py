@@ -169,8 +169,8 @@ class FromClause:
         values: list[exp.Expr] = []
         for attribute in domain.attributes:
             column = exp.column(attribute.name, RECORD, quoted=True)
-            if attribute.kind == "bins":
-                column.meta["binned"] = True
+            if attribute.kind == "bins" or attribute.truncates:
+                column.meta["coarse"] = True
             values.append(column)
         fields = [Field("", name) for name in domain.names]
         return _named(Records(domain, fields, [Branch(values=values)], self._size), table)

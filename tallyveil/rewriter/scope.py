@@ -8,6 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import StatementTooComplex
+from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import is_star
 from tallyveil.rewriter.names import Reference
@@ -163,7 +164,7 @@ class Scope:
             return declared_type(self._catalog.public[source.name].get(name.lower()))
         domain = self._catalog.domains.get(source.name)
         protected = source.meta.get(KIND) == "protected" and domain is not None
-        return domain[name].sql_type if protected and domain and name in domain else None
+        return _attribute_type(domain[name]) if protected and domain and name in domain else None
 
     def _output(
         self, query: exp.Expr, name: str | None, alias: exp.TableAlias | None = None
@@ -194,6 +195,13 @@ class Scope:
             return None
         found = [self._in_source(source, name) for source in _starred(select, item)]
         return next((kind for kind in found if kind is not None), None)
+
+
+def _attribute_type(attribute: Attribute) -> str:
+    """The source's, where it decides what a comparison means."""
+    if not attribute.coarse or attribute.truncates is None:
+        return attribute.sql_type
+    return "TIMESTAMP" if attribute.truncates == "TIMESTAMP" else "TIMESTAMPTZ"
 
 
 def _starred(select: exp.Select, item: exp.Expr) -> list[exp.Expr]:
