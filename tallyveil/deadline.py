@@ -5,6 +5,10 @@ room, calls `check` where it is safe to stop: between two pieces of work of at m
 of a second, and before anything is charged. Time and cancels are looked at in no other way.
 
 What has been charged is drawn and recorded inside `unlimited`, so that nothing is paid for in vain.
+
+Where a statement can be stopped it can also wait for others: `check` asks the turn that the thread
+was given by `taking`, if any. It does not while a lock is `held`, since others may wait for that.
+Time spent waiting for a turn does not count against the gate's limit, only against the session's.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import Final, Protocol
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 
-__all__ = ["Deadline", "canceled", "check", "current", "held", "remaining", "unlimited"]
+__all__ = ["Deadline", "canceled", "check", "current", "held", "remaining", "taking", "unlimited"]
 
 # How long a thread waits for a lock before it looks whether it is to stop.
 _PAUSE: Final = 0.05
@@ -28,6 +32,12 @@ class Lock(Protocol):
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
 
     def release(self) -> None: ...
+
+
+class Turn(Protocol):
+    def waits(self) -> bool:
+        """False: go on. True: it was the turn of others, this has waited a little; ask again."""
+        ...
 
 
 def _never() -> bool:
@@ -47,10 +57,19 @@ class Deadline:
         timeout: float = math.inf,
         cancelled: Callable[[], bool] = _never,
     ) -> None:
-        self.end: Final = time.monotonic() + min(limit, timeout)
-        self._by_session: Final = timeout < limit
+        now = time.monotonic()
+        self._limit, self._timeout = now + limit, now + timeout
         self._cancelled = cancelled
         self._interrupted = False
+
+    @property
+    def end(self) -> float:
+        """On the monotonic clock."""
+        return min(self._limit, self._timeout)
+
+    def postpone(self, seconds: float) -> None:
+        """Move the gate's limit: so long it was the turn of others."""
+        self._limit += seconds
 
     def cancel(self) -> None:
         """From any thread: the next `check` raises QueryCanceled."""
@@ -79,7 +98,7 @@ class Deadline:
             _current.reset(token)
 
     def _late(self) -> StatementError:
-        if self._by_session:
+        if self._timeout < self._limit:
             return QueryCanceled(
                 "canceling statement due to statement timeout",
                 hint="SET statement_timeout = 0 for no limit but the server's.",
@@ -105,9 +124,33 @@ def current() -> Deadline | None:
     return None if found is _ENDLESS else found
 
 
+_turn: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
+
+
 def check() -> None:
-    """Raises what `Deadline.check` raises; nothing where this thread works for no statement."""
-    _current.get().check()
+    """Wait while it is the turn of others. Raises what `Deadline.check` raises; nothing where this
+    thread works for no statement.
+    """
+    found, turn = _current.get(), _turn.get()
+    found.check()
+    if turn is None:
+        return
+    start = time.monotonic()
+    while turn.waits():
+        now = time.monotonic()
+        found.postpone(now - start)
+        start = now
+        found.check()
+
+
+@contextmanager
+def taking(turn: Turn | None) -> Iterator[None]:
+    """Inside, `check` waits for the turn; for None it waits for nobody."""
+    token = _turn.set(turn)
+    try:
+        yield
+    finally:
+        _turn.reset(token)
 
 
 def remaining() -> float:
@@ -117,20 +160,20 @@ def remaining() -> float:
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Inside, nothing is stopped: for what has been paid for."""
-    token = _current.set(_ENDLESS)
-    try:
+    """Inside, nothing is stopped, and waits for no turn: for what has been paid for."""
+    with taking(None), _ENDLESS.entered():
         yield
-    finally:
-        _current.reset(token)
 
 
 @contextmanager
 def held(lock: Lock) -> Iterator[None]:
-    """The lock, held inside; who waits for it can be stopped. Raises what `check` raises."""
+    """The lock, held inside, where nobody waits for a turn; who waits for the lock can be stopped.
+    Raises what `check` raises.
+    """
     while not lock.acquire(timeout=_PAUSE):
         check()
     try:
-        yield
+        with taking(None):
+            yield
     finally:
         lock.release()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, Protocol, cast
 
 from tallyveil.errors import TallyveilError
@@ -21,6 +21,7 @@ from tallyveil.proxy.errors import AdminShutdown, ProtocolViolation
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.messages import CancelRequest, GSSENCRequest, Message, SSLRequest
+from tallyveil.proxy.scheduler import Scheduler
 
 __all__ = ["Connection", "Owner"]
 
@@ -29,13 +30,17 @@ _PROMPT: Final = (SSLRequest, GSSENCRequest, CancelRequest)
 
 
 class Owner(Host, Protocol):
-    """What a connection needs of its server. The last two are called on the event loop."""
+    """What a connection needs of its server. What it reports is reported on the event loop."""
 
     limits: Limits
-    workers: ThreadPoolExecutor
+    workers: Scheduler
 
-    def opened(self, connection: Connection) -> bool:
-        """False if there is no place for one more socket."""
+    def opened(self, connection: Connection, address: str) -> bool:
+        """A socket from ``address``. False if there is no place for one more."""
+        ...
+
+    def entered(self, connection: Connection) -> None:
+        """Its client has logged in."""
         ...
 
     def lost(self, connection: Connection) -> None: ...
@@ -62,7 +67,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
-        if not self._owner.opened(self):
+        if not self._owner.opened(self, _address(transport)):
             transport.abort()
             return
         raw = transport.get_extra_info("socket")
@@ -88,18 +93,32 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.interruption.abandon()
+        self._abandon()
         self._stop_timer()
         self._transport = None
         if not self._working:
             self._retire()
 
+    @property
+    def awaited(self) -> bool:
+        """Whether its client has still to send something before anything can happen."""
+        return not self._working
+
+    def drop(self) -> None:
+        """Close it at once, without a word."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def shut_down(self) -> None:
         """The server is closing: stop what runs, and say so."""
         self._leaving = True
-        self.interruption.abandon()
+        self._abandon()
         if not self._working:
             self._leave()
+
+    def _abandon(self) -> None:
+        self.interruption.abandon()
+        self._owner.workers.hurry(self.interruption)
 
     # What happens next
 
@@ -118,7 +137,7 @@ class Connection(asyncio.Protocol):
             return
         if self._answers is not None:
             self._working = True
-            self._owner.workers.submit(self._work, self._answers)
+            self._submit(partial(self._work, self._answers))
 
     def _take_messages(self) -> bool:
         """Start answering what has come; False if that is no whole message yet."""
@@ -143,6 +162,9 @@ class Connection(asyncio.Protocol):
         except ProtocolViolation as error:
             messages.append(error)
         return messages
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._owner.workers.submit(self._conversation.user, self.interruption, work)
 
     def _work(self, answers: Iterator[bytes]) -> None:
         """On a worker: the next part of the answers, joined into one write."""
@@ -183,6 +205,7 @@ class Connection(asyncio.Protocol):
             self._close()
         elif self._conversation.authenticated and self._timer is not None:
             self._stop_timer()
+            self._owner.entered(self)
             self._reader.message_limit = self._owner.limits.max_message
 
     # How it ends
@@ -218,7 +241,7 @@ class Connection(asyncio.Protocol):
         if session is None:
             self._retired()
         else:
-            self._owner.workers.submit(self._close_session, session.close)
+            self._submit(partial(self._close_session, session.close))
 
     def _close_session(self, close: Callable[[], None]) -> None:
         """On a worker."""
@@ -230,3 +253,9 @@ class Connection(asyncio.Protocol):
     def _retired(self) -> None:
         if not self.closed.done():
             self.closed.set_result(None)
+
+
+def _address(transport: asyncio.Transport) -> str:
+    """Of the other end, without its port; empty where it has none."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""

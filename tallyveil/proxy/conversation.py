@@ -75,6 +75,11 @@ class Conversation:
         return self._executor is not None
 
     @property
+    def user(self) -> str:
+        """Who was let in; the empty name before that."""
+        return self._request.user if self._executor and self._request else ""
+
+    @property
     def executor(self) -> Executor:
         """Exists from authentication on; the table lets no message that needs it in before."""
         if self._executor is None:

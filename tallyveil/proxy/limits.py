@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -14,6 +15,8 @@ _WHOLE: Final = (
     "read_ahead",
     "write_ahead",
     "workers",
+    "analyst_workers",
+    "heavy",
 )
 
 
@@ -22,11 +25,16 @@ class Limits:
     """Sizes in bytes, times in seconds.
 
     ``max_connections`` authenticated clients; beyond them at most ``max_waiting`` sockets that
-    have not got that far, cancel requests among them. ``startup_timeout`` bounds that state,
+    have not got that far, cancel requests among them. One more takes the place of the one that
+    has been at it for longest, of the address that has most. ``startup_timeout`` bounds that state,
     ``close_timeout`` how long a client may take to read its last answer. ``max_message`` bounds
     one message of an authenticated client, ``read_ahead`` what is kept of later ones while one
     is answered, ``write_ahead`` what waits for a client that reads slowly (a single row may be
-    larger). ``workers`` threads run statements; one statement occupies one of them.
+    larger).
+
+    ``workers`` threads run statements; one statement occupies one of them, and one analyst at
+    most ``analyst_workers``. An analyst who has none gets one beyond the number. Of statements
+    that take long, ``heavy`` compute at a time.
     """
 
     max_connections: int = 100
@@ -37,6 +45,8 @@ class Limits:
     read_ahead: int = 1 << 16
     write_ahead: int = 1 << 16
     workers: int = 16
+    analyst_workers: int = 8
+    heavy: int = max(1, min(4, (os.cpu_count() or 1) // 2))
 
     def __post_init__(self) -> None:
         for field in fields(self):

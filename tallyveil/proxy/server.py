@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -22,6 +23,8 @@ from tallyveil.proxy.connection import Connection
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.scheduler import Scheduler
+from tallyveil.proxy.turns import Turns
 
 __all__ = ["Server", "SessionFactory"]
 
@@ -81,13 +84,16 @@ class Server:
         self._lock = threading.Lock()
         self._keys: dict[int, tuple[bytes, Interruption]] = {}
         self._connections: set[Connection] = set()
+        self._entering: dict[Connection, str] = {}
         self._listener: asyncio.Server | None = None
         self._closed: asyncio.Event | None = None
         self._closing = False
         # Nested statements are refused by the depth of Python's stack, if that of C is deep enough:
         # 2 MiB do, of which some systems give a thread a quarter. It is set for the process.
         threading.stack_size(max(threading.stack_size(), STACK))
-        self.workers = ThreadPoolExecutor(self.limits.workers, "tallyveil-worker")
+        self.workers = Scheduler(
+            self.limits.workers, self.limits.analyst_workers, Turns(self.limits.heavy)
+        )
         # A thread of its own, so that a cancel gets through when every worker is busy.
         self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")
 
@@ -135,19 +141,40 @@ class Server:
     def _stop_workers(self) -> None:
         self._canceller.shutdown(wait=False, cancel_futures=True)
         # What is left to do is closing sessions; let it happen.
-        self.workers.shutdown(wait=False)
+        self.workers.stop()
 
     # What connections ask, on the event loop
 
-    def opened(self, connection: Connection) -> bool:
-        most = self.limits.max_connections + self.limits.max_waiting
-        if self._closing or len(self._connections) >= most:
+    def opened(self, connection: Connection, address: str) -> bool:
+        if self._closing:
             return False
+        if len(self._entering) >= self.limits.max_waiting:
+            slowest = self._slowest()
+            if slowest is None:
+                return False
+            del self._entering[slowest]
+            slowest.drop()
         self._connections.add(connection)
+        self._entering[connection] = address
         return True
+
+    def _slowest(self) -> Connection | None:
+        """Of the address with most that have not logged in, who has been at it for longest.
+
+        Only who keeps the server waiting, not those that the server keeps waiting.
+        """
+        slow = {c: address for c, address in self._entering.items() if c.awaited}
+        if not slow:
+            return None
+        most, _ = Counter(slow.values()).most_common(1)[0]
+        return next(c for c, address in slow.items() if address == most)
+
+    def entered(self, connection: Connection) -> None:
+        self._entering.pop(connection, None)
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._entering.pop(connection, None)
         with self._lock:
             self._keys = {
                 pid: key for pid, key in self._keys.items() if key[1] is not connection.interruption
@@ -174,4 +201,8 @@ class Server:
             known = self._keys.get(pid)
         expected, interruption = known or (secrets.token_bytes(4), None)
         if hmac.compare_digest(expected, secret) and interruption is not None:
-            self._canceller.submit(interruption.cancel)
+            self._canceller.submit(self._cancel, interruption)
+
+    def _cancel(self, interruption: Interruption) -> None:
+        interruption.cancel()
+        self.workers.hurry(interruption)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import struct
@@ -106,17 +107,35 @@ def test_too_many_clients(sessions: Sessions) -> None:
                 three.send(m.Startup(3 << 16, (("user", "c"),)))
                 assert error_of(three.until("E")) == "53300"
                 assert three.at_end()
-            # Silent sockets fill the rest; one more is dropped at once.
-            with RawClient(server.port), RawClient(server.port) as last:
-                last.send(m.SSLRequest())
-                assert last.exactly(1) == b"N"
-                with RawClient(server.port) as dropped:
-                    assert dropped.at_end()
             assert one.ask("select 1")[-1] == ("Z", "I")
         sessions.all[0].closed.wait(5)
         sessions.all[1].closed.wait(5)
         with RawClient(server.port) as again:
             assert again.start()[-1] == ("Z", "I")
+
+
+def test_who_is_slow_to_log_in_gives_way_to_newcomers(sessions: Sessions) -> None:
+    packet = write(m.Startup(3 << 16, (("user", "slow"),)))
+    with contextlib.ExitStack() as opened, serving(sessions, max_waiting=4) as server:
+        slow = [opened.enter_context(RawClient(server.port)) for _ in range(12)]
+        for byte in packet[:-1]:
+            for client in slow:
+                with contextlib.suppress(OSError):
+                    client.socket.sendall(bytes([byte]))
+        for _ in range(24):
+            with RawClient(server.port) as newcomer:
+                newcomer.start()
+                assert newcomer.ask("select 1")[-1] == ("Z", "I")
+        assert all(client.at_end() for client in slow)
+
+
+def test_who_has_logged_in_gives_way_to_nobody(sessions: Sessions) -> None:
+    with serving(sessions, max_waiting=1) as server, RawClient(server.port) as client:
+        client.start()
+        with contextlib.ExitStack() as opened:
+            for _ in range(5):
+                opened.enter_context(RawClient(server.port)).socket.sendall(b"\0")
+            assert client.ask("select 1")[-1] == ("Z", "I")
 
 
 def test_cancel_needs_the_secret_and_hits_only_what_runs(

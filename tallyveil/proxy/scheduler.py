@@ -1,0 +1,134 @@
+"""The threads that statements run on, dealt out fairly between analysts.
+
+Each analyst has a queue. A free thread takes from the queues by turns; nobody has more than a
+share of the threads, and who has none gets one at once, if need be one more: an analyst with many
+connections keeps no other analyst waiting. Which threads compute is for `turns` to say.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable
+from typing import Final, TypeAlias
+
+from tallyveil import deadline
+from tallyveil.proxy.turns import Turns
+
+__all__ = ["Scheduler"]
+
+Work: TypeAlias = Callable[[], None]
+
+IDLE: Final = 5.0
+"""Seconds after which a thread without work ends."""
+
+_log = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """At most ``threads`` of them, but for those that analysts without any are owed.
+
+    An analyst has at most ``share`` at a time. ``turns`` says who computes.
+    """
+
+    def __init__(self, threads: int, share: int, turns: Turns) -> None:
+        self._threads: Final = threads
+        self._share: Final = share
+        self._turns: Final = turns
+        self._ready = threading.Condition()
+        self._queues: OrderedDict[str, OrderedDict[Hashable, Work]] = OrderedDict()
+        self._assigned: deque[tuple[str, Work]] = deque()
+        self._running: Counter[str] = Counter()
+        self._idle = 0
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs or is about to."""
+        return bool(self._running)
+
+    def submit(self, analyst: str, owner: Hashable, work: Work) -> None:
+        """Have ``work`` done for an analyst: the one piece that ``owner`` waits for."""
+        with self._ready:
+            self._queues.setdefault(analyst, OrderedDict())[owner] = work
+            self._deal()
+
+    def hurry(self, owner: Hashable) -> None:
+        """What ``owner`` waits for has become little, such as to say that it was cancelled: do it
+        before everything else, whoever is next.
+        """
+        with self._ready:
+            for analyst, queue in self._queues.items():
+                if owner in queue:
+                    self._assign(analyst, self._taken(analyst, owner))
+                    return
+
+    def stop(self) -> None:
+        """Let the threads end once nothing is left to do."""
+        with self._ready:
+            self._stopped = True
+            self._ready.notify_all()
+
+    def _deal(self) -> None:
+        """Assign to threads what may run now."""
+        while (analyst := self._next()) is not None:
+            owner = next(iter(self._queues[analyst]))
+            self._assign(analyst, self._taken(analyst, owner))
+
+    def _next(self) -> str | None:
+        free = self._running.total() < self._threads
+        for analyst in self._queues:
+            running = self._running[analyst]
+            if not running or (free and running < self._share):
+                return analyst
+        return None
+
+    def _taken(self, analyst: str, owner: Hashable) -> Work:
+        """Out of the analyst's queue, which then stands behind all others."""
+        queue = self._queues.pop(analyst)
+        work = queue.pop(owner)
+        if queue:
+            self._queues[analyst] = queue
+        return work
+
+    def _assign(self, analyst: str, work: Work) -> None:
+        self._running[analyst] += 1
+        self._assigned.append((analyst, work))
+        if self._idle >= len(self._assigned):
+            self._ready.notify()
+        else:
+            threading.Thread(target=self._run, name="tallyveil-worker").start()
+
+    def _run(self) -> None:
+        """On a thread of its own."""
+        while (found := self._await()) is not None:
+            analyst, work = found
+            turn = self._turns.begin(analyst)
+            try:
+                with deadline.taking(turn):
+                    work()
+            except Exception as error:  # noqa: BLE001
+                # A defect of ours. Its arguments may hold anything, so only its type is told.
+                _log.error("internal error: %s in a worker", type(error).__name__)
+            finally:
+                turn.end()
+                del found, work
+                self._done(analyst)
+
+    def _await(self) -> tuple[str, Work] | None:
+        """The next piece of work; None if this thread is needed no more."""
+        with self._ready:
+            self._idle += 1
+            try:
+                self._ready.wait_for(lambda: self._assigned or self._stopped, IDLE)
+                return self._assigned.popleft() if self._assigned else None
+            finally:
+                self._idle -= 1
+
+    def _done(self, analyst: str) -> None:
+        with self._ready:
+            self._running[analyst] -= 1
+            if not self._running[analyst]:
+                del self._running[analyst]
+            self._deal()

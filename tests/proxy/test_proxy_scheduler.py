@@ -1,0 +1,219 @@
+"""Threads and turns are dealt out between analysts, whatever one of them asks for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from proxy_fake_session import Sessions
+from proxy_raw_client import RawClient
+
+from tallyveil import deadline
+from tallyveil.deadline import Deadline
+from tallyveil.errors import QueryCanceled
+from tallyveil.proxy import Limits, Server, ServerThread
+from tallyveil.proxy import messages as m
+from tallyveil.proxy.scheduler import Scheduler
+from tallyveil.proxy.turns import LIGHT, Turns
+
+
+class Gated:
+    """Pieces of work that wait until they are let go."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.started: list[str] = []
+        self.go = threading.Event()
+        self._changed = threading.Condition()
+
+    def submit(self, analyst: str, owner: str) -> None:
+        self.scheduler.submit(analyst, owner, lambda: self._work(owner))
+
+    def _work(self, owner: str) -> None:
+        with self._changed:
+            self.started.append(owner)
+            self._changed.notify_all()
+        self.go.wait(10)
+
+    def wait_for(self, *owners: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: set(owners) <= set(self.started), 10)
+
+
+@pytest.fixture
+def gated() -> Iterator[Gated]:
+    found = Gated(Scheduler(2, 2, Turns(1)))
+    yield found
+    found.go.set()
+    found.scheduler.stop()
+
+
+def test_an_analyst_without_a_thread_gets_one_though_another_has_all(gated: Gated) -> None:
+    for number in range(10):
+        gated.submit("greedy", f"g{number}")
+    gated.wait_for("g0", "g1")
+    gated.submit("other", "o")
+    gated.submit("third", "t")
+    gated.wait_for("o", "t")
+    assert len(gated.started) == 4
+
+
+def test_what_was_cancelled_waits_for_no_thread(gated: Gated) -> None:
+    for number in range(10):
+        gated.submit("greedy", f"g{number}")
+    gated.wait_for("g0", "g1")
+    gated.scheduler.hurry("g7")
+    gated.wait_for("g7")
+    gated.scheduler.hurry("unknown")
+    assert len(gated.started) == 3
+
+
+def test_everything_is_done_once_even_after_the_end(gated: Gated) -> None:
+    for number in range(50):
+        gated.submit(f"analyst {number % 3}", f"{number}")
+    gated.scheduler.stop()
+    gated.go.set()
+    gated.wait_for(*map(str, range(50)))
+    assert len(gated.started) == 50
+
+
+def test_work_that_fails_takes_no_thread_along(
+    gated: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ValueError("a value nobody may read")
+
+    for number in range(5):
+        gated.scheduler.submit("a", f"fails {number}", fail)
+    gated.submit("a", "works")
+    gated.wait_for("works")
+    assert "ValueError" in caplog.text
+    assert "nobody may read" not in caplog.text
+
+
+def burn(seconds: float) -> None:
+    """Use so much of the processor, looking up now and then."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        deadline.check()
+
+
+@contextmanager
+def working(turns: Turns, analyst: str) -> Iterator[None]:
+    turn = turns.begin(analyst)
+    try:
+        with deadline.taking(turn), Deadline().entered():
+            yield
+    finally:
+        turn.end()
+
+
+def in_thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_heavy_statement_gives_its_place_to_who_has_used_less() -> None:
+    """With one place, the two end at about the same time, not one after the other."""
+    turns = Turns(1)
+    ended: dict[str, float] = {}
+
+    def heavy(name: str) -> None:
+        with working(turns, name):
+            burn(LIGHT + 0.6)
+        ended[name] = time.monotonic()
+
+    start = time.monotonic()
+    for thread in [in_thread(lambda: heavy("a")), in_thread(lambda: heavy("b"))]:
+        thread.join(30)
+    took = [when - start for when in ended.values()]
+    assert min(took) > 0.6 * max(took)
+
+
+def test_waiting_for_a_turn_can_be_cancelled_and_does_not_use_up_the_time() -> None:
+    turns = Turns(1)
+    first, second = turns.begin("a"), turns.begin("b")
+    for turn in (first, second):
+        turns._uses(turn.analyst, 100.0)
+        turn._account()
+    time.sleep(0.02)
+    assert not first.waits()
+    cancelled = threading.Event()
+    found: list[Exception] = []
+
+    def wait() -> None:
+        limit = Deadline(0.2, cancelled=cancelled.is_set)
+        try:
+            with limit.entered(), deadline.taking(second):
+                deadline.check()
+        except QueryCanceled as error:
+            found.append(error)
+
+    waiting = in_thread(wait)
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    cancelled.set()
+    waiting.join(10)
+    assert len(found) == 1
+    second.end()
+    first.end()
+    assert not turns._waiting
+
+
+def test_nobody_waits_for_a_turn_who_holds_a_lock() -> None:
+    turns = Turns(1)
+    busy, holder = turns.begin("a"), turns.begin("b")
+    for turn in (busy, holder):
+        turns._uses(turn.analyst, 100.0)
+        turn._account()
+    time.sleep(0.02)
+    assert not busy.waits()
+    with Deadline(30).entered(), deadline.taking(holder):
+        with deadline.held(threading.Lock()):
+            deadline.check()
+        with deadline.unlimited():
+            deadline.check()
+    holder.end()
+    busy.end()
+
+
+def test_places_are_given_back_whoever_ends_how() -> None:
+    turns = Turns(2)
+    for _ in range(3):
+        open_ones = [turns.begin(name) for name in "abcd"]
+        for turn in open_ones:
+            turns._uses(turn.analyst, 10.0)
+            turn._account()
+        time.sleep(0.02)
+        for turn in open_ones:
+            turn.waits()
+        for turn in open_ones:
+            turn.end()
+    assert (turns._free, turns._light, turns._waiting) == (2, 0, {})
+
+
+def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:
+    server = Server(sessions, port=0, limits=Limits(workers=2, analyst_workers=2))
+    clients: list[RawClient] = []
+    with ServerThread(server):
+        for _ in range(6):
+            clients.append(RawClient(server.port))
+            clients[-1].start("greedy")
+        for client in clients:
+            client.send(m.Query(b"select wait()"))
+        assert sessions.all[0].started.wait(5)
+        with RawClient(server.port) as other:
+            other.start("other")
+            assert other.ask("select 1")[-1] == ("Z", "I")
+            # One that waits for a thread is cancelled at once.
+            other.send(m.Query(b"select 1"))
+            with RawClient(server.port) as canceller:
+                canceller.send(m.CancelRequest(*clients[5].key))
+            (code,) = [f["C"] for kind, f in clients[5].until("Z") if kind == "E"]
+            assert code == "57014"
+    for client in clients:
+        client.socket.close()
