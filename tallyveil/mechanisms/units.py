@@ -13,13 +13,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.rational_sums import IntArray, ceiling_of_sum
 
 __all__ = ["CEILING", "UNIT", "IntArray", "coded", "from_units", "loss_units", "positive", "units"]
-
-IntArray = npt.NDArray[np.int64]
 
 UNIT = 10**12
 # A loss is cut off here, beyond any budget; two of them still add up within 64 bits.
@@ -58,23 +56,9 @@ def loss_units(moves: Sequence[IntArray], rates: Sequence[Fraction]) -> IntArray
     """⌈10¹² Σ_c moves_c · rates_c⌉ elementwise, cut off at `CEILING`.
 
     ``moves`` (at least one, all ≥ 0) broadcast together; ``rates`` are the loss per step. The sum
-    is rational and rounded once: it is worked out for each distinct combination of moves only.
+    is rational and rounded once.
     """
-    joint, first = coded(moves[0])
-    combination = [first]
-    for move in moves[1:]:
-        code, values = coded(move)
-        joint, present = coded(joint * len(values) + code)
-        combination = [c[present // len(values)] for c in combination]
-        combination.append(values[present % len(values)])
-    denominator = math.lcm(*(rate.denominator for rate in rates))
-    weights = [UNIT * int(rate * denominator) for rate in rates]
-    sums = (
-        sum(w * m for w, m in zip(weights, row, strict=True))
-        for row in zip(*(c.tolist() for c in combination), strict=True)
-    )
-    table = np.array([min(CEILING, -(-s // denominator)) for s in sums], dtype=np.int64)
-    return table[joint]
+    return ceiling_of_sum(moves, [rate * UNIT for rate in rates], CEILING)
 
 
 def coded(values: IntArray) -> tuple[IntArray, IntArray]:

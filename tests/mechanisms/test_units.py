@@ -27,6 +27,56 @@ def test_losses_are_summed_exactly_and_rounded_up_once(
         assert value == math.ceil(10**12 * sum(m[j] * r for m, r in terms))
 
 
+scales = st.floats(2.0**-20, 2.0**40)
+wide_moves = st.integers(0, 2**13) | st.integers(0, 2**59) | st.sampled_from([0, 2**31 - 1, 2**31])
+axis = st.lists(wide_moves, min_size=1, max_size=4)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            axis,
+            st.integers(0, 2),
+            rates | scales.map(lambda s: 1 / Fraction(s)) | scales.map(lambda s: Fraction(s) ** 2),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_losses_along_several_axes_are_summed_exactly(
+    terms: list[tuple[list[int], int, Fraction]],
+) -> None:
+    """Whatever the sizes of moves and rates, and however the moves are spread over the axes."""
+    shapes = [[1, 1, 1] for _ in terms]
+    for shape, (values, at, _) in zip(shapes, terms, strict=True):
+        shape[at] = len(values)
+        same = [v for v, place, _ in terms if place == at]
+        shape[at] = min(map(len, same))
+    moves = [
+        np.array(values[: max(shape)], dtype=np.int64).reshape(shape)
+        for shape, (values, _, _) in zip(shapes, terms, strict=True)
+    ]
+    got = loss_units(moves, [rate for _, _, rate in terms])
+    spread = [np.broadcast_to(m, got.shape).ravel().tolist() for m in moves]
+    for value, *element in zip(got.ravel().tolist(), *spread, strict=True):
+        total = sum(m * rate for m, (_, _, rate) in zip(element, terms, strict=True))
+        assert value == min(CEILING, math.ceil(10**12 * total))
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40)), min_size=1, max_size=4))
+def test_a_sum_that_is_all_but_an_integer_is_rounded_up_exactly(
+    pairs: list[tuple[int, int]],
+) -> None:
+    """Σ n/d − ⌊Σ n/d⌋, and its complement to 1: sums that a rounded one would miss."""
+    parts = [Fraction(n, d) for n, d in pairs]
+    missing = 1 - sum(parts) % 1
+    ones = [np.ones(1, dtype=np.int64)] * (len(parts) + 1)
+    for extra in (missing, missing + Fraction(1, 10**30), missing - Fraction(1, 10**30)):
+        if extra > 0:
+            rates = [part / 10**12 for part in (*parts, extra)]
+            assert loss_units(ones, rates).tolist() == [min(CEILING, math.ceil(sum(parts) + extra))]
+
+
 def test_a_third_three_times_is_one() -> None:
     one = np.ones(1, dtype=np.int64)
     assert loss_units([one] * 3, [Fraction(1, 3)] * 3).tolist() == [10**12]

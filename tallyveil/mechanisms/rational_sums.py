@@ -1,0 +1,183 @@
+"""⌈Σ_c r_c x_c⌉ for rationals r_c and arrays of integers x_c, exactly, at the speed of numpy.
+
+Each r_c is q_c + f_c with an integer q_c and 0 ≤ f_c < 1. The integers add up as they are. The
+fractions are written with n digits to a base B, rounded up by at most B⁻ⁿ each, so that the sum of
+their multiples is too large by less than ε = B⁻ⁿ Σ_c max x_c. Where the sum ends in a fraction of 0
+or beyond ε, its ceiling is that of the exact sum; the few elements that remain are worked out one
+by one in Python's integers. With the fractions' common denominator for a base, where that is small
+enough, ε is 0.
+
+B is so small that no sum of a digit's multiples leaves 64 bits, and arrays of one shape are summed
+before they are spread over all axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil import deadline
+
+__all__ = ["IntArray", "ceiling_of_sum"]
+
+IntArray = npt.NDArray[np.int64]
+
+# Sums of products stay below 2^62.
+_BITS: Final = 62
+# A multiple is cut in two at so many bits: the smaller it is, the larger the base may be.
+_HALF: Final = 31
+# About one in 2^_RARE elements, besides those that are all but integers, takes Python's integers.
+_RARE: Final = 32
+
+
+@dataclass(frozen=True)
+class _Term:
+    """rate · values, with values below 2^_HALF."""
+
+    values: IntArray
+    rate: Fraction
+    most: int
+
+
+@dataclass(frozen=True)
+class _Base:
+    """Fractions as ``places`` digits to a base; ``exact`` if none has to be rounded up."""
+
+    base: int
+    places: int
+    exact: bool
+
+    def digits(self, fraction: Fraction) -> list[int]:
+        """Of ⌈fraction · baseᵖˡᵃᶜᵉˢ⌉, the most significant first; fraction < 1."""
+        number = math.ceil(fraction * self.base**self.places)
+        found: list[int] = []
+        for _ in range(self.places - 1):
+            number, digit = divmod(number, self.base)
+            found.append(digit)
+        return [number, *reversed(found)][: self.places]
+
+    def carry(self, parts: Sequence[IntArray]) -> None:
+        """Bring each digit below the base, in place; ``parts`` are the integers and the digits."""
+        for place in range(self.places, 0, -1):
+            deadline.check()
+            digit = parts[place]
+            if self.exact:
+                over, digit[...] = np.divmod(digit, self.base)
+            else:
+                over = digit >> (self.base.bit_length() - 1)
+                digit &= self.base - 1
+            parts[place - 1][...] += over
+
+
+def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: int) -> IntArray:
+    """⌈Σ_c rates_c · values_c⌉ elementwise, cut off at ``most`` < 2^61.
+
+    ``values`` (at least one, all ≥ 0) broadcast together; the rates are positive. The sum is
+    rounded once.
+    """
+    terms = [term for v, rate in zip(values, rates, strict=True) for term in _halves(v, rate)]
+    together = sum(term.most for term in terms)
+    base = _base([term.rate for term in terms], together)
+    by_shape: dict[tuple[int, ...], list[_Term]] = defaultdict(list)
+    for term in terms:
+        by_shape[term.values.shape].append(term)
+    parts = reduce(
+        lambda one, other: _plus(one, other, most),
+        (_added(alike, base, most) for alike in by_shape.values()),
+    )
+    base.carry(parts)
+    result, *digits = parts
+    rest = np.zeros(result.shape, dtype=np.bool_)
+    for digit in digits:
+        rest |= digit != 0
+    result += rest
+    if not base.exact:
+        # Too large by less than `together` in the last place.
+        doubtful = rest & (digits[0] <= together // base.base ** (base.places - 1))
+        if doubtful.any():
+            result[doubtful] = _one_by_one(values, rates, most, doubtful)
+    return np.minimum(result, most, out=result)
+
+
+def _halves(values: IntArray, rate: Fraction) -> list[_Term]:
+    """The same product, as one or two with lesser values."""
+    most = int(values.max(initial=0))
+    if most < 1 << _HALF:
+        return [_Term(values, rate, most)]
+    low, high = values & ((1 << _HALF) - 1), values >> _HALF
+    return [_Term(low, rate, (1 << _HALF) - 1), *_halves(high, rate * (1 << _HALF))]
+
+
+def _base(rates: Sequence[Fraction], together: int) -> _Base:
+    """``together`` is at least the sum of what one element multiplies the rates by."""
+    room = _BITS - together.bit_length()
+    common = 1
+    for denominator in {rate.denominator for rate in rates}:
+        common = math.lcm(common, denominator)
+        if common.bit_length() > room:
+            wanted = together.bit_length() + _RARE
+            return _Base(1 << room, -(-wanted // room), False)
+    return _Base(common, int(common > 1), True)
+
+
+def _added(terms: Sequence[_Term], base: _Base, most: int) -> list[IntArray]:
+    """Σ q_c x_c, what exceeds ``most`` cut off right above it, and the digits of Σ f_c x_c."""
+    shape = terms[0].values.shape
+    parts = [np.zeros(shape, dtype=np.int64) for _ in range(1 + base.places)]
+    for term in terms:
+        deadline.check()
+        whole, fraction = divmod(term.rate, 1)
+        parts[0] += _product(term, int(whole), most)
+        np.minimum(parts[0], most + 1, out=parts[0])
+        for part, digit in zip(parts[1:], base.digits(fraction), strict=True):
+            if digit:
+                part += term.values * digit
+    base.carry(parts)
+    return parts
+
+
+def _product(term: _Term, factor: int, most: int) -> IntArray:
+    """values · factor, or most + 1 where that is more than ``most``."""
+    limit = most // factor if factor else term.most
+    if term.most <= limit:
+        return term.values * factor
+    return np.where(term.values > limit, most + 1, term.values * min(factor, most + 1))
+
+
+def _plus(one: Sequence[IntArray], other: Sequence[IntArray], most: int) -> list[IntArray]:
+    """Over all axes of both."""
+    total = []
+    for first, second in zip(one, other, strict=True):
+        deadline.check()
+        total.append(first + second)
+    np.minimum(total[0], most + 1, out=total[0])
+    return total
+
+
+def _one_by_one(
+    values: Sequence[IntArray],
+    rates: Sequence[Fraction],
+    most: int,
+    where: npt.NDArray[np.bool_],
+) -> list[int]:
+    """The exact ceilings of some elements."""
+    denominator = math.lcm(*(rate.denominator for rate in rates))
+    weights = [int(rate * denominator) for rate in rates]
+    chosen = [np.broadcast_to(v, where.shape)[where].tolist() for v in values]
+    ceilings: dict[tuple[int, ...], int] = {}
+    result = []
+    for element in zip(*chosen, strict=True):
+        if element not in ceilings:
+            deadline.check()
+            total = sum(w * x for w, x in zip(weights, element, strict=True))
+            ceilings[element] = min(most, -(-total // denominator))
+        result.append(ceilings[element])
+    return result
