@@ -53,8 +53,11 @@ class Tensor:
         """
         if not self.alike:
             return 2 * self.highest
-        flat = np.append(self.values.ravel(), self.outside)
-        return int(np.partition(flat, -2)[-2:].sum())
+        flat = self.values.ravel()
+        first = int(flat.argmax())
+        others = (flat[:first], flat[first + 1 :])
+        second = max(self.outside, *(int(part.max(initial=0)) for part in others))
+        return int(flat[first]) + second
 
     def plus(self, other: Tensor) -> Tensor:
         """The sum, over the union of the axes, cut off at `CEILING`."""
