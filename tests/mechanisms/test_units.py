@@ -94,6 +94,14 @@ def test_losses_beyond_any_budget_are_cut_off() -> None:
     assert loss_units([huge], [Fraction(10**6)]).tolist() == [0, CEILING]
 
 
+@pytest.mark.parametrize("rate", [Fraction(10**99), Fraction(10**99, 7), Fraction(1, 10**99)])
+def test_a_rate_of_any_size_is_added_up(rate: Fraction) -> None:
+    moves = np.array([0, 1, 2**59], dtype=np.int64)
+    most = CEILING if rate > 1 else 1
+    assert loss_units([moves], [rate]).tolist() == [0, most, most]
+    assert loss_units([moves[:1]], [rate]).tolist() == [0]
+
+
 @given(st.lists(st.integers(0, 2**62), min_size=1))
 def test_codes_stand_for_the_values(values: list[int]) -> None:
     array = np.array(values, dtype=np.int64)
