@@ -46,7 +46,7 @@ class Noisy:
     def variance(self) -> float:
         return self.law.variance
 
-    def half_width(self, confidence: Fraction) -> float:
+    def half_width(self, confidence: Fraction) -> int:
         return _half_width(self.law, confidence)
 
 

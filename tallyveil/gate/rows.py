@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from tallyveil import deadline
-from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.claims import deviation, probability
 from tallyveil.gate.decision import Answered
-from tallyveil.gate.known import Known, ends
+from tallyveil.gate.known import Known, Noisy, ends
+from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
 from tallyveil.rewriter.workload import IntArray
 
 __all__ = ["empty_tables", "noisy_tables"]
 
-_LARGEST_DOUBLE: Final = Fraction(sys.float_info.max)
-_EXACT: Final = Context(prec=38)
+# How many groups are looked at in Python between two looks at the deadline.
+_PORTION: Final = 1024
 
 # Of each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
 
-_Values: TypeAlias = list[Fraction | None]
+_Steps: TypeAlias = list[int | None]
 _Group: TypeAlias = list[Known] | None
 
 
@@ -62,13 +60,13 @@ def _table(
     columns = [workloads[output.table].columns[output.column] for output in table.outputs]
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
         least = 0 if nonnegative and _counts_up(column) else None
-        found = _sums(groups[number], column.multiplier, confidence, least)
-        for kind, values in zip(_KINDS, found, strict=True):
-            arrays[f"__{kind}{number}"] = _array(values, output)
+        found = _ends(groups[number], confidence)
+        for kind, steps in zip(_KINDS, found, strict=True):
+            arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, least)
     for number in table.deviations:
         unit = columns[number].multiplier
         arrays[f"__s{number}"] = _doubles(
-            _double(unit * Fraction(deviation(group))) if group is not None else None
+            double(unit * Fraction(deviation(group))) if group is not None else None
             for group in groups[number]
         )
     for number, claim in enumerate(table.claims):
@@ -90,7 +88,9 @@ def _groups(table: NoisyTable, output: Output, answered: Answered) -> list[_Grou
     known = answered.columns[output.table][output.column]
     if output.rows is not None:
         known = tuple(known[row] for row in output.rows.tolist())
-    groups = [[k] for k in known] if output.sums is None else _summed(known, output.sums, table)
+    if output.sums is None:
+        return [None if one is None else [one] for one in known]
+    groups = _summed(known, output.sums, table)
     whole = ([row for row in group if row is not None] for group in groups)
     return [a if len(a) == len(b) else None for a, b in zip(whole, groups, strict=True)]
 
@@ -110,63 +110,38 @@ def _summed(
     return groups
 
 
-def _sums(
-    groups: Sequence[_Group],
-    multiplier: Fraction,
-    confidence: Fraction,
-    least: int | None,
-) -> tuple[_Values, _Values, _Values]:
-    """Each group's value and the ends of its interval, all of them ``least`` or more."""
-    sums: tuple[_Values, _Values, _Values] = ([], [], [])
-    for group in groups:
+def _ends(groups: Sequence[_Group], confidence: Fraction) -> tuple[_Steps, _Steps, _Steps]:
+    """Each group's value and the ends of its interval, in steps of its lattice.
+
+    Most groups are one answer with noise of its own, and many have noise of one law.
+    """
+    middles: _Steps = []
+    lows: _Steps = []
+    highs: _Steps = []
+    widths: dict[int, int] = {}
+    for number, group in enumerate(groups):
+        if not number % _PORTION:
+            deadline.check()
         # A group of nothing, as of () where the finer set has no group, is exactly 0.
-        found = (None, None, None) if group is None else ends(group, confidence)
-        for values, at in zip(sums, found, strict=True):
-            if at is not None and least is not None:
-                at = max(at, least)
-            values.append(None if at is None else multiplier * at)
-    return sums
+        low: int | None
+        if group is None:
+            value = low = high = None
+        elif len(group) == 1 and isinstance(group[0], Noisy):
+            value, law = group[0].value, group[0].law
+            width = widths.get(id(law))
+            if width is None:
+                width = widths[id(law)] = group[0].half_width(confidence)
+            low, high = value - width, value + width
+        else:
+            value, low, high = ends(group, confidence)
+        middles.append(value)
+        lows.append(low)
+        highs.append(high)
+    return middles, lows, highs
 
 
 def _doubles(values: Iterable[float | None]) -> pa.Array:
     return pa.array(list(values), pa.float64())
-
-
-def _double(value: Fraction) -> float:
-    if abs(value) > _LARGEST_DOUBLE:
-        raise _does_not_fit("double precision")
-    return float(value)
-
-
-def _array(values: list[Fraction | None], output: Output) -> pa.Array:
-    return pa.array([None if v is None else _value(v, output.type) for v in values], output.type)
-
-
-def _value(value: Fraction, kind: pa.DataType) -> Any:
-    """Of the Arrow type, cut off after its last decimal.
-
-    Raises NumericValueOutOfRange where it does not fit: noise can exceed any bound, if seldom.
-    """
-    if pa.types.is_floating(kind):
-        return _double(value)
-    if pa.types.is_decimal(kind):
-        units = int(value * 10**kind.scale)
-        if abs(units) >= 10**kind.precision:
-            raise _does_not_fit(f"numeric({kind.precision}, {kind.scale})")
-        return _EXACT.scaleb(Decimal(units), -kind.scale)
-    whole = int(value)
-    if not -(2**63) <= whole < 2**63:
-        raise _does_not_fit("bigint")
-    return whole
-
-
-def _does_not_fit(kind: str) -> NumericValueOutOfRange:
-    """About an answer that is bought, noise and all."""
-    return NumericValueOutOfRange(
-        f"a noisy answer, or an end of its interval, is out of range for type {kind}",
-        hint="Divide what is summed up, sum(x / 1000.0), or ask with less noise. What has been "
-        "paid for is remembered.",
-    )
 
 
 def empty_tables(plan: Plan) -> dict[str, pa.Table]:
