@@ -21,15 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
-from tallyveil.gate.history import Bought, Found, History, suffices
+from tallyveil.gate.history import Bought, Found, History, falling_short
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request, Rows
 from tallyveil.gate.topping_up import topped_up
@@ -193,9 +191,7 @@ class Decision:
         for table, workload in request.workloads.items():
             noise = wanted[table]
             short = [
-                np.flatnonzero(
-                    [not suffices(row, request.target, column, noise, scale) for row in rows]
-                )
+                falling_short(rows, request.target, column, noise, scale)
                 for column, rows, scale in zip(
                     workload.columns, found.rows[table], noise.scales, strict=True
                 )

@@ -13,17 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from tallyveil.accountant import Accountant
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.estimated import Criterion, Estimated, surpasses
 from tallyveil.gate.estimates import Estimates, Outlook
-from tallyveil.gate.known import InRange, Known, Unbiased, known, released
+from tallyveil.gate.known import InRange, Known, Unbiased, error_of, known, released
 from tallyveil.gate.request import Request, Rows
 from tallyveil.gate.settings import Target
 from tallyveil.mechanisms import AnyMechanism, CountMechanism
 from tallyveil.rewriter.workload import Column, IntArray
 
-__all__ = ["Bought", "Found", "History", "suffices"]
+__all__ = ["Bought", "Found", "History", "falling_short"]
 
 # Widths and variances that differ by less than this are the same precision computed twice.
 _SAME: Final = 1 + 2e-9
@@ -172,6 +174,23 @@ class History:
             other = suffices(b, target, column, noise, scale)
             result.append(a if a is not None and (b is None or enough or not other) else b)
         return result
+
+
+def falling_short(
+    rows: Sequence[Known | None], target: Target, column: Column, wanted: Noise, scale: float
+) -> IntArray:
+    """The numbers of the rows that do not suffice; rows of one law of error are looked at once."""
+    enough: dict[int, bool] = {}
+    short = []
+    for number, row in enumerate(rows):
+        if row is not None:
+            error = error_of(row)
+            if error not in enough:
+                enough[error] = suffices(row, target, column, wanted, scale)
+            if enough[error]:
+                continue
+        short.append(number)
+    return np.array(short, dtype=np.int64)
 
 
 def suffices(

@@ -22,6 +22,7 @@ __all__ = [
     "Noisy",
     "Unbiased",
     "ends",
+    "error_of",
     "known",
     "released",
 ]
@@ -100,6 +101,15 @@ def _law(name: str, scale: float) -> NoiseLaw:
     if isinstance(noise, CountMechanism):
         raise TypeError(f"{name} has no law of its noise")
     return noise.law(scale)
+
+
+def error_of(row: Known) -> int:
+    """Equal for rows of one and the same law of error, while both are held. An answer of a
+    mechanism with a public range has a law of its own.
+    """
+    if isinstance(row, Noisy):
+        return id(row.law)
+    return id(row.weights) if isinstance(row, Estimated) else id(row)
 
 
 def ends(group: Sequence[Known], confidence: Fraction) -> tuple[int, int, int]:

@@ -9,9 +9,8 @@ from fractions import Fraction
 from tallyveil.accountant import Account, Accountant, Balance, Quote
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast
-from tallyveil.gate.estimated import Estimated
 from tallyveil.gate.interface import Notice
-from tallyveil.gate.known import EXACT, InRange, Noisy
+from tallyveil.gate.known import EXACT, InRange, error_of
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
 from tallyveil.mechanisms import CountMechanism, sensitivity
@@ -29,27 +28,31 @@ def number(value: Fraction | float) -> str:
 def notice(request: Request, answered: Answered, accountant: Accountant) -> Notice:
     """What the answer cost, how wide it is, and what remains."""
     confidence = request.target.confidence
-    rows = [
-        (column.multiplier, known)
+    columns = [
+        (column.multiplier, answers)
         for table, workload in request.workloads.items()
         for column, answers in zip(workload.columns, answered.columns[table], strict=True)
-        for known in answers
     ]
-    halves = {
-        m * Fraction(k.half_width(confidence)) for m, k in rows if isinstance(k, Noisy | Estimated)
-    }
-    ranged = {k for _, k in rows if isinstance(k, InRange)}
-    missing = sum(known is None for _, known in rows)
+    halves: set[Fraction] = set()
+    ranged: set[InRange] = set()
+    for multiplier, answers in columns:
+        for known in {error_of(row): row for row in answers if row is not None}.values():
+            if isinstance(known, InRange):
+                ranged.add(known)
+            else:
+                halves.add(multiplier * Fraction(known.half_width(confidence)))
+    height = sum(len(answers) for _, answers in columns)
+    missing = sum(answers.count(None) for _, answers in columns)
     parts = [_cost(answered.quote) if answered.quote else "answered from history, free"]
-    if answered.quote and answered.bought < len(rows):
-        parts[0] += f" for {answered.bought} of {len(rows)} rows, the others from history"
+    if answered.quote and answered.bought < height:
+        parts[0] += f" for {answered.bought} of {height} rows, the others from history"
     if halves:
         parts.append(_interval(halves, confidence))
     if ranged:
         parts.append(_widths([k.ends(confidence) for k in ranged], confidence))
         parts.append(_from(ranged, answered.noise))
     parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
-    return Notice("; ".join(parts), hint=_unknown(missing, len(rows)) if missing else None)
+    return Notice("; ".join(parts), hint=_unknown(missing, height) if missing else None)
 
 
 def _unknown(missing: int, rows: int) -> str:
