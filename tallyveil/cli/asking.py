@@ -118,5 +118,7 @@ def _as_json(result: Result) -> str:
 def _say(notices: tuple[Notice, ...]) -> None:
     for notice in notices:
         typer.echo(f"{notice.severity}: {notice.message}", err=True)
+        if notice.detail:
+            typer.echo(f"DETAIL: {notice.detail}", err=True)
         if notice.hint:
             typer.echo(f"HINT: {notice.hint}", err=True)

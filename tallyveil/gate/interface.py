@@ -65,6 +65,7 @@ class Notice:
     hint: str | None = None
     sqlstate: str = "00000"
     severity: Literal["NOTICE", "WARNING", "INFO"] = "NOTICE"
+    position: int | None = None  # in the text the statement was parsed from, from 1
 
 
 @dataclass(frozen=True)

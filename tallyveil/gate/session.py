@@ -24,7 +24,7 @@ from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
-from tallyveil.gate.words import explanation, notice
+from tallyveil.gate.words import explanation, notice, warnings
 from tallyveil.rewriter import Dialect, Piece, Plan, parameter_count, parse_query, split
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class GateSession:
         plan = self._plan(piece, types, tuple(parameters))
         deadline.check()
         tables = empty_tables(plan) if not plan.private else {}
-        notices: tuple[Notice, ...] = ()
+        notices = warnings(plan, piece.offset)
         self._check_outer(piece, plan)
         if plan.noisy:
             request = self._request(plan, piece.sql)
@@ -241,7 +241,7 @@ class GateSession:
             confidence, nonnegative = request.target.confidence, self.settings.nonnegative
             tables = noisy_tables(plan, answered, confidence, nonnegative=nonnegative)
             if plan.private and self.settings.notices:
-                notices = (notice(request, answered, self._gate.accountant),)
+                notices = (*notices, notice(request, answered, self._gate.accountant))
         return _Released(plan.sql, tables | self._relations(plan)), notices
 
     def _check_outer(self, piece: Piece, plan: Plan) -> None:
@@ -279,7 +279,8 @@ class GateSession:
             request = self._request(plan, piece.sql)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
-        return Result(_EXPLAIN_COLUMNS, [(line,) for line in lines], "EXPLAIN")
+        rows = [(line,) for line in lines]
+        return Result(_EXPLAIN_COLUMNS, rows, "EXPLAIN", warnings(plan, piece.offset))
 
     # The session's own statements
 

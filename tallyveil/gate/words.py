@@ -17,7 +17,7 @@ from tallyveil.mechanisms import CountMechanism, sensitivity
 from tallyveil.rewriter import Plan
 from tallyveil.rewriter.workload import Column
 
-__all__ = ["explanation", "notice", "number"]
+__all__ = ["explanation", "notice", "number", "warnings"]
 
 
 def number(value: Fraction | float) -> str:
@@ -53,6 +53,23 @@ def notice(request: Request, answered: Answered, accountant: Accountant) -> Noti
         parts.append(_from(ranged, answered.noise))
     parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
     return Notice("; ".join(parts), hint=_unknown(missing, height) if missing else None)
+
+
+def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
+    """What the analyst should know with the answer; positions count from ``offset`` before the
+    statement.
+    """
+    return tuple(
+        Notice(
+            caution.message,
+            caution.detail,
+            caution.hint,
+            sqlstate="01000",
+            severity="WARNING",
+            position=None if caution.position is None else caution.position + offset,
+        )
+        for caution in plan.cautions
+    )
 
 
 def _unknown(missing: int, rows: int) -> str:

@@ -11,7 +11,8 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
 
 __all__ = ["Attribute", "Domain", "Kind", "Value"]
 
@@ -62,6 +63,21 @@ class Attribute:
     @property
     def size(self) -> int:
         return len(self.cells)
+
+    @cached_property
+    def declared(self) -> frozenset[Value]:
+        """The values of the cells; NULL is none."""
+        return frozenset(cell for cell in self.cells if cell is not None)
+
+    @cached_property
+    def ends(self) -> tuple[Any, Any] | None:
+        """The lowest and the highest declared number or day, or the outer edges of bins; None of
+        texts and booleans.
+        """
+        if self.edges is not None:
+            return self.edges[0], self.edges[-1]
+        ordered = [v for v in self.cells if not isinstance(v, str | bool) and v is not None]
+        return (min(ordered), max(ordered)) if ordered else None
 
     @property
     def coarse(self) -> bool:

@@ -151,5 +151,6 @@ def notice_response(notice: Notice) -> bytes:
             ("M", notice.message),
             ("D", notice.detail),
             ("H", notice.hint),
+            ("P", None if notice.position is None else str(notice.position)),
         ),
     )

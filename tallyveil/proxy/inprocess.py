@@ -51,6 +51,8 @@ def connect(
 class Connection:
     """DB-API 2.0; also `sql`, which gives a DuckDB relation over the noisy rows.
 
+    `notices` has what the gate said about the last statement of `sql`, `explain` or `execute`.
+
     Every statement is final when it returns: `commit` has nothing to do, and `rollback` gives no
     budget back. Use a connection from one thread at a time.
     """
@@ -64,6 +66,7 @@ class Connection:
         self._gate = gate
         self._session = gate.session(_user() if user is None else user, "tallyveil", "duckdb")
         self._local = duckdb.connect(":memory:")
+        self.notices: tuple[Notice, ...] = ()
         self._closed = False
 
     def cursor(self) -> Cursor:
@@ -80,7 +83,9 @@ class Connection:
         The relation is computed: working on it asks nothing more and costs nothing more.
         """
         self._open()
-        table, _ = self._session.query(query, parameters)
+        self.notices = ()
+        table, result = self._session.query(query, parameters)
+        self.notices = result.notices
         if table is None:
             raise InterfaceError(
                 "sql() takes a statement that returns rows", hint="Use execute() for SET and RESET."
@@ -90,7 +95,9 @@ class Connection:
     def explain(self, query: str) -> str:
         """The linear query, its sensitivity, cost and interval; free."""
         self._open()
+        self.notices = ()
         _, result = self._session.query(f"EXPLAIN {query}")
+        self.notices = result.notices
         return "\n".join(row[0] for row in result.rows)
 
     def budget(self) -> list[dict[str, Any]]:
@@ -147,6 +154,7 @@ class Cursor:
         """Execute one statement; parameters are ``?`` or ``$1``."""
         self._open()
         self.description, self.rowcount, self._rows, self.notices = None, -1, None, ()
+        self.connection.notices = ()
         session = self.connection._session
         statements = session.parse(sql)
         if len(statements) != 1:
@@ -155,7 +163,7 @@ class Cursor:
                 hint="Send them one by one.",
             )
         result = session.execute(statements[0], parameters)
-        self.notices = result.notices
+        self.notices = self.connection.notices = result.notices
         if result.columns is not None:
             self.description = [_described(column) for column in result.columns]
             self.rowcount = len(result.rows)

@@ -8,12 +8,13 @@ so every expression DuckDB knows has DuckDB's exact meaning. What is not underst
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.database import PublicDatabase
 from tallyveil.rewriter.parameters import count as parameter_count
-from tallyveil.rewriter.plan import Claim, NoisyTable, Output, Plan
+from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.statements import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.workload import Column, Workload
 
 __all__ = [
+    "Caution",
     "Claim",
     "Column",
     "Cursor",

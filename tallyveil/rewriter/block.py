@@ -7,7 +7,7 @@ stays behind as SQL over the noisy rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,7 +30,9 @@ from tallyveil.rewriter.columns import raw_rows, resolve_columns
 from tallyveil.rewriter.days import check_days
 from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.grouping import Grouping, grouping
+from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.records import is_aggregate, own_nodes
+from tallyveil.rewriter.undeclared import cautions
 
 __all__ = ["NOISY", "Block", "take_apart"]
 
@@ -41,7 +43,8 @@ NOISY: Final = "__noisy"
 class Block:
     """The record-level parts of one SELECT, every column in them resolved to an attribute.
 
-    ``select`` is the node in the statement's tree that will read the noisy rows instead.
+    ``select`` is the node in the statement's tree that will read the noisy rows instead;
+    ``cautions`` are about constants that no declared value meets.
     """
 
     select: exp.Select
@@ -49,6 +52,7 @@ class Block:
     source: Source
     where: exp.Expr | None
     groups: Grouping
+    cautions: tuple[Caution, ...] = ()
 
 
 def take_apart(
@@ -74,7 +78,10 @@ def take_apart(
         if isinstance(node, exp.AggFunc) and is_aggregate(node):
             _check_aggregate(node, from_clause, records)
     source = _source(select, records)
-    _check_coarse(select, records, source, constant)
+    found: list[Caution] = []
+    for column, attribute in _attribute_columns(select, records, source):
+        _check_cells(column, attribute, constant)
+        found += cautions(column, attribute, records.domain.table)
     conditions = [where.this.copy()] if where else []
     if len(records.branches) == 1:
         conditions = [*records.branches[0].where, *conditions]
@@ -84,6 +91,7 @@ def take_apart(
         source,
         conjunction([c.copy() for c in conditions]) if conditions else None,
         groups,
+        tuple(dict.fromkeys(found)),
     )
 
 
@@ -92,13 +100,12 @@ def _source(select: exp.Select, records: Records) -> Source:
     return Source(records.branches, sorted({int(column.name[1:]) for column in columns}))
 
 
-def _check_coarse(
-    select: exp.Select,
-    records: Records,
-    source: Source,
-    constant: Callable[[exp.Expr], Any],
-) -> None:
-    """Wherever an attribute of coarse cells stands, here or below, no cell is cut through."""
+def _attribute_columns(
+    select: exp.Select, records: Records, source: Source
+) -> Iterator[tuple[exp.Column, Attribute]]:
+    """Wherever an attribute stands as it is, in this SELECT or below it: the column and the
+    attribute.
+    """
     domain = records.domain
     parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
     parts += [condition for branch in records.branches for condition in branch.where]
@@ -107,17 +114,18 @@ def _check_coarse(
     columns = [column for part in below for column in own_columns(part)]
     for column in [*columns, *(n for n in own_nodes(select) if isinstance(n, exp.Column))]:
         if column.table == RECORD:
-            _check_cells(column, domain[column.name], constant)
+            yield column, domain[column.name]
         elif column.table == UNION:
             number = int(column.name[1:])
-            for value in (branch.values[number] for branch in records.branches):
-                if value.meta.get("coarse"):
-                    _check_cells(column, domain[value.name], constant)
+            for value in (branch.values[number].unnest() for branch in records.branches):
+                if isinstance(value, exp.Column) and value.table == RECORD:
+                    yield column, domain[value.name]
 
 
 def _check_cells(
     column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any]
 ) -> None:
+    """No cell is cut through."""
     if attribute.kind == "bins":
         check_bins(column, attribute, constant)
     elif attribute.truncates:

@@ -10,7 +10,19 @@ import pyarrow as pa
 
 from tallyveil.rewriter.workload import IntArray, Workload
 
-__all__ = ["Claim", "NoisyTable", "Output", "Plan"]
+__all__ = ["Caution", "Claim", "NoisyTable", "Output", "Plan"]
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What an answer does not say by itself. It follows from the policy and the statement alone;
+    ``position`` counts characters of the statement from 1.
+    """
+
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,8 @@ class NoisyTable:
 class Plan:
     """``workloads`` by protected table; ``sql`` is DuckDB's, over ``noisy`` and ``relations``.
 
-    ``domain_queries`` are the SQL that gave the coefficients, and ``remarks`` what was chosen in
-    planning, for EXPLAIN.
+    ``domain_queries`` are the SQL that gave the coefficients, ``remarks`` what was chosen in
+    planning, for EXPLAIN, and ``cautions`` what the analyst should know with the answer.
     """
 
     workloads: Mapping[str, Workload]
@@ -72,6 +84,7 @@ class Plan:
     relations: frozenset[str]
     domain_queries: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
 
     @property
     def private(self) -> bool:

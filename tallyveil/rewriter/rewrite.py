@@ -51,6 +51,7 @@ from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 __all__ = ["MAX_BLOCKS", "Rewriter"]
 
 MAX_BLOCKS: Final = 100
+MAX_CAUTIONS: Final = 20
 
 
 class Rewriter:
@@ -148,6 +149,7 @@ class Rewriter:
             used,
             tuple(query for part in parts for query in part.queries),
             tuple(remark for part in parts for remark in part.remarks),
+            tuple(dict.fromkeys(c for part in parts for c in part.cautions))[:MAX_CAUTIONS],
         )
 
     def _blocks(self, tree: exp.Expr, cursor: Cursor) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,8 +20,9 @@ from tallyveil.rewriter.evaluate import Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.grouping import Grouping
 from tallyveil.rewriter.moments import centring
 from tallyveil.rewriter.outputs import Outputs
-from tallyveil.rewriter.plan import NoisyTable, Output
+from tallyveil.rewriter.plan import Caution, NoisyTable, Output
 from tallyveil.rewriter.sharing import choose, sums
+from tallyveil.rewriter.undeclared import unmet
 from tallyveil.rewriter.value_types import WIDE
 from tallyveil.rewriter.workload import Column, IntArray, Workload
 
@@ -65,11 +66,14 @@ class Collected:
 
 @dataclass(frozen=True)
 class Turned:
-    """A block's noisy tables, the SQL that gave their coefficients, and what was chosen."""
+    """A block's noisy tables, the SQL that gave their coefficients, what was chosen, and what the
+    analyst should know.
+    """
 
     tables: tuple[NoisyTable, ...]
     queries: tuple[str, ...]
     remarks: tuple[str, ...]
+    cautions: tuple[Caution, ...] = ()
 
 
 def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: bool) -> Turned:
@@ -85,11 +89,13 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: b
         asked = len(outputs.coefficients) + len(outputs.deviations) + len(outputs.claims)
         collected.count(evaluated[-1].height * asked)
     turned = _tables(block, name, evaluated, collected, outputs, share)
+    joined = not block.source.plain
+    cautions = block.cautions or unmet(block.where, joined, outputs.coefficients, evaluated)
     block.select.set("from_", exp.From(this=_source(turned.tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
-    return turned
+    return replace(turned, cautions=cautions)
 
 
 def _evaluate(block: Block, keys: Sequence[int], outputs: Outputs, cursor: Cursor) -> Evaluated:
