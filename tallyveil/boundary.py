@@ -12,17 +12,17 @@ charge), not a hostile library.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from tallyveil.errors import ReceiptError
+from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["Receipt", "TrueAnswer", "issue_receipt", "open_answer"]
 
 _ISSUER: Final = object()
 _OPENER: Final = object()
-_lock = threading.Lock()
+_lock = ranked_lock(Rank.LEAF)
 
 
 class Receipt:

@@ -7,7 +7,7 @@ of a second, and before anything is charged. Time and cancels are looked at in n
 What has been charged is drawn and recorded inside `unlimited`, so that nothing is paid for in vain.
 
 Where a statement can be stopped it can also wait for others: `check` asks the turn that the thread
-was given by `taking`, if any. It does not while a lock is `held`, since others may wait for that.
+was given by `taking`, if any. So it is not called under a lock.
 Time spent waiting for a turn does not count against the gate's limit, only against the session's.
 """
 
@@ -22,22 +22,12 @@ from typing import Final, Protocol
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 
-__all__ = ["Deadline", "canceled", "check", "current", "held", "remaining", "taking", "unlimited"]
-
-# How long a thread waits for a lock before it looks whether it is to stop.
-_PAUSE: Final = 0.05
-
-
-class Lock(Protocol):
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
-
-    def release(self) -> None: ...
+__all__ = ["Deadline", "canceled", "check", "current", "remaining", "taking", "unlimited"]
 
 
 class Turn(Protocol):
     def waits(self) -> bool:
         """False: go on. True: it was the turn of others, this has waited a little; ask again."""
-        ...
 
 
 def _never() -> bool:
@@ -163,17 +153,3 @@ def unlimited() -> Iterator[None]:
     """Inside, nothing is stopped, and waits for no turn: for what has been paid for."""
     with taking(None), _ENDLESS.entered():
         yield
-
-
-@contextmanager
-def held(lock: Lock) -> Iterator[None]:
-    """The lock, held inside, where nobody waits for a turn; who waits for the lock can be stopped.
-    Raises what `check` raises.
-    """
-    while not lock.acquire(timeout=_PAUSE):
-        check()
-    try:
-        with taking(None):
-            yield
-    finally:
-        lock.release()

@@ -19,6 +19,9 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
+# Locks are checked for their order, here and in the servers that tests start.
+os.environ["TALLYVEIL_CHECK_LOCKS"] = "1"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -50,24 +50,3 @@ def test_the_nearer_of_the_gates_and_the_sessions_limit_ends_it(
     with pytest.raises(error, match="time"):
         Deadline(limit, timeout).check()
     assert Deadline(limit, timeout).remaining() <= 0
-
-
-@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
-def test_who_waits_for_a_lock_can_be_stopped(make: type) -> None:
-    lock, held, done = make(), threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock:
-            held.set()
-            done.wait(60)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait(60)
-    with Deadline(0.1).entered(), pytest.raises(StatementTooComplex), deadline.held(lock):
-        pytest.fail("it is held by another thread")
-    done.set()
-    holder.join()
-    with Deadline(60).entered(), deadline.held(lock):
-        pass
-    assert lock.acquire(blocking=False)

@@ -5,7 +5,7 @@ the append-only ledger of charges and noisy answers, and issues receipts once a 
 It sees workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
 """
 
-from tallyveil.accountant.accountant import Accountant
+from tallyveil.accountant.accountant import Accountant, Overtaken
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
@@ -28,6 +28,7 @@ __all__ = [
     "Charge",
     "Entry",
     "Ledger",
+    "Overtaken",
     "Quote",
     "Reading",
     "Recorded",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
-from tallyveil import deadline
 from tallyveil.accountant.codec import (
     decode_answers,
     encode_answers,
@@ -40,10 +37,15 @@ from tallyveil.errors import (
     TallyveilError,
     UndefinedTable,
 )
+from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import Loss, charged
 from tallyveil.mechanisms.units import from_units
 
-__all__ = ["Accountant"]
+__all__ = ["Accountant", "Overtaken"]
+
+
+class Overtaken(Exception):
+    """More was charged or answered than a charge was decided on. Nothing was charged for it."""
 
 
 class Accountant:
@@ -52,6 +54,9 @@ class Accountant:
 
     Whatever other processes append to the ledger is taken in before anything is decided. The
     meters are a function of the ledger alone: they are rebuilt from it on opening.
+
+    Its lock covers the ledger's transactions, which use one connection, and what follows from
+    them. It waits for the disk, as durable means; noise and estimates are no part of it.
     """
 
     def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
@@ -61,7 +66,7 @@ class Accountant:
         """
         self._ledger = ledger
         self._accounts = dict(accounts)
-        self._lock = threading.RLock()
+        self._lock = ranked_lock(Rank.ACCOUNTANT)
         self._filters = Filters.unused(accounts)
         self._readings: dict[int, tuple[int, bool]] = {}
         self._memory = Memory()
@@ -70,16 +75,6 @@ class Accountant:
         with ledger.writing():
             ledger.bind({table: account.fingerprint for table, account in accounts.items()})
             self._take_in()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Keep other threads of this process out, for recall, charge and record in one step.
-
-        Other processes are not kept out; a charge is decided on what they have appended anyway.
-        Raises QueryCanceled or StatementTooComplex if the statement is to end before its turn.
-        """
-        with deadline.held(self._lock):
-            yield
 
     def quote(
         self, charges: Sequence[Charge], analyst: str = "", *, custodian: bool = False
@@ -91,22 +86,33 @@ class Accountant:
             return self._plan(charges, losses, analyst, custodian)[0]
 
     def charge(
-        self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False
+        self,
+        charges: Sequence[Charge],
+        analyst: str,
+        *,
+        custodian: bool = False,
+        decided_on: Mapping[str, int] | None = None,
     ) -> tuple[Receipt, ...]:
         """Pay for all ``charges`` or for none; durable when it returns one receipt for each.
+
+        ``decided_on`` are `state`s of tables that must not have changed, in any process, since
+        somebody looked at what the charges would tell.
 
         ``analyst`` is who asked, as the caller has made sure of. Where a table has shares, the
         ``custodian`` needs none; who has one is held to it in any case.
 
         Raises BudgetExceeded (53400) if any cell or pair of cells would lose more than the
-        budget of its table, or more by this analyst's purchases than the analyst's share, and
-        LedgerError if the ledger cannot be written: then there is no receipt, whether or not the
-        charge was made.
+        budget of its table, or more by this analyst's purchases than the analyst's share;
+        Overtaken if a state has changed; and LedgerError if the ledger cannot be written: then
+        there is no receipt, whether or not the charge was made.
         """
         losses = [self._loss(charge) for charge in charges]
         with self._lock:
             with self._ledger.writing():
                 self._take_in()
+                for table, state in (decided_on or {}).items():
+                    if self._memory.state(table) != state:
+                        raise Overtaken
                 quote, steps = self._plan(charges, losses, analyst, custodian)
                 if quote.refused is not None:
                     raise exceeded(quote.refused)
@@ -132,6 +138,7 @@ class Accountant:
         do not fit it.
         """
         number = charge.charge_id if isinstance(charge, Receipt) else charge
+        encoded = encode_answers(values)
         with self._lock:
             with self._ledger.writing():
                 self._take_in()
@@ -140,7 +147,7 @@ class Accountant:
                     raise TallyveilError(f"charge {number} awaits no answer")
                 if tuple(len(column) for column in values) != awaited.heights:
                     raise TallyveilError(f"charge {number} has another number of rows")
-                answer = self._ledger.answer(number, encode_answers(values))
+                answer = self._ledger.answer(number, encoded)
             self._memory.learn(number, values)
             self._last_answer = answer.id
 
@@ -162,6 +169,19 @@ class Accountant:
         with self._lock:
             self._refresh()
             return self._memory.answers(table, start)
+
+    def released(self, table: str) -> list[Answer]:
+        """As `answers`, and what is charged and not recorded yet, whose values are NaN: it may be
+        drawn at any moment, here or in another process."""
+        with self._lock:
+            self._refresh()
+            return self._memory.answers(table, 0) + self._memory.pending(table)
+
+    def state(self, table: str) -> int:
+        """A number that grows with everything that is charged or recorded of a table."""
+        with self._lock:
+            self._refresh()
+            return self._memory.state(table)
 
     def recorded(self, table: str) -> int:
         """How many columns of answers are recorded of a table."""

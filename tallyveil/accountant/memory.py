@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallyveil.accountant.values import Answer, Recorded
 from tallyveil.mechanisms import mechanism
+from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.rewriter.workload import Column
 
 __all__ = ["Asked", "Memory"]
@@ -39,9 +41,11 @@ class Memory:
         self._asked: dict[int, Asked] = {}
         self._best: dict[tuple[str, str | None], dict[bytes, Recorded]] = {}
         self._answers: dict[str, list[Answer]] = {}
+        self._states: dict[str, int] = {}
 
     def expect(self, charge_id: int, asked: Asked) -> None:
         self._asked[charge_id] = asked
+        self._states[asked.table] = self.state(asked.table) + 1
 
     def awaited(self, charge_id: int) -> Asked | None:
         """The charge, unless it is unknown here or answered already."""
@@ -63,6 +67,7 @@ class Memory:
                 if known is None or spread < known.spread:
                     best[key] = Recorded(charge_id, value, scale, asked.mechanism, spread)
         del self._asked[charge_id]
+        self._states[asked.table] = self.state(asked.table) + 1
 
     def recall(
         self, table: str, row_keys: Sequence[bytes], own: str | None
@@ -73,6 +78,19 @@ class Memory:
     def answers(self, table: str, start: int) -> list[Answer]:
         """Those of a table from number ``start`` on, in the order they were recorded."""
         return self._answers.get(table, [])[start:]
+
+    def pending(self, table: str) -> list[Answer]:
+        """The columns of charges that are not answered; their values are NaN. Of copies of records
+        there are none: nobody estimates counts from these."""
+        return [
+            Answer(charge_id, asked.mechanism, column, scale, (math.nan,) * column.height)
+            for charge_id, asked in self._asked.items()
+            if asked.table == table and asked.mechanism != Sanitiser.name
+            for column, scale in zip(asked.columns, asked.scales, strict=True)
+        ]
+
+    def state(self, table: str) -> int:
+        return self._states.get(table, 0)
 
     def recorded(self, table: str) -> int:
         return len(self._answers.get(table, ()))

@@ -194,13 +194,14 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A recorded noisy answer of a whole column: ``values[i]`` of row i, in lattice units."""
+    """A noisy answer of a whole column: ``values[i]`` of row i, in lattice units; integers where
+    it is recorded, NaN where it is still to come."""
 
     charge_id: int
     mechanism: str
     column: Column
     scale: float
-    values: tuple[int, ...]
+    values: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["DENSE_CELLS", "Marginal", "MarginalCache", "flat_index", "marginal"]
 
@@ -86,7 +87,7 @@ class MarginalCache:
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._held: OrderedDict[tuple[str, ...], Marginal] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(Rank.LEAF)
         self._bytes = 0
         self._limit = limit
 

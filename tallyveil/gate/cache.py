@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["Cache"]
 
@@ -25,7 +26,7 @@ class Cache(Generic[T]):
         self._weigh = weigh
         self._entries: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._held = 0
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(Rank.LEAF)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         value = self.find(key)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -54,6 +54,10 @@ class Control:
             if table.inference_control is not None
         }
 
+    def state(self, tables: Iterable[str]) -> dict[str, int]:
+        """The states of those tables that have a limit: what is allowed depends on them."""
+        return {table: self._accountant.state(table) for table in tables if table in self._limits}
+
     def refusal(self, charges: Sequence[Charge], request: Request) -> InsufficientPrivilege | None:
         """Why these may not be bought for the request, with the interval at its confidence that may
         be; None if they may. It is free and changes nothing.
@@ -65,7 +69,7 @@ class Control:
             limit = self._limits.get(table)
             if limit is None:
                 continue
-            for found in prospects(charge, self._accountant.answers(table)):
+            for found in prospects(charge, self._accountant.released(table)):
                 sharp = _too_sharp(found, limit)
                 if sharp:
                     return _refused(found, sharp, charge, limit, request)

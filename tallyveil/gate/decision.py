@@ -11,9 +11,11 @@ meet it (`top_up`). What is bought becomes history too, and the answer is what h
 
 What a policy's inference control does not allow is refused before that (`control`).
 
-Estimates are worked out while others decide; they are worked out again where the history has grown
-meanwhile. One thread at a time decides and buys, so that the same question asked twice at once is
-paid for once.
+No lock is held meanwhile: others decide at the same time. A row is bought by one thread at a time
+(`reservations`), and history is looked at again where it has grown since, so that the same question
+asked twice at once is paid for once. Where there is inference control the charge is made only if
+nothing was charged or recorded, in any process, since it was looked at what it would tell; else all
+is looked at again.
 """
 
 from __future__ import annotations
@@ -22,18 +24,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Charge, Quote
+from tallyveil.accountant import Accountant, Overtaken, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
-from tallyveil.gate.history import Bought, Found, History, falling_short
+from tallyveil.gate.history import Bought, Found, History
+from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request, Rows
-from tallyveil.gate.topping_up import topped_up
-from tallyveil.mechanisms import AnyMechanism, CountMechanism
-from tallyveil.rewriter import Workload
-from tallyveil.rewriter.workload import IntArray
+from tallyveil.gate.reservations import Reservations
 
 __all__ = ["Answered", "Decision", "Forecast"]
 
@@ -73,18 +73,13 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class _Purchase:
-    """The part of a table's workload that history does not answer: of ``columns[n]``, the
-    rows ``rows[n]``, which are row 0, 1, … of the charge's n-th column."""
+class _Settled:
+    """``purchases`` are paid for, and ``bought``; ``found`` is what was known beside them."""
 
-    charge: Charge
-    mechanism: AnyMechanism
-    columns: tuple[int, ...]
-    rows: tuple[IntArray, ...]
-
-    @property
-    def height(self) -> int:
-        return sum(map(len, self.rows))
+    found: Found
+    purchases: Sequence[Purchase]
+    quote: Quote | None
+    bought: Sequence[Bought]
 
 
 class Decision:
@@ -102,6 +97,7 @@ class Decision:
         self._choice = choice
         self._cubes = cubes
         self._history = History(accountant)
+        self.reservations = Reservations()
 
     def answer(self, request: Request) -> Answered:
         """Answer from history where it suffices, buy the rest, remember it.
@@ -116,18 +112,25 @@ class Decision:
         """
         wanted = self._wanted(request)
         state = self._history.state(request)
-        found, purchases = self._allowed(request, wanted)
+        found, purchases = self._weigh(request, wanted)
         deadline.check()
-        quote: Quote | None = None
-        bought: list[Bought] = []
+        settled = _Settled(found, purchases, None, ())
         if purchases:
-            with self._accountant.transaction():
-                if self._history.state(request) != state:
-                    found, purchases = self._allowed(request, wanted)
-                if purchases:
-                    quote, bought = self._buy(request, purchases, wanted, found)
-        rows = self._history.after(request, found, bought)
-        return Answered(rows, wanted, quote, sum(p.height for p in purchases))
+            # Who wants fresh answers buys them, whoever else does.
+            rows = [p.charge.workload for p in purchases if request.source != "fresh"]
+            # What somebody else buys of these would have to be looked at again.
+            whole = self._control.state(request.workloads)
+            try:
+                with self.reservations.of(rows, whole):
+                    if self._history.state(request) != state:
+                        found, purchases = self._weigh(request, wanted)
+                    settled = self._settle(request, wanted, found, purchases)
+            except BudgetExceeded as error:
+                error.hint = self._hint(error, request, wanted, purchases)
+                raise
+        answers = self._history.after(request, settled.found, settled.bought)
+        height = sum(purchase.height for purchase in settled.purchases)
+        return Answered(answers, wanted, settled.quote, height)
 
     def forecast(self, request: Request) -> Forecast:
         """What `answer` would do now. Free; it changes nothing."""
@@ -143,23 +146,13 @@ class Decision:
             found.rows, sum(p.height for p in purchases), wanted, scales, quote, refused
         )
 
-    def _allowed(
-        self, request: Request, wanted: Mapping[str, Noise]
-    ) -> tuple[Found, list[_Purchase]]:
-        """As `_weigh`. Raises InsufficientPrivilege if it may not be bought."""
-        found, purchases = self._weigh(request, wanted)
-        refused = self._refusal(request, purchases)
-        if refused is not None:
-            raise refused
-        return found, purchases
-
     def _refusal(
-        self, request: Request, purchases: Sequence[_Purchase]
+        self, request: Request, purchases: Sequence[Purchase]
     ) -> InsufficientPrivilege | None:
         charges = [purchase.charge for purchase in purchases]
         return self._control.refusal(charges, request)
 
-    def _quote(self, request: Request, purchases: Sequence[_Purchase]) -> Quote:
+    def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]
         return self._accountant.quote(charges, request.analyst, custodian=request.custodian)
 
@@ -174,111 +167,66 @@ class Decision:
             for table, workload in request.workloads.items()
         }
 
-    def _weigh(
-        self, request: Request, wanted: Mapping[str, Noise]
-    ) -> tuple[Found, list[_Purchase]]:
+    def _weigh(self, request: Request, wanted: Mapping[str, Noise]) -> tuple[Found, list[Purchase]]:
         """What history says, and what has to be bought beside it."""
         found = self._history.find(request, wanted)
-        return found, self._purchases(request, wanted, found)
+        return found, shortfall(request, wanted, found, self._choice)
 
-    def _purchases(
-        self, request: Request, wanted: Mapping[str, Noise], found: Found
-    ) -> list[_Purchase]:
-        """The rows that history does not answer well enough, per table."""
-        if request.source == "history":
-            return []
-        purchases = []
-        for table, workload in request.workloads.items():
-            noise = wanted[table]
-            short = [
-                falling_short(rows, request.target, column, noise, scale)
-                for column, rows, scale in zip(
-                    workload.columns, found.rows[table], noise.scales, strict=True
-                )
-            ]
-            # A column without rows is no part of what is bought.
-            numbers = tuple(n for n, rows in enumerate(short) if len(rows))
-            if numbers:
-                rows = tuple(short[n] for n in numbers)
-                part, scales = self._part(request, workload, noise, numbers, rows, found)
-                charge = Charge(part, noise.mechanism.name, scales, request.sql)
-                purchases.append(_Purchase(charge, noise.mechanism, numbers, rows))
-        return purchases
-
-    def _part(
+    def _settle(
         self,
         request: Request,
-        workload: Workload,
-        noise: Noise,
-        numbers: tuple[int, ...],
-        rows: tuple[IntArray, ...],
-        found: Found,
-    ) -> tuple[Workload, tuple[float, ...]]:
-        """Of columns ``numbers`` the ``rows``, and the scales to buy them at."""
-        part, scales, target = workload, noise.scales, request.target
-        heights = tuple(column.height for column in workload.columns)
-        if tuple(map(len, rows)) != heights:
-            columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
-            part = Workload(workload.table, tuple(columns))
-            scales = self._choice.part(noise, part, numbers, target)
-        mechanism = noise.mechanism
-        if target.half_width is None or isinstance(mechanism, CountMechanism):
-            return part, scales
-        return part, tuple(
-            topped_up(
-                mechanism,
-                scale,
-                found.estimates(workload.table, n, r),
-                target.half_width / column.multiplier,
-                target.confidence,
-            )
-            for n, r, column, scale in zip(numbers, rows, part.columns, scales, strict=True)
-        )
-
-    def _buy(
-        self,
-        request: Request,
-        purchases: Sequence[_Purchase],
         wanted: Mapping[str, Noise],
         found: Found,
-    ) -> tuple[Quote, list[Bought]]:
-        """What was charged, and what was received for it."""
-        charges = [purchase.charge for purchase in purchases]
-        quote = self._quote(request, purchases)
-        deadline.check()
-        try:
-            # What is charged is drawn and recorded, whoever has given up meanwhile.
-            with deadline.unlimited():
-                return quote, self._receive(request, purchases)
-        except BudgetExceeded as error:
-            table = None if quote.refused is None else quote.refused.table
-            part = next((c.workload for c in charges if c.workload.table == table), None)
-            known = self._history.find(replace(request, source="history"), wanted)
-            error.hint = what_remains(error, request, known.rows, self._choice, wanted, part)
-            raise
+        purchases: list[Purchase],
+    ) -> _Settled:
+        """Pay for what is still to be bought, once nobody can have changed what it would tell, and
+        buy it."""
+        while True:
+            if not purchases:
+                return _Settled(found, purchases, None, ())
+            decided_on = self._control.state(p.table for p in purchases)
+            refused = self._refusal(request, purchases)
+            if refused is not None:
+                raise refused
+            quote = self._quote(request, purchases)
+            deadline.check()
+            try:
+                # What is charged is drawn and recorded, whoever has given up meanwhile.
+                with deadline.unlimited():
+                    bought = self._receive(request, purchases, decided_on)
+            except Overtaken:
+                found, purchases = self._weigh(request, wanted)
+                continue
+            return _Settled(found, purchases, quote, bought)
 
-    def _receive(self, request: Request, purchases: Sequence[_Purchase]) -> list[Bought]:
+    def _receive(
+        self, request: Request, purchases: Sequence[Purchase], decided_on: Mapping[str, int]
+    ) -> list[Bought]:
         """Pay for all purchases, then draw and record their answers."""
         receipts = self._accountant.charge(
             [purchase.charge for purchase in purchases],
             request.analyst,
             custodian=request.custodian,
+            decided_on=decided_on,
         )
         bought = []
         for purchase, receipt in zip(purchases, receipts, strict=True):
-            workload = purchase.charge.workload
-            truth = self._cubes[workload.table].answer(workload)
+            truth = self._cubes[purchase.table].answer(purchase.charge.workload)
             noisy = purchase.mechanism.release(truth, receipt)
             self._accountant.record(receipt, noisy)
-            bought.append(
-                Bought(
-                    workload.table,
-                    receipt.charge_id,
-                    purchase.mechanism,
-                    purchase.columns,
-                    purchase.rows,
-                    receipt.scales,
-                    noisy,
-                )
-            )
+            bought.append(purchase.bought(receipt.charge_id, noisy))
         return bought
+
+    def _hint(
+        self,
+        error: BudgetExceeded,
+        request: Request,
+        wanted: Mapping[str, Noise],
+        purchases: Sequence[Purchase],
+    ) -> str:
+        quote = self._quote(request, purchases)
+        table = None if quote.refused is None else quote.refused.table
+        charged = (purchase.charge.workload for purchase in purchases)
+        part = next((workload for workload in charged if workload.table == table), None)
+        known = self._history.find(replace(request, source="history"), wanted)
+        return what_remains(error, request, known.rows, self._choice, wanted, part)

@@ -92,7 +92,7 @@ class Estimated:
     def half_width(self, confidence: Fraction) -> float:
         return self.weights.half_width(confidence)
 
-    def mixed(self, number: int, value: int, noises: Noises) -> Estimated:
+    def mixed(self, number: int, value: float, noises: Noises) -> Estimated:
         """The best combination with a fresh answer of this one noise, which has no part here."""
         fresh = float(noises.variances[0])
         share = self.variance / (self.variance + fresh) if fresh else 1.0

@@ -11,7 +11,6 @@ bought last. So what history has answered stays free.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,6 +24,7 @@ from tallyveil.gate.cache import Cache
 from tallyveil.gate.estimated import Criterion, Estimated, Weights, surpasses
 from tallyveil.gate.related import Prepared, Sketches, related
 from tallyveil.inference import Law, NoiseLaw, Noises, best_combinations
+from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import Column, IntArray
 
@@ -66,7 +66,7 @@ class _Known:
             result.append(Estimated(value, self.numbers[found.places], weights[found.kind]))
         return tuple(result)
 
-    def joined(self, rows: IntArray, values: Sequence[int], noises: Noises, start: int) -> _Known:
+    def joined(self, rows: IntArray, values: Sequence[float], noises: Noises, start: int) -> _Known:
         """With answers of some of the question's own rows, whose noises are numbered from
         ``start``."""
         return _Known(
@@ -143,7 +143,7 @@ class Estimates:
 
     def __init__(self, accountant: Accountant) -> None:
         self._accountant = accountant
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._tables: dict[str, _Table] = {}
         self._prepared: Cache[Prepared] = Cache(4096, 1 << 27, lambda _, p: p.weight)
         self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, o: o.weight)
@@ -159,10 +159,6 @@ class Estimates:
             (table, seen, column.row_keys), lambda: self._look(table, known, seen, column, by)
         )
         return replace(found, rows=self._with_what_was_said(table, column, found.rows, by))
-
-    def grown(self, table: str, outlook: Outlook) -> bool:
-        """Whether something was recorded since."""
-        return bool(self._accountant.answers(table, outlook.seen))
 
     def after(
         self,
@@ -206,7 +202,11 @@ class Estimates:
     def _learned(self, table: str) -> tuple[_Table, int]:
         with self._lock:
             known = self._tables.setdefault(table, _Table())
-            for answer in self._accountant.answers(table, len(known.answers)):
+            start = len(known.answers)
+        answers = self._accountant.answers(table, start)
+        with self._lock:
+            # Somebody else may have learnt the first of them meanwhile.
+            for answer in answers[len(known.answers) - start :]:
                 known.learn(answer)
             return known, len(known.answers)
 

@@ -66,7 +66,7 @@ class History:
         self._estimates = Estimates(accountant)
 
     def state(self, request: Request) -> tuple[int, ...]:
-        """How much was recorded about the request's tables."""
+        """How much was recorded about the request's tables; it grows with every answer."""
         return tuple(self._accountant.recorded(table) for table in request.workloads)
 
     def find(self, request: Request, wanted: Mapping[str, Noise]) -> Found:

@@ -234,7 +234,8 @@ def _prospect(
     queries, used = _queries(rows, origins >= 0), np.unique(rows.indices)
     rows, answers = rows[:, used], np.concatenate([values[n] for n in found.used])[places]
     noises = Noises.concatenated([laws[n] for n in found.used]).take(places)
-    old = np.flatnonzero(origins < 0)
+    # What is charged and not recorded yet says how precise it will be, but nothing so far.
+    old = np.flatnonzero((origins < 0) & np.isfinite(answers))
     before = cache(lambda: Precision.of(rows[old], answers[old], noises.take(old)))
     return [Prospect(rows, origins, answers, noises, queries[:, used], before)], complete
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import duckdb
+
+from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["Engine"]
 
@@ -14,13 +15,14 @@ class Engine:
     """A database that ``opened`` makes, time and again the same. Threads may share it.
 
     A mistake of DuckDB's can leave a database that refuses every further statement. It holds
-    nothing but what it was opened with, so that another one is as good.
+    nothing but what it was opened with, so that another one is as good. Its lock is held while that
+    one is opened, since no statement can be answered before.
     """
 
     def __init__(self, opened: Callable[[], duckdb.DuckDBPyConnection]) -> None:
         self._opened = opened
         self._connection = opened()
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(Rank.LEAF)
         self.life = 0
 
     def cursor(self) -> tuple[int, duckdb.DuckDBPyConnection]:

@@ -7,6 +7,8 @@ import time
 
 import duckdb
 
+from tallyveil.locks import Rank, ranked_lock
+
 __all__ = ["Watchdog"]
 
 
@@ -19,7 +21,7 @@ class Watchdog:
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self._busy: dict[int, tuple[float, duckdb.DuckDBPyConnection]] = {}
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(Rank.LEAF)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -65,7 +65,7 @@ def test_a_failed_block_refuses_and_costs_nothing(house: Any) -> None:
 
 
 def test_cancelled_before_execution_costs_nothing(house: Any) -> None:
-    """The decision's turn is held by somebody else; a statement cancelled meanwhile is free."""
+    """Somebody else buys the same row; a statement cancelled while it waits for that is free."""
     started = threading.Event()
     caught: list[Exception] = []
 
@@ -79,7 +79,8 @@ def test_cancelled_before_execution_costs_nothing(house: Any) -> None:
                 caught.append(error)
 
         asking = threading.Thread(target=ask)
-        with house.gate.accountant.transaction():
+        rows = _workload(house)
+        with house.gate.decision.reservations.of([rows], ()):
             asking.start()
             started.wait()
             _until_waiting(house)
@@ -88,6 +89,15 @@ def test_cancelled_before_execution_costs_nothing(house: Any) -> None:
         asking.join()
     assert [type(error) for error in caught] == [errors.QueryCanceled]
     assert house.spent() == 0
+
+
+def _workload(house: Any) -> Any:
+    """What the statement asks."""
+    cursor = house.gate.database.cursor()
+    try:
+        return house.gate.rewriter.plan(SQL.decode(), "postgres", cursor).workloads["person"]
+    finally:
+        cursor.close()
 
 
 def _until_waiting(house: Any) -> None:

@@ -1,0 +1,104 @@
+"""What has to be bought for a request: the rows that history does not answer well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tallyveil.accountant import Charge
+from tallyveil.gate.choice import Choice, Noise
+from tallyveil.gate.history import Bought, Found, falling_short
+from tallyveil.gate.request import Request
+from tallyveil.gate.topping_up import topped_up
+from tallyveil.mechanisms import AnyMechanism, CountMechanism
+from tallyveil.rewriter import Workload
+from tallyveil.rewriter.workload import IntArray
+
+__all__ = ["Purchase", "shortfall"]
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """The part of a table's workload that history does not answer: of ``columns[n]``, the
+    rows ``rows[n]``, which are row 0, 1, … of the charge's n-th column."""
+
+    charge: Charge
+    mechanism: AnyMechanism
+    columns: tuple[int, ...]
+    rows: tuple[IntArray, ...]
+
+    @property
+    def height(self) -> int:
+        return sum(map(len, self.rows))
+
+    @property
+    def table(self) -> str:
+        return self.charge.workload.table
+
+    def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
+        """Once it is charged and answered."""
+        return Bought(
+            self.table,
+            charge_id,
+            self.mechanism,
+            self.columns,
+            self.rows,
+            self.charge.scales,
+            values,
+        )
+
+
+def shortfall(
+    request: Request, wanted: Mapping[str, Noise], found: Found, choice: Choice
+) -> list[Purchase]:
+    """The rows that history does not answer well enough, per table."""
+    if request.source == "history":
+        return []
+    purchases = []
+    for table, workload in request.workloads.items():
+        noise = wanted[table]
+        short = [
+            falling_short(rows, request.target, column, noise, scale)
+            for column, rows, scale in zip(
+                workload.columns, found.rows[table], noise.scales, strict=True
+            )
+        ]
+        # A column without rows is no part of what is bought.
+        numbers = tuple(n for n, rows in enumerate(short) if len(rows))
+        if numbers:
+            rows = tuple(short[n] for n in numbers)
+            part, scales = _part(request, workload, noise, numbers, rows, found, choice)
+            charge = Charge(part, noise.mechanism.name, scales, request.sql)
+            purchases.append(Purchase(charge, noise.mechanism, numbers, rows))
+    return purchases
+
+
+def _part(
+    request: Request,
+    workload: Workload,
+    noise: Noise,
+    numbers: tuple[int, ...],
+    rows: tuple[IntArray, ...],
+    found: Found,
+    choice: Choice,
+) -> tuple[Workload, tuple[float, ...]]:
+    """Of columns ``numbers`` the ``rows``, and the scales to buy them at."""
+    part, scales, target = workload, noise.scales, request.target
+    heights = tuple(column.height for column in workload.columns)
+    if tuple(map(len, rows)) != heights:
+        columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
+        part = Workload(workload.table, tuple(columns))
+        scales = choice.part(noise, part, numbers, target)
+    mechanism = noise.mechanism
+    if target.half_width is None or isinstance(mechanism, CountMechanism):
+        return part, scales
+    return part, tuple(
+        topped_up(
+            mechanism,
+            scale,
+            found.estimates(workload.table, n, r),
+            target.half_width / column.multiplier,
+            target.confidence,
+        )
+        for n, r, column, scale in zip(numbers, rows, part.columns, scales, strict=True)
+    )

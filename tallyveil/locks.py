@@ -1,0 +1,76 @@
+"""All locks that threads of one process share, in the order in which they are taken.
+
+====================  ===========================================================================
+rank                  what the lock covers
+====================  ===========================================================================
+``ACCOUNTANT``        the ledger's transaction: reading what was appended, checking and appending
+``KNOWLEDGE``         what has been learnt of a table's answers
+``LEAF``              a cache, a registry, a flag
+====================  ===========================================================================
+
+A thread that holds a lock takes only locks of a later rank. None is held while noise is drawn, an
+estimate is solved, or somebody is waited for, unless the docstring of the class that owns it says
+why. Other processes on the same ledger are ordered by the ledger's transaction alone.
+
+With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, a lock that is taken
+out of order raises RuntimeError at once, whether or not another thread is there to hang with.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import AbstractContextManager
+from enum import IntEnum
+from types import TracebackType
+from typing import Final
+
+__all__ = ["CheckedLock", "Rank", "ranked_lock"]
+
+_CHECKED: Final = bool(os.environ.get("TALLYVEIL_CHECK_LOCKS"))
+
+
+class Rank(IntEnum):
+    """A thread's locks have ascending ranks."""
+
+    ACCOUNTANT = 1
+    KNOWLEDGE = 2
+    LEAF = 3
+
+
+def ranked_lock(rank: Rank) -> AbstractContextManager[object]:
+    """A lock of this rank, for ``with``. It is not reentrant."""
+    return CheckedLock(rank) if _CHECKED else threading.Lock()
+
+
+class _Held(threading.local):
+    rank = 0
+
+
+_held: Final = _Held()
+
+
+class CheckedLock:
+    """Raises RuntimeError where its thread holds a lock of this rank or a later one."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._lock = threading.Lock()
+        self._rank = rank
+        self._outer = 0
+
+    def __enter__(self) -> None:
+        outer = _held.rank
+        if outer >= self._rank:
+            raise RuntimeError(f"a {self._rank.name} lock is taken under a {Rank(outer).name} one")
+        self._lock.acquire()
+        self._outer = outer
+        _held.rank = self._rank
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _held.rank = self._outer
+        self._lock.release()

@@ -1,0 +1,198 @@
+"""Sessions that ask at the same time: none hangs, nothing is overdrawn, nothing paid for twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyveil.accountant import Overtaken
+from tallyveil.errors import InsufficientPrivilege, QueryCanceled
+from tallyveil.gate import Gate
+from tests.gate import many_sessions
+from tests.gate.many_sessions import PATIENCE, SEXES, ask_all
+
+SCRIPT = Path(many_sessions.__file__)
+
+
+def budget(gate: Gate) -> list[tuple[Any, ...]]:
+    session = gate.session("custodian", "people", "duckdb")
+    try:
+        table, _ = session.query("SELECT remaining, budget FROM dp.budget")
+    finally:
+        session.close()
+    assert table is not None
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def together(work: list[Callable[[], object]]) -> list[Exception | None]:
+    """What each raises, at the same time. Raises AssertionError if they do not end."""
+    failures: list[Exception | None] = [None] * len(work)
+    start = threading.Barrier(len(work))
+
+    def one(number: int) -> None:
+        start.wait(PATIENCE)
+        try:
+            work[number]()
+        except Exception as error:  # noqa: BLE001  # it is looked at by the test
+            failures[number] = error
+
+    threads = [threading.Thread(target=one, args=(n,), daemon=True) for n in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "a session hangs"
+    return failures
+
+
+def test_eight_sessions_with_different_questions_come_to_an_end(tmp_path: Path) -> None:
+    gate = many_sessions.gate(tmp_path)
+    outcome = ask_all(gate, 8, 50)
+    assert sum(outcome.values()) == 400
+    assert outcome["refused"] > 0
+    ((remaining, whole),) = budget(gate)
+    assert 0 <= remaining < whole
+    gate.close()
+
+
+def two_processes(directory: Path, sessions: int, questions: int) -> None:
+    many_sessions.gate(directory).close()
+    command = [sys.executable, str(SCRIPT), str(directory), str(sessions), str(questions)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        counts = [list(map(int, one.communicate(timeout=PATIENCE)[0].split())) for one in running]
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+    assert [sum(count) for count in counts] == [sessions * questions] * 2
+    gate = many_sessions.gate(directory)
+    assert gate.accountant.balance("person").remaining >= 0
+    gate.close()
+
+
+def test_sessions_of_two_processes_on_one_ledger_come_to_an_end(tmp_path: Path) -> None:
+    two_processes(tmp_path, 4, 10)
+
+
+@pytest.mark.slow
+def test_many_sessions_of_two_processes_on_one_ledger_come_to_an_end(tmp_path: Path) -> None:
+    two_processes(tmp_path, 8, 50)
+
+
+@pytest.mark.parametrize("source", ["auto", "fresh"])
+def test_the_same_questions_at_once_are_paid_once_unless_fresh(tmp_path: Path, source: str) -> None:
+    gate = many_sessions.gate(tmp_path, 1000.0)
+
+    def ask() -> None:
+        session = gate.session("alice", "people", "duckdb")
+        session.set("dp.source", source)
+        for number in range(10):
+            session.query(f"SELECT count(*) FROM person WHERE age < {number + 1}{SEXES[0]}")
+        session.close()
+
+    assert together([ask] * 6) == [None] * 6
+    charges = 10 if source == "auto" else 60
+    assert len(gate.accountant.history("person")) == charges
+    gate.close()
+
+
+def test_whoever_waits_for_another_purchase_can_be_cancelled(tmp_path: Path) -> None:
+    gate = many_sessions.gate(tmp_path)
+    session = gate.session("alice", "people", "duckdb")
+    statement = session.parse("SELECT count(*) FROM person")[0]
+    taken, cancelled = threading.Event(), threading.Event()
+
+    def buy() -> None:
+        rows = [gate.rewriter.plan(statement.sql, "duckdb", session._cursor).workloads["person"]]
+        with gate.decision.reservations.of(rows, ()):
+            taken.set()
+            assert cancelled.wait(PATIENCE)
+
+    def ask() -> None:
+        other = gate.session("bob", "people", "duckdb")
+        assert taken.wait(PATIENCE)
+        patience = time.monotonic() + 0.3
+        try:
+            other.execute(statement, cancelled=lambda: time.monotonic() > patience)
+        finally:
+            cancelled.set()
+            other.close()
+
+    first, second = together([buy, ask])
+    assert first is None
+    assert isinstance(second, QueryCanceled)
+    assert gate.accountant.balance("person").spent == 0
+    session.close()
+    gate.close()
+
+
+CONTROL = {"min_half_width": 20.0, "confidence": 0.95}
+# One of these is allowed, at ±24 or so; both together would tell the count to less than ±20.
+EPSILON = "0.12"
+
+
+def test_purchases_at_once_do_not_get_past_inference_control(tmp_path: Path) -> None:
+    gate = many_sessions.gate(tmp_path, inference_control=CONTROL)
+
+    def ask() -> None:
+        session = gate.session("alice", "people", "duckdb")
+        session.set("dp.source", "fresh")
+        session.set("dp.epsilon", EPSILON)
+        try:
+            session.query("SELECT count(*) FROM person WHERE sex = 'F'")
+        finally:
+            session.close()
+
+    failures = together([ask] * 4)
+    assert [type(failure) for failure in failures if failure is not None] == [
+        InsufficientPrivilege
+    ] * 3
+    assert gate.accountant.balance("person").spent == Fraction(EPSILON)
+    gate.close()
+
+
+def test_purchases_of_two_processes_do_not_get_past_inference_control(tmp_path: Path) -> None:
+    """The other process charges between this one's look and its charge, and has not recorded its
+    answer when it is looked at again."""
+    gate = many_sessions.gate(tmp_path, inference_control=CONTROL)
+    other = many_sessions.gate(tmp_path)
+    session = gate.session("alice", "people", "duckdb")
+    session.set("dp.epsilon", EPSILON)
+    session.set("dp.source", "fresh")
+    charge, made = gate.accountant.charge, []
+
+    def overtaken(charges: Any, *arguments: Any, **options: Any) -> Any:
+        if not made:
+            made.append(other.accountant.charge(charges, "bob"))
+        return charge(charges, *arguments, **options)
+
+    gate.accountant.charge = overtaken  # type: ignore[method-assign]
+    with pytest.raises(InsufficientPrivilege):
+        session.query("SELECT count(*) FROM person WHERE sex = 'F'")
+    assert gate.accountant.balance("person").spent == Fraction(EPSILON)
+    session.close()
+    gate.close()
+    other.close()
+
+
+def test_a_charge_decided_on_an_older_state_is_not_made(tmp_path: Path) -> None:
+    gate = many_sessions.gate(tmp_path)
+    session = gate.session("alice", "people", "duckdb")
+    state = {"person": gate.accountant.state("person")}
+    session.query("SELECT count(*) FROM person")
+    spent = gate.accountant.balance("person").spent
+    with pytest.raises(Overtaken):
+        gate.accountant.charge([], "alice", decided_on=state)
+    assert gate.accountant.balance("person").spent == spent
+    gate.accountant.charge([], "alice", decided_on={"person": gate.accountant.state("person")})
+    session.close()
+    gate.close()
