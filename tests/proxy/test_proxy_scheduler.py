@@ -164,7 +164,7 @@ def test_waiting_for_a_turn_can_be_cancelled_and_does_not_use_up_the_time() -> N
     assert not turns._waiting
 
 
-def test_nobody_waits_for_a_turn_who_holds_a_lock() -> None:
+def test_nobody_waits_for_a_turn_with_what_is_paid_for() -> None:
     turns = Turns(1)
     busy, holder = turns.begin("a"), turns.begin("b")
     for turn in (busy, holder):
@@ -172,11 +172,8 @@ def test_nobody_waits_for_a_turn_who_holds_a_lock() -> None:
         turn._account()
     time.sleep(0.02)
     assert not busy.waits()
-    with Deadline(30).entered(), deadline.taking(holder):
-        with deadline.held(threading.Lock()):
-            deadline.check()
-        with deadline.unlimited():
-            deadline.check()
+    with Deadline(30).entered(), deadline.taking(holder), deadline.unlimited():
+        deadline.check()
     holder.end()
     busy.end()
 
