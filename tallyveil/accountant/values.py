@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.measure import MEASURES, Measure
@@ -178,8 +179,7 @@ class Balance:
         return amount if self.delta is None else Fraction(epsilon_of(amount, self.delta))
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """A remembered noisy answer of one integer row: ``value`` and ``scale`` in lattice units.
 
     ``spread`` is the mechanism's at the scale: the noise's variance, if it is additive.

@@ -169,7 +169,7 @@ def _row(
     """The interval to expect around the sum of the counts that answer the question."""
     laws = []
     for column, number in typical.parts.items():
-        one = released_as(noise.mechanism, noise.scales[column], 0)
+        one = released_as(noise.mechanism, noise.scales[column])(0)
         if not isinstance(one, Noisy):
             raise TypeError(f"{noise.mechanism.name} does not add up")
         laws += [one.law] * number

@@ -100,7 +100,7 @@ class _Table:
         self.noises: list[Noises | None] = []
         self.starts: list[int] = [0]
         self.sketches = Sketches()
-        self.holding: dict[bytes, list[int]] = {}
+        self.holding: dict[bytes, tuple[int, ...]] = {}
         self.of_charge: dict[int, list[int]] = {}
 
     def learn(self, answer: Answer) -> None:
@@ -115,8 +115,10 @@ class _Table:
             return
         variance = float(noises.variances[0])
         self.sketches.add(number, column, variance)
+        here = (number,)  # one object for the keys that are held nowhere else
         for key in column.row_keys:
-            self.holding.setdefault(key, []).append(number)
+            before = self.holding.get(key)
+            self.holding[key] = here if before is None else before + here
 
     def noises_of(self, numbers: Sequence[int]) -> Noises:
         """Of all rows of some columns, whose noise is added."""

@@ -111,10 +111,10 @@ class History:
         """The answers that were bought, where they are better than what was known."""
         for place, number in enumerate(purchase.columns):
             answers, scale = columns[number], purchase.scales[place]
-            own = purchase.rows[place].tolist()
+            own, says = purchase.rows[place].tolist(), released(purchase.mechanism, scale)
             for row, value in zip(own, purchase.values[place], strict=True):
-                fresh, before = released(purchase.mechanism, scale, value), answers[row]
-                if isinstance(before, InRange) or isinstance(fresh, InRange):
+                fresh, before = says(value), answers[row]
+                if before is None or isinstance(before, InRange) or isinstance(fresh, InRange):
                     answers[row] = fresh
                 else:
                     answers[row] = _better(before, fresh, _by(request.target))

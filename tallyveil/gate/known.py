@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 from tallyveil.accountant import Recorded
@@ -33,7 +33,7 @@ EXACT: Final = DiscreteLaplaceLaw(0.0)
 _ROUNDING: Final = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Noisy:
     """The truth and additive noise, in lattice units; or the truth itself, with a law of scale 0.
 
@@ -78,29 +78,26 @@ Known: TypeAlias = Unbiased | InRange
 
 def known(recorded: Recorded) -> Noisy | InRange:
     """What a row's own recorded answer says."""
-    return released(mechanism(recorded.mechanism), recorded.scale, recorded.value)
+    return _released(recorded.mechanism, recorded.scale)(recorded.value)
 
 
-def released(noise: AnyMechanism, scale: float, value: int) -> Noisy | InRange:
-    """What ``value`` says, released by ``noise`` at ``scale``."""
+def released(noise: AnyMechanism, scale: float) -> Callable[[int], Noisy | InRange]:
+    """What a value says that ``noise`` releases at ``scale``."""
     if scale == 0:
-        return Noisy(value, EXACT)
+        return partial(Noisy, law=EXACT)
     if isinstance(noise, CountMechanism):
-        return InRange(value, noise, scale)
-    return Noisy(value, _law(noise.name, scale))
+        return partial(InRange, mechanism=noise, scale=scale)
+    return partial(Noisy, law=noise.law(scale))
+
+
+@lru_cache(maxsize=4096)
+def _released(name: str, scale: float) -> Callable[[int], Noisy | InRange]:
+    return released(mechanism(name), scale)
 
 
 @lru_cache(maxsize=4096)
 def _half_width(law: NoiseLaw, confidence: Fraction) -> int:
     return law.half_width(confidence) if law.scale else 0
-
-
-@lru_cache(maxsize=4096)
-def _law(name: str, scale: float) -> NoiseLaw:
-    noise = mechanism(name)
-    if isinstance(noise, CountMechanism):
-        raise TypeError(f"{name} has no law of its noise")
-    return noise.law(scale)
 
 
 def error_of(row: Known) -> int:

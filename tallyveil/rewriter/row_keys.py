@@ -40,11 +40,15 @@ _WORK: Final = 4_000_000
 
 def row_key(parts: Sequence[Parts]) -> bytes:
     """The digest of the product of rows over disjoint axes, from the parts of each."""
-    scalar = math.prod(s for s, _ in parts)
-    text = f"{scalar}\0".encode()
-    if scalar:
+    if len(parts) == 1:
+        scalar, pairs = parts[0]
+        named = sorted(pairs) if len(pairs) > 1 else pairs
+    else:
+        scalar = math.prod(s for s, _ in parts)
         named = sorted(pair for _, pairs in parts for pair in pairs)
-        text += b"".join(digest for _, digest in named)
+    text = b"%d\0" % scalar
+    if scalar:
+        text += named[0][1] if len(named) == 1 else b"".join(digest for _, digest in named)
     return hashlib.blake2b(text, digest_size=16, person=b"row").digest()
 
 

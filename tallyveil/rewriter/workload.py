@@ -30,7 +30,7 @@ __all__ = ["Column", "Factor", "IntArray", "Workload"]
 
 IntArray = npt.NDArray[np.int64]
 
-_NAME_BYTES: Final = 200
+_NAME_BYTES: Final = 60  # a digest, and its place among the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,8 @@ class Factor:
         """The number of cells of the axes (1 without axes)."""
         return math.prod(self.shape)
 
-    @cached_property
     def parts(self) -> tuple[Parts, ...]:
+        """What each row's key is made of."""
         return row_parts(
             self.axes, self.shape, self.height, self.rows, self.cells, self.coefficients
         )
@@ -184,8 +184,7 @@ class Column:
         arrays = [a for f in self.factors for a in (f.rows, f.cells, f.coefficients)]
         if self.selected is not None:
             arrays.append(self.selected)
-        named = self.height + sum(factor.height for factor in self.factors)
-        return sum(array.nbytes for array in arrays) + _NAME_BYTES * named
+        return sum(array.nbytes for array in arrays) + _NAME_BYTES * self.height
 
     def factor_rows(self, numbers: IntArray) -> tuple[IntArray, ...]:
         """i_f of the given rows of the product, for each factor f."""
@@ -199,9 +198,9 @@ class Column:
     def row_keys(self) -> tuple[bytes, ...]:
         """One digest per row, equal for equal integer rows however they are factored."""
         if len(self.factors) == 1 and self.selected is None:
-            return tuple(row_key((part,)) for part in self.factors[0].parts)
+            return tuple(row_key((part,)) for part in self.factors[0].parts())
         own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
-        parts = [factor.parts for factor in self.factors]
+        parts = [factor.parts() for factor in self.factors]
         if not own:
             return (row_key(()),) * self.height
         return tuple(
