@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
+from tallyveil.accountant.chain import START, Position
 from tallyveil.accountant.codec import (
     decode_answers,
     encode_answers,
@@ -13,12 +14,13 @@ from tallyveil.accountant.codec import (
 )
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.filters import Filters
-from tallyveil.accountant.ledger import Ledger, StoredCharge
+from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.refusal import exceeded
 from tallyveil.accountant.stored import asked, charge_of, entry
+from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.values import (
     Account,
     Answer,
@@ -71,7 +73,7 @@ class Accountant:
         self._readings: dict[int, tuple[int, bool]] = {}
         self._memory = Memory()
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
-        self._last, self._chain, self._last_answer = 0, b"", 0
+        self._charges_seen = self._answers_seen = START
         with ledger.writing():
             ledger.bind({table: account.fingerprint for table, account in accounts.items()})
             self._take_in()
@@ -116,16 +118,16 @@ class Accountant:
                 quote, steps = self._plan(charges, losses, analyst, custodian)
                 if quote.refused is not None:
                     raise exceeded(quote.refused)
-                numbers, chain = [], self._chain
+                numbers, end = [], self._charges_seen
                 for charge, loss in zip(charges, losses, strict=True):
-                    stored, chain = self._append(charge, loss, analyst, chain)
-                    numbers.append(stored.id)
+                    end = self._append(charge, loss, analyst, end)
+                    numbers.append(end.number)
             for number, charge in zip(numbers, charges, strict=True):
                 self._memory.expect(number, asked(charge))
             # If this is interrupted the charges are taken in again from the ledger: never less.
             for number, charge, filters in zip(numbers, charges, steps, strict=True):
                 self._advance(number, charge.workload.table, filters)
-            self._last, self._chain = max([self._last, *numbers]), chain
+            self._charges_seen = end
         return tuple(
             issue_receipt(number, charge.key, charge.scales)
             for number, charge in zip(numbers, charges, strict=True)
@@ -147,9 +149,9 @@ class Accountant:
                     raise TallyveilError(f"charge {number} awaits no answer")
                 if tuple(len(column) for column in values) != awaited.heights:
                     raise TallyveilError(f"charge {number} has another number of rows")
-                answer = self._ledger.answer(number, encoded)
+                end = self._ledger.answer(number, encoded, self._answers_seen)
             self._memory.learn(number, values)
-            self._last_answer = answer.id
+            self._answers_seen = end
 
     def recall(
         self, table: str, row_keys: Sequence[bytes], own: str | None = None
@@ -229,7 +231,7 @@ class Accountant:
         with self._lock:
             with self._ledger.reading():
                 self._take_in()
-                for stored, _ in self._ledger.charges_after(0, b""):
+                for stored, _ in self._ledger.charges_after(START):
                     key = stored.table, stored.analyst
                     numbers[key] += 1
                     if key not in self._filters.shares:
@@ -302,9 +304,7 @@ class Accountant:
             meter = meter.after(self._work_out(charge_of(stored)))
         return meter
 
-    def _append(
-        self, charge: Charge, loss: Loss, analyst: str, chain: bytes
-    ) -> tuple[StoredCharge, bytes]:
+    def _append(self, charge: Charge, loss: Loss, analyst: str, before: Position) -> Position:
         columns = charge.workload.columns
         return self._ledger.append(
             analyst=analyst,
@@ -315,7 +315,7 @@ class Accountant:
             measure=loss.measure,
             height=sum(column.height for column in columns),
             columns=encode_columns(columns, charge.scales),
-            before=chain,
+            before=before,
         )
 
     def _refresh(self) -> None:
@@ -324,16 +324,16 @@ class Accountant:
 
     def _take_in(self) -> None:
         """Bring meters and memory up to date with the ledger; inside a transaction."""
-        for stored, chain in self._ledger.charges_after(self._last, self._chain):
+        for stored, position in self._ledger.charges_after(self._charges_seen):
             if stored.table in self._accounts:
                 self._admit(stored)
-            self._last, self._chain = stored.id, chain
-        for answer in self._ledger.answers_after(self._last_answer):
+            self._charges_seen = position
+        for answer, position in self._ledger.answers_after(self._answers_seen):
             awaited = self._memory.awaited(answer.charge_id)
             if awaited is not None:
                 values = decode_answers(answer.noisy, awaited.heights)
                 self._memory.learn(answer.charge_id, values)
-            self._last_answer = answer.id
+            self._answers_seen = position
 
     def _admit(self, stored: StoredCharge) -> None:
         charge = charge_of(stored)

@@ -1,70 +1,51 @@
 """The ledger: every charge and every noisy answer, in SQLite, for good.
 
-Append-only, in WAL mode with synchronous=FULL: what has been committed survives a crash. Several
-processes may share a file; each writes inside BEGIN IMMEDIATE and reads what others appended
-before it decides. It fails closed: a file that is unreadable, tampered with, swapped or gone is
-an error, never an empty history.
+Append-only, with a rollback journal and synchronous=FULL: what has been committed survives a
+crash, and is in the one file. Beside it there is a journal while something is written, and after a
+crash; whatever happens to that, no charge that was committed is lost. Several processes may share
+a file; each writes inside BEGIN IMMEDIATE and reads what others appended before it decides. It
+fails closed: a file that is unreadable, tampered with, swapped or gone is an error, never an empty
+history.
 
-A charge's ``chain`` is BLAKE2b(chain of the charge before ‖ its own fields), so a charge that was
-altered or taken out is found when the ledger is opened. An older copy put in place of the ledger
-is found only by a process that has seen more: restore a backup only if nothing was asked since.
+All tables are chained (`chain`): a row that was altered or taken out is found when the ledger is
+opened. An older copy put in place of the ledger is found only by a process that has seen more:
+restore a backup only if nothing was asked since.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import hashlib
-import os
-import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tallyveil.accountant.schema import (
-    APPLICATION_ID,
-    FIRST_VERSION,
-    SCHEMA_VERSION,
-    create_file,
-    create_tables,
-    upgrade,
-)
+from tallyveil.accountant.chain import START, Position, linked
+from tallyveil.accountant.database import Database
+from tallyveil.accountant.stored_charge import FIELDS, StoredCharge
 from tallyveil.errors import LedgerError, LedgerMismatch
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["Ledger", "StoredAnswer", "StoredCharge"]
-
-_FIELDS = "id, time, analyst, table_name, mechanism, sql, cost, height, columns, measure"
-_BUSY_SECONDS = 10.0
+__all__ = ["Ledger", "StoredAnswer"]
 
 
 @dataclass(frozen=True)
-class StoredCharge:
-    """A row of the ledger; ``cost`` in units of 10⁻¹² of ``measure``, ``columns`` as `codec`
-    writes them.
-    """
+class _Table:
+    """``columns`` between a row's number and its chain."""
 
-    id: int
-    time: str
-    analyst: str
-    table: str
-    mechanism: str
-    sql: str
-    cost: int
-    height: int
-    columns: bytes
-    measure: Measure = "epsilon"
+    name: str
+    columns: tuple[str, ...]
+    link: Callable[..., bytes] = linked
 
-    def chained_to(self, before: bytes) -> bytes:
-        digest = hashlib.blake2b(before, digest_size=16)
-        for value in (self.time, self.analyst, self.table, self.mechanism, self.sql):
-            text = value.encode()
-            digest.update(len(text).to_bytes(8, "big") + text)
-        # Ledgers before version 3 have no measure: theirs is epsilon, and is left out.
-        measure = () if self.measure == "epsilon" else (self.measure,)
-        digest.update(repr((self.id, self.cost, self.height, *measure)).encode() + self.columns)
-        return digest.digest()
+
+def _charge_link(before: bytes, *row: Any) -> bytes:
+    return StoredCharge(*row).chained_to(before)
+
+
+_PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
+_CHARGE = _Table("charge", FIELDS[1:], _charge_link)
+_ANSWER = _Table("answer", ("charge_id", "noisy"))
 
 
 @dataclass(frozen=True)
@@ -82,57 +63,31 @@ class Ledger:
 
         Raises LedgerError if it is missing and not ``create``, corrupt, or no ledger at all.
         """
-        self._pid = os.getpid()
-        self._path = None if str(path) == ":memory:" else Path(path).absolute()
-        self.name = str(path)
-        with self._reported("opened"):
-            if self._path is not None and not self._path.exists():
-                if not create:
-                    raise LedgerError(f"there is no ledger {self.name}")
-                create_file(self._path)
-            self._identity = self._stat()
-            self._db = sqlite3.connect(
-                path if self._path is None else f"{self._path.as_uri()}?mode=rw",
-                uri=self._path is not None,
-                timeout=_BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            if self._path is None:
-                create_tables(self._db)
-            try:
-                self._check_format()
-            except BaseException:
-                self._db.close()
-                raise
+        self._database = Database(path, create=create)
+        self.name = self._database.name
 
     def close(self) -> None:
-        self._db.close()
+        self._database.close()
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """One snapshot for all reads inside."""
-        with self._transaction("BEGIN", "read"):
-            yield
+        return self._database.reading()
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """All or nothing, alone, and durable once the block is left without an error.
 
         Raises LedgerError if it did not become durable, or the file was swapped meanwhile.
         """
-        with self._transaction("BEGIN IMMEDIATE", "written"):
-            yield
-        self._check_identity()
+        return self._database.writing()
 
     def bind(self, fingerprints: Mapping[str, str]) -> None:
         """Add new tables; inside `writing`. Raises LedgerMismatch if a known one has changed."""
-        known = dict(self._db.execute("SELECT name, fingerprint FROM protected_table"))
-        now = _now()
+        known, end = {}, START
+        for (_, table, fingerprint, _), position in self._after(_PROTECTED, START):
+            known[table], end = fingerprint, position
         for table, fingerprint in fingerprints.items():
             if table not in known:
-                row = (table, fingerprint, now)
-                self._db.execute("INSERT INTO protected_table VALUES (?, ?, ?)", row)
+                end = self._add(_PROTECTED, (table, fingerprint, _now()), end)
             elif known[table] != fingerprint:
                 raise LedgerMismatch(
                     f'the ledger {self.name} belongs to another declaration of table "{table}"',
@@ -145,133 +100,77 @@ class Ledger:
 
     def append(
         self, *, analyst: str, table: str, mechanism: str, sql: str, cost: int, height: int,
-        columns: bytes, before: bytes, measure: Measure = "epsilon",
-    ) -> tuple[StoredCharge, bytes]:  # fmt: skip
-        """Add a charge to the end; inside `writing`. ``before`` is the last charge's chain."""
-        number = self._numbers_used() + 1
-        row = (number, _now(), analyst, table, mechanism, sql, cost, height, columns, measure)
-        charge = StoredCharge(*row)
-        chain = charge.chained_to(before)
-        self._db.execute(
-            f"INSERT INTO charge ({_FIELDS}, chain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row, chain),
-        )
-        return charge, chain
+        columns: bytes, before: Position, measure: Measure = "epsilon",
+    ) -> Position:  # fmt: skip
+        """Add a charge; inside `writing`. ``before`` is where the charges end, and end then."""
+        row = (_now(), analyst, table, mechanism, sql, cost, height, columns, measure)
+        return self._add(_CHARGE, row, before)
 
-    def answer(self, charge_id: int, noisy: bytes) -> StoredAnswer:
-        """Remember a charge's noisy answer, once; inside `writing`."""
-        cursor = self._db.execute(
-            "INSERT INTO answer (charge_id, noisy) VALUES (?, ?)", (charge_id, noisy)
-        )
-        return StoredAnswer(cursor.lastrowid or 0, charge_id, noisy)
-
-    def charges_after(self, last: int, chain: bytes) -> Iterator[tuple[StoredCharge, bytes]]:
-        """Charges appended since charge ``last``, whose chain was ``chain``, each with its own.
-
-        Raises LedgerError if the chain is broken or charge ``last`` is not there any more.
+    def answer(self, charge_id: int, noisy: bytes, before: Position) -> Position:
+        """Remember a charge's noisy answer, once; inside `writing`. ``before`` is where the
+        answers end, and the result where they end then.
         """
-        if last:
-            seen = self._db.execute("SELECT chain FROM charge WHERE id = ?", (last,)).fetchone()
-            if seen is None or seen[0] != chain:
-                raise self._tampered()
-        query = f"SELECT {_FIELDS}, chain FROM charge WHERE id > ? ORDER BY id"
-        for *fields, stored in self._db.execute(query, (last,)):
-            charge = StoredCharge(*fields)
-            chain = charge.chained_to(chain)
-            if chain != stored:
-                raise self._tampered()
-            last = charge.id
-            yield charge, chain
-        if last != self._numbers_used():
-            raise self._tampered()
+        return self._add(_ANSWER, (charge_id, noisy), before)
 
-    def answers_after(self, last: int) -> Iterator[StoredAnswer]:
-        query = "SELECT id, charge_id, noisy FROM answer WHERE id > ? ORDER BY id"
-        for row in self._db.execute(query, (last,)):
-            yield StoredAnswer(*row)
+    def charges_after(
+        self, seen: Position, most: int = -1
+    ) -> Iterator[tuple[StoredCharge, Position]]:
+        """Charges appended since ``seen``, each with its position; if given, ``most`` of them.
+
+        Raises LedgerError if the chain is broken or what was seen is not there any more.
+        """
+        for row, position in self._after(_CHARGE, seen, most):
+            yield StoredCharge(*row), position
+
+    def answers_after(self, seen: Position) -> Iterator[tuple[StoredAnswer, Position]]:
+        """As `charges_after`."""
+        for row, position in self._after(_ANSWER, seen):
+            yield StoredAnswer(*row), position
 
     def history(self, table: str | None) -> list[StoredCharge]:
         """All charges, or a table's, oldest first, without their columns."""
-        fields = _FIELDS.replace("columns", "x''")
+        fields = ", ".join(FIELDS).replace("columns", "x''")
         query = f"SELECT {fields} FROM charge WHERE ?1 IS NULL OR table_name = ?1 ORDER BY id"
-        return [StoredCharge(*row) for row in self._db.execute(query, (table,))]
+        return [StoredCharge(*row) for row in self._database.execute(query, (table,))]
 
-    @contextlib.contextmanager
-    def _transaction(self, begin: str, doing: str) -> Iterator[None]:
-        if os.getpid() != self._pid:
-            raise LedgerError(f"the ledger {self.name} was opened by another process")
-        self._check_identity()
-        with self._reported(doing):
-            self._db.execute(begin)
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+    def _after(
+        self, table: _Table, seen: Position, most: int = -1
+    ) -> Iterator[tuple[tuple[Any, ...], Position]]:
+        """Rows of ``table`` after ``seen``: each with its number, without its chain."""
+        if seen.number:
+            query = f"SELECT chain FROM {table.name} WHERE id = ?"
+            found = self._database.execute(query, (seen.number,)).fetchone()
+            if found is None or found[0] != seen.chain:
+                raise self._tampered()
+        columns = ", ".join(("id", *table.columns, "chain"))
+        query = f"SELECT {columns} FROM {table.name} WHERE id > ? ORDER BY id LIMIT ?"
+        left = most
+        for *row, chain in self._database.execute(query, (seen.number, most)):
+            seen = Position(row[0], table.link(seen.chain, *row))
+            if seen.chain != chain:
+                raise self._tampered()
+            left -= 1
+            yield tuple(row), seen
+        if left and seen.number != self._numbers_used(table):
+            raise self._tampered()
 
-    @contextlib.contextmanager
-    def _reported(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(
-                f"the ledger {self.name} cannot be {doing}",
-                detail=str(error),
-                hint="Nothing is answered without a ledger. See that the file, its directory and"
-                " the disk are in order, and restore a damaged ledger from its backup.",
-            ) from error
+    def _add(self, table: _Table, values: tuple[Any, ...], before: Position) -> Position:
+        """Append a row to ``table``, which ends ``before`` it."""
+        row = (self._numbers_used(table) + 1, *values)
+        after = Position(row[0], table.link(before.chain, *row))
+        columns, marks = ", ".join(("id", *table.columns, "chain")), ", ?" * len(row)
+        self._database.execute(
+            f"INSERT INTO {table.name} ({columns}) VALUES (?{marks})", (*row, after.chain)
+        )
+        return after
 
-    def _check_format(self) -> None:
-        application = self._pragma("application_id")
-        version = self._pragma("user_version")
-        if application != APPLICATION_ID:
-            raise LedgerError(
-                f"{self.name} is not a ledger of tallyveil",
-                hint="Name another file, or restore the ledger from its backup.",
-            )
-        if not FIRST_VERSION <= version <= SCHEMA_VERSION:
-            raise LedgerError(
-                f"the ledger {self.name} has format {version}, this program reads formats"
-                f" {FIRST_VERSION} to {SCHEMA_VERSION}"
-            )
-        if self._pragma("quick_check") != "ok":
-            raise LedgerError(
-                f"the ledger {self.name} is damaged", hint="Restore it from its backup."
-            )
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute("PRAGMA foreign_keys = ON")
-        if version < SCHEMA_VERSION:
-            upgrade(self._db)
-
-    def _pragma(self, name: str) -> Any:
-        return self._db.execute(f"PRAGMA {name}").fetchone()[0]
-
-    def _stat(self) -> tuple[int, int] | None:
-        if self._path is None:
-            return None
-        stat = self._path.stat()
-        return stat.st_dev, stat.st_ino
-
-    def _check_identity(self) -> None:
-        """Refuse to go on with a file that has been moved away, deleted or swapped."""
-        try:
-            same = self._stat() == self._identity
-        except OSError:
-            same = False
-        if not same:
-            raise LedgerError(
-                f"the ledger {self.name} was removed or replaced while in use",
-                hint="Put the original file back, or restart to go on with the present one.",
-            )
-
-    def _numbers_used(self) -> int:
-        """The highest number SQLite has ever given to a charge."""
-        query = "SELECT seq FROM sqlite_sequence WHERE name = 'charge'"
-        row = self._db.execute(query).fetchone()
-        return int(row[0]) if row else 0
+    def _numbers_used(self, table: _Table) -> int:
+        """The highest number SQLite has ever given to a row."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        row = self._database.execute(query, (table.name,)).fetchone()
+        if row is not None and not isinstance(row[0], int):
+            raise self._tampered()
+        return 0 if row is None else row[0]
 
     def _tampered(self) -> LedgerError:
         return LedgerError(

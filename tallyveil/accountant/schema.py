@@ -1,8 +1,13 @@
-"""The ledger's tables, and making a ledger file that is complete or not there at all."""
+"""The ledger's tables, and making a ledger file that is complete or not there at all.
+
+Every table is append-only, numbers its rows without reuse, and ends in ``chain`` (see `chain`):
+what is to be kept besides is a table of the same kind, listed in `TABLES`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import sqlite3
@@ -12,22 +17,38 @@ __all__ = [
     "APPLICATION_ID",
     "FIRST_VERSION",
     "SCHEMA_VERSION",
+    "TABLES",
     "create_file",
     "create_tables",
-    "upgrade",
+    "schema_of",
+    "whole_schema",
 ]
 
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
 # Version 2 has the tables of version 1; its charges may hold products of factors. Version 3 says
-# in which measure a charge was paid; before it was always epsilon.
-FIRST_VERSION, SCHEMA_VERSION = 1, 3
+# in which measure a charge was paid; before it was always epsilon. Version 4 chains all tables and
+# knows the data; it is one file at rest, where versions before had a write-ahead log beside it.
+FIRST_VERSION, SCHEMA_VERSION = 1, 4
 
-_TABLES = """
+_TABLES = (
+    """
 CREATE TABLE protected_table (
-    name TEXT PRIMARY KEY,
-    fingerprint TEXT NOT NULL,
-    added TEXT NOT NULL
-) STRICT;
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    fingerprint TEXT NOT NULL,                    -- of its declaration
+    added TEXT NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
+    """
+CREATE TABLE snapshot (                           -- the data that a table's answers are about
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_name TEXT NOT NULL UNIQUE REFERENCES protected_table (name),
+    key BLOB NOT NULL,                            -- random
+    digest BLOB NOT NULL,                         -- of the table's counts, under the key
+    added TEXT NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
+    """
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     time TEXT NOT NULL,
@@ -38,49 +59,47 @@ CREATE TABLE charge (
     cost INTEGER NOT NULL CHECK (cost >= 0),      -- in 1e-12 of the measure, on its own
     height INTEGER NOT NULL,                      -- rows of all columns
     columns BLOB NOT NULL,
-    chain BLOB NOT NULL,                          -- digest of this row and the chain before it
-    measure TEXT NOT NULL DEFAULT 'epsilon'       -- epsilon or rho
-) STRICT;
+    measure TEXT NOT NULL,                        -- epsilon or rho
+    chain BLOB NOT NULL
+) STRICT""",
+    """
 CREATE TABLE answer (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     charge_id INTEGER NOT NULL UNIQUE REFERENCES charge (id),
-    noisy BLOB NOT NULL
-) STRICT;
-"""
+    noisy BLOB NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
+)
+TABLES = ("protected_table", "snapshot", "charge", "answer")
 
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-"""
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    connection.executescript(_TABLES)
-    for table in ("protected_table", "charge", "answer"):
+    """Inside a transaction, if one is open."""
+    for statement in _TABLES:
+        connection.execute(statement)
+    for table in TABLES:
         for verb in ("UPDATE", "DELETE"):
-            connection.executescript(_APPEND_ONLY.format(table=table, verb=verb))
+            connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring an older ledger to `SCHEMA_VERSION`; inside a transaction of its own.
+def schema_of(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    """Everything SQLite has in store under a name, with the statement that made it."""
+    rows = connection.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master")
+    return frozenset(rows)
 
-    What is appended from now on an older program could not read: the version says so.
-    """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(charge)")}
-        if "measure" not in columns:
-            connection.execute(
-                "ALTER TABLE charge ADD COLUMN measure TEXT NOT NULL DEFAULT 'epsilon'"
-            )
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+
+@functools.cache
+def whole_schema() -> frozenset[tuple[str, ...]]:
+    """`schema_of` a ledger of the present version."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        create_tables(connection)
+        return schema_of(connection)
 
 
 def create_file(path: Path) -> None:
@@ -94,9 +113,10 @@ def create_file(path: Path) -> None:
     try:
         connection = sqlite3.connect(draft, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
             create_tables(connection)
+            connection.execute("COMMIT")
         finally:
             connection.close()
         _flush(draft)

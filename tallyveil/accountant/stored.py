@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 from tallyveil.accountant.codec import decode_columns
-from tallyveil.accountant.ledger import StoredCharge
 from tallyveil.accountant.memory import Asked
+from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.values import Charge, Entry
 from tallyveil.mechanisms.units import from_units
 from tallyveil.rewriter.workload import Workload

@@ -76,7 +76,7 @@ def prepare(folder: Path, rows: int) -> Path:
         mark.touch()
         policy = copy_example(folder)
         ledger = load_policy(policy).ledger
-        for ending in ("", "-wal", "-shm"):
+        for ending in ("", "-journal", "-wal", "-shm"):
             ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
         write_people(folder / "people.parquet", rows)
     except OSError as error:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
+from tallyveil.accountant.chain import START
 from tallyveil.accountant.codec import encode_columns
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import (
@@ -335,7 +336,7 @@ def test_an_unknown_mechanism_in_the_ledger_closes_it(
             cost=0,
             height=0,
             columns=encode_columns([], []),
-            before=b"",
+            before=START,
         )
     with pytest.raises(LedgerError, match="cannot be accounted for"):
         open_accountant()

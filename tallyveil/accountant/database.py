@@ -1,0 +1,176 @@
+"""The ledger's SQLite file: opened with care, read and written in transactions, never another one.
+
+A rollback journal, not a write-ahead log: then the file alone is the ledger whenever nothing is
+being written, and a journal that is deleted takes no charge with it. It is kept between
+transactions (PERSIST), which saves half of what a commit costs otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tallyveil.accountant.schema import (
+    APPLICATION_ID,
+    FIRST_VERSION,
+    SCHEMA_VERSION,
+    create_file,
+    create_tables,
+    schema_of,
+    whole_schema,
+)
+from tallyveil.accountant.upgrade import upgrade
+from tallyveil.errors import LedgerError
+
+__all__ = ["Database"]
+
+_BUSY_SECONDS = 10.0
+_RESTORE = "Restore it from its backup."
+
+
+class Database:
+    """An open ledger file. Used by one `Ledger`."""
+
+    def __init__(self, path: str | Path, *, create: bool) -> None:
+        """Raises LedgerError; see `Ledger`."""
+        self._pid = os.getpid()
+        self._path = None if str(path) == ":memory:" else Path(path).absolute()
+        self.name = str(path)
+        with self._reported("opened"):
+            if self._path is not None and not self._path.exists():
+                if not create:
+                    raise LedgerError(f"there is no ledger {self.name}")
+                create_file(self._path)
+            self._identity = self._stat()
+            self._connection = sqlite3.connect(
+                path if self._path is None else f"{self._path.as_uri()}?mode=rw",
+                uri=self._path is not None,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            try:
+                if self._path is None:
+                    create_tables(self._connection)
+                else:
+                    self._check_format()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """The journal goes too, unless somebody else is writing."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        self._connection.close()
+
+    def execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Inside `reading` or `writing`."""
+        return self._connection.execute(query, values)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """One snapshot for all reads inside."""
+        with self._transaction("BEGIN", "read"):
+            yield
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """All or nothing, alone, and durable once the block is left without an error."""
+        with self._transaction("BEGIN IMMEDIATE", "written"):
+            if self._pragma("journal_mode") == "wal":
+                raise LedgerError(
+                    f"the ledger {self.name} was given a write-ahead log while in use",
+                    hint="Restart to go on: this takes the log in, and writes without one.",
+                )
+            yield
+        self._check_identity()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str, doing: str) -> Iterator[None]:
+        if os.getpid() != self._pid:
+            raise LedgerError(f"the ledger {self.name} was opened by another process")
+        self._check_identity()
+        with self._reported(doing):
+            self._connection.execute(begin)
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _reported(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        # Text in a damaged file, quoted by SQLite in its message, may be no text at all.
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise LedgerError(
+                f"the ledger {self.name} cannot be {doing}",
+                detail=str(error),
+                hint="Nothing is answered without a ledger. See that the file, its directory and"
+                " the disk are in order, and restore a damaged ledger from its backup.",
+            ) from error
+
+    def _check_format(self) -> None:
+        application = self._pragma("application_id")
+        version = self._pragma("user_version")
+        if application != APPLICATION_ID:
+            raise LedgerError(
+                f"{self.name} is not a ledger of tallyveil",
+                hint="Name another file, or restore the ledger from its backup.",
+            )
+        if not FIRST_VERSION <= version <= SCHEMA_VERSION:
+            raise LedgerError(
+                f"the ledger {self.name} has format {version}, this program reads formats"
+                f" {FIRST_VERSION} to {SCHEMA_VERSION}",
+                hint="Use the version of tallyveil that wrote it, or a later one.",
+            )
+        self._leave_log()
+        self._connection.execute("PRAGMA synchronous = FULL")
+        if self._pragma("integrity_check") != "ok":
+            raise LedgerError(f"the ledger {self.name} is damaged", hint=_RESTORE)
+        if version < SCHEMA_VERSION:
+            upgrade(self._connection, self.name)
+        if schema_of(self._connection) != whole_schema():
+            raise LedgerError(
+                f"the ledger {self.name} is damaged: its tables are not those of a ledger",
+                hint=_RESTORE,
+            )
+        self._connection.execute("PRAGMA foreign_keys = ON")
+
+    def _leave_log(self) -> None:
+        """Older formats had a write-ahead log, which is taken in here."""
+        mode = self._connection.execute("PRAGMA journal_mode = PERSIST").fetchone()[0]
+        if mode != "persist":
+            raise LedgerError(
+                f"the ledger {self.name} is in use by an older version of this program",
+                hint="Stop it first: what it has written since is taken over then.",
+            )
+
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+    def _stat(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        stat = self._path.stat()
+        return stat.st_dev, stat.st_ino
+
+    def _check_identity(self) -> None:
+        """Refuse to go on with a file that has been moved away, deleted or swapped."""
+        try:
+            same = self._stat() == self._identity
+        except OSError:
+            same = False
+        if not same:
+            raise LedgerError(
+                f"the ledger {self.name} was removed or replaced while in use",
+                hint="Put the original file back, or restart to go on with the present one.",
+            )
