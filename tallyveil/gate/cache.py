@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime, time
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
 
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["Cache"]
+__all__ = ["Cache", "exact_key"]
 
 T = TypeVar("T")
+
+# Of these, values that print differently are equal in Python: 0.0 and -0.0, 1 and 1.00, the same
+# moment in two zones. And a NaN equals nothing.
+_WRITTEN: tuple[type, ...] = (float, Decimal, datetime, time)
+
+
+def exact_key(values: Iterable[Any]) -> Hashable:
+    """A key that is equal for the same values of the same types only, in the same order."""
+    return tuple(
+        (
+            type(value).__name__,
+            exact_key(value)
+            if isinstance(value, list | tuple)
+            else repr(value)
+            if isinstance(value, _WRITTEN)
+            else value,
+        )
+        for value in values
+    )
 
 
 class Cache(Generic[T]):

@@ -118,6 +118,10 @@ class Session(Protocol):
         """The settings PostgreSQL reports by ParameterStatus, with their current values."""
         ...
 
+    def hears(self, said: Notice) -> bool:
+        """Whether the client wants to be sent messages of this severity."""
+        ...
+
     def interrupt(self) -> None:
         """Stop evaluation under way, from another thread; it raises QueryCanceled."""
         ...

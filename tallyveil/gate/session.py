@@ -18,7 +18,8 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.gate.beliefs import Belief, beliefs
-from tallyveil.gate.commands import parse_piece, parse_set, parse_show
+from tallyveil.gate.cache import exact_key
+from tallyveil.gate.commands import Change, parse_piece
 from tallyveil.gate.interface import ColumnType, Description, Notice, Result, Statement
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
@@ -64,7 +65,7 @@ class GateSession:
         self, statement: Statement, parameter_types: Sequence[str | None] = ()
     ) -> Description:
         if statement.kind == "show":
-            return Description((), (ColumnType(parse_show(statement.tree), "VARCHAR"),))
+            return Description((), (ColumnType(statement.tree, "VARCHAR"),))
         if statement.kind not in ("select", "explain"):
             return Description((), None)
         piece: Piece = statement.tree
@@ -89,16 +90,32 @@ class GateSession:
     ) -> Result:
         with self._limited(cancelled):
             deadline.check()
-            match statement.kind:
-                case "select":
-                    return self._select(statement, parameters, parameter_types)
-                case "explain":
-                    return self._explain(statement, parameters, parameter_types)
-                case "set":
-                    return self._set(statement)
-                case "show":
-                    return self._show(statement)
-            return Result(None, (), statement.tag)
+            result = self._run(statement, parameters, parameter_types)
+        if not result.notices:
+            return result
+        return replace(result, notices=tuple(n for n in result.notices if self.hears(n)))
+
+    def _run(
+        self,
+        statement: Statement,
+        parameters: Sequence[Any],
+        parameter_types: Sequence[str | None],
+    ) -> Result:
+        match statement.kind:
+            case "select":
+                return self._select(statement, parameters, parameter_types)
+            case "explain":
+                return self._explain(statement, parameters, parameter_types)
+            case "set":
+                change: Change = statement.tree
+                return Result(None, (), statement.tag, change.apply(self.settings))
+            case "show":
+                return self._show(statement)
+            case "begin":
+                self.settings.begin(statement.tree)
+            case "commit" | "rollback":
+                self.settings.end()
+        return Result(None, (), statement.tag)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; rows of a query as an Arrow table. For the in-process face."""
@@ -116,7 +133,8 @@ class GateSession:
             plan, notices = self._release(piece, parameters, ())
             with self._cursor.tables(plan.tables):
                 table = self._cursor.arrow(plan.sql)
-        return table, Result(None, (), f"SELECT {table.num_rows}", notices)
+        heard = tuple(n for n in notices if self.hears(n))
+        return table, Result(None, (), f"SELECT {table.num_rows}", heard)
 
     def beliefs(self, sql: str) -> list[Belief]:
         """What history says of the answers to one query; nothing is bought, whatever is set.
@@ -145,6 +163,9 @@ class GateSession:
     def reportable(self) -> dict[str, str]:
         return {**self.settings.reportable(), "session_authorization": self._user}
 
+    def hears(self, said: Notice) -> bool:
+        return self.settings.hears(said.severity)
+
     def interrupt(self) -> None:
         self._cursor.interrupt()
 
@@ -155,7 +176,8 @@ class GateSession:
         self, cancelled: Callable[[], bool] = lambda: False
     ) -> AbstractContextManager[Deadline]:
         """One deadline for all that one call of the session does."""
-        return self._cursor.limited(cancelled=cancelled)
+        self._cursor.use_time_zone(self.settings.time_zone)
+        return self._cursor.limited(self.settings.statement_timeout, cancelled)
 
     # Queries
 
@@ -171,12 +193,12 @@ class GateSession:
     def _key(
         self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
     ) -> tuple[Any, ...]:
-        session: tuple[Any, ...] = ()
+        session: tuple[Any, ...] = (self.settings.time_zone,)
         if self._gate.rewriter.uses_session(piece.sql, self._dialect):
             settings = tuple(self.settings.all().items())
             session = (self._user, self._database, *settings)
         shares = self.settings.shares if shares is None else shares
-        return (self._dialect, piece.sql, tuple(types), _hashable(values), session, shares)
+        return (self._dialect, piece.sql, tuple(types), exact_key(values), session, shares)
 
     def _plan(
         self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
@@ -249,7 +271,7 @@ class GateSession:
         if plan.private:
             types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
             key = ("outer", self._dialect, plan.sql, types)
-            self._gate.descriptions.get(_hashable(key), lambda: self._describe(plan))
+            self._gate.descriptions.get(exact_key(key), lambda: self._describe(plan))
 
     def _select(
         self,
@@ -284,21 +306,8 @@ class GateSession:
 
     # The session's own statements
 
-    def _set(self, statement: Statement) -> Result:
-        piece: Piece = statement.tree
-        words = piece.words
-        if words[0] == "SET":
-            command = parse_set(piece)
-            if command.name is not None:
-                self.settings.set(command.name, command.value)
-        elif words in (("RESET", "ALL"), ("DISCARD", "ALL")):
-            self.settings.reset_all()
-        elif words[0] == "RESET":
-            self.settings.set("".join(token.text for token in piece.tokens[1:]), None)
-        return Result(None, (), statement.tag)
-
     def _show(self, statement: Statement) -> Result:
-        name = parse_show(statement.tree)
+        name: str = statement.tree
         if name == "all":
             columns = (ColumnType("name", "VARCHAR"), ColumnType("setting", "VARCHAR"))
             rows: list[tuple[Any, ...]] = list(self.settings.all().items())
@@ -345,12 +354,6 @@ def _positions_from(offset: int) -> Iterator[None]:
         if error.position is not None:
             error.position += offset
         raise
-
-
-def _hashable(values: Sequence[Any]) -> Any:
-    return tuple(
-        (type(v).__name__, _hashable(v) if isinstance(v, list | tuple) else v) for v in values
-    )
 
 
 def _python_type(value: Any) -> str | None:

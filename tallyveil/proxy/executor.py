@@ -7,6 +7,7 @@ only it can spend budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tallyveil.gate.interface import Description, Result, Session, Statement
@@ -58,7 +59,7 @@ class Executor:
     ) -> Result:
         self.transaction.check(statement)
         if statement.kind in TRANSACTION_KINDS:
-            return self.transaction.run(statement)
+            return self._transact(statement)
         if statement.kind == "deallocate":
             self._deallocate(statement.target)
             everything = statement.target is None
@@ -73,6 +74,13 @@ class Executor:
         if statement.tag == "DISCARD ALL":
             self._deallocate(None)
         return result
+
+    def _transact(self, statement: Statement) -> Result:
+        """The block begins or ends; the session is told, whose settings have a part of it."""
+        result = self.transaction.run(statement)
+        if statement.kind in ("begin", "commit", "rollback"):
+            self.session.execute(statement)
+        return replace(result, notices=tuple(n for n in result.notices if self.session.hears(n)))
 
     def changes(self, statement: Statement | None = None) -> bytes:
         """ParameterStatus for each reported setting that is not what the client was last told."""

@@ -24,6 +24,8 @@ MAX_VALUES: Final = 5_000_000
 MAX_BYTES: Final = 1 << 28
 _PORTION: Final = 2_048
 
+_UTC: Final = "UTC"
+
 # The types whose values all have about the same size.
 _SHORT: Final = frozenset(
     {"BOOLEAN", "INTEGER", "BIGINT", "HUGEINT", "DOUBLE", "DATE", "TIMESTAMP", "NULL"}
@@ -42,6 +44,8 @@ class Cursor:
         self._watchdog = watchdog
         self._deadline: Deadline | None = None
         self._holding = 0
+        self._zone = _UTC
+        self._zone_set = _UTC
 
     @contextmanager
     def limited(
@@ -63,6 +67,13 @@ class Cursor:
                 yield given
         finally:
             self._deadline = None
+
+    def use_time_zone(self, zone: str) -> None:
+        """From now on, timestamps with time zone are read, converted and written in this zone.
+
+        ``zone`` is the name of one that `zoneinfo` knows.
+        """
+        self._zone = zone
 
     def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
         """The result of a query, columns and types as DuckDB has them.
@@ -168,10 +179,14 @@ class Cursor:
                 self._watchdog.leave(self._connection)
 
     def _follow(self) -> None:
-        """Go over to the database that was opened anew, if one was."""
+        """Go over to the database that was opened anew, if one was, in the session's time zone."""
         if self._life != self._engine.life:
             self._connection.close()
             self._life, self._connection = self._engine.cursor()
+            self._zone_set = _UTC
+        if self._zone_set != self._zone:
+            self._connection.execute(f"SET TimeZone = '{self._zone}'")
+            self._zone_set = self._zone
 
     def _renew_if_broken(self) -> None:
         """After some mistakes of its own DuckDB answers no statement any more, of any session."""

@@ -32,6 +32,7 @@ _SETTINGS: Final = (
     "SET enable_progress_bar = false",
     "SET arrow_large_buffer_size = false",
     "SET TimeZone = 'UTC'",
+    "SET allowed_configs = ['TimeZone']",  # each session has its own
 )
 
 # What may become of a text by one call of replace, in characters.

@@ -15,6 +15,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
+from tallyveil.rewriter.constants import read_constants
 
 __all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
 
@@ -108,7 +109,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
     tokens: list[Token] = words[dialect](dialect=dialect).tokenize(sql)
-    return tokens
+    return read_constants(sql, tokens, based=dialect == "postgres")
 
 
 def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:

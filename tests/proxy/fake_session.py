@@ -178,6 +178,8 @@ class FakeSession:
         parameter_types: Sequence[str | None] = (),
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Result:
+        if statement.kind in ("begin", "commit", "rollback"):
+            return Result(None, (), statement.tag)
         self.executed.append(statement.sql)
         if statement.kind == "set":
             return self._set(statement)
@@ -271,6 +273,9 @@ class FakeSession:
 
     def reportable(self) -> dict[str, str]:
         return {name: self.settings[name.lower()] for name in REPORTED}
+
+    def hears(self, said: Notice) -> bool:
+        return True
 
     def interrupt(self) -> None:
         self.interrupts += 1

@@ -1,0 +1,136 @@
+"""Statements that are not queries: SET, SHOW, BEGIN, EXPLAIN … recognised by their first words.
+
+Each is read to its end: what is left over is a syntax error, never dropped.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from tallyveil.errors import FeatureNotSupported, InsufficientPrivilege, UndefinedObject
+from tallyveil.gate.commands.assignments import (
+    Change,
+    parse_discard,
+    parse_reset,
+    parse_set,
+    parse_show,
+)
+from tallyveil.gate.commands.explain import parse_explain
+from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
+from tallyveil.gate.interface import Kind, Statement
+from tallyveil.rewriter import Dialect, Piece, parameter_count, parse_query
+
+__all__ = ["Change", "parse_piece"]
+
+_REFUSED: Final = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "UPSERT", "REPLACE"),
+            "Analysts can only read.",
+        ),
+        **dict.fromkeys(
+            ("CREATE", "ALTER", "DROP", "COMMENT", "GRANT", "REVOKE", "REINDEX", "VACUUM",
+             "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "SECURITY", "REASSIGN", "LOCK"),
+            "The custodian's policy says what there is.",
+        ),
+        **dict.fromkeys(
+            ("ATTACH", "DETACH", "INSTALL", "LOAD", "PRAGMA", "USE", "EXPORT", "CALL", "DO",
+             "FORCE", "UNINSTALL"),
+            "Nothing but questions about the policy's tables is answered here.",
+        ),
+        **dict.fromkeys(
+            ("COPY", "DECLARE", "FETCH", "MOVE", "PREPARE", "EXECUTE", "LISTEN", "NOTIFY"),
+            "Send the SELECT itself; the driver's own prepared statements work.",
+        ),
+        **dict.fromkeys(
+            ("DESCRIBE", "DESC", "SUMMARIZE", "PIVOT", "UNPIVOT"),
+            "SELECT * FROM dp.attributes lists the tables and attributes.",
+        ),
+    }
+)  # fmt: skip
+
+
+def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
+    """What kind of statement it is, wholly parsed.
+
+    The statement's `tree` is the piece of a query, the `Change` of a SET, the name of a SHOW.
+
+    Raises SQLSyntaxError, FeatureNotSupported; positions count from the piece's start.
+    """
+    first = piece.words[0]
+    if first in TRANSACTION_WORDS:
+        return parse_transaction(piece)
+    if first in _OWN:
+        return _own(first, piece)
+    if first == "EXPLAIN":
+        return parse_explain(piece, dialect)
+    if first in _REFUSED:
+        raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
+    tree = parse_query(piece.sql, dialect)
+    return _statement(piece, "select", "SELECT", piece, parameter_count(tree))
+
+
+_OWN: Final = frozenset(
+    {"SET", "RESET", "SHOW", "DISCARD", "DEALLOCATE", "UNLISTEN", "CLOSE", "CHECKPOINT"}
+)
+
+
+def _own(first: str, piece: Piece) -> Statement:
+    """A statement about the session."""
+    match first:
+        case "SET":
+            return _statement(piece, "set", "SET", parse_set(piece))
+        case "RESET":
+            return _statement(piece, "set", "RESET", parse_reset(piece))
+        case "SHOW":
+            return _statement(piece, "show", "SHOW", parse_show(piece))
+        case "DISCARD":
+            return _statement(piece, "set", *parse_discard(piece))
+        case "DEALLOCATE":
+            return _deallocate(piece)
+        case "UNLISTEN":
+            return _unlisten(piece)
+        case "CLOSE":
+            return _close(piece)
+    raise InsufficientPrivilege("permission denied to execute CHECKPOINT command", position=1)
+
+
+def _statement(
+    piece: Piece, kind: Kind, tag: str, tree: object = None, parameters: int = 0
+) -> Statement:
+    return Statement(piece.sql, kind, tag, parameters, offset=piece.offset, tree=tree)
+
+
+def _deallocate(piece: Piece) -> Statement:
+    reader = Reader(piece, "DEALLOCATE name or DEALLOCATE ALL")
+    reader.expect("DEALLOCATE")
+    reader.take("PREPARE")
+    everything = reader.take("ALL")
+    name = None if everything else reader.name()
+    reader.end()
+    tag = "DEALLOCATE ALL" if everything else "DEALLOCATE"
+    return Statement(piece.sql, "deallocate", tag, target=name, offset=piece.offset)
+
+
+def _unlisten(piece: Piece) -> Statement:
+    reader = Reader(piece, "UNLISTEN *")
+    reader.expect("UNLISTEN")
+    if not reader.take("*"):
+        reader.name()
+    reader.end()
+    return _statement(piece, "no_op", "UNLISTEN")
+
+
+def _close(piece: Piece) -> Statement:
+    """There are no cursors to close but in the wire's own protocol."""
+    reader = Reader(piece, "CLOSE ALL")
+    reader.expect("CLOSE")
+    position = reader.position()
+    if not reader.take("ALL"):
+        name = reader.name()
+        reader.end()
+        raise UndefinedObject(f'cursor "{name}" does not exist', position=position)
+    reader.end()
+    return _statement(piece, "no_op", "CLOSE CURSOR ALL")

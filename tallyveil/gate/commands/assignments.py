@@ -1,0 +1,207 @@
+"""SET, RESET and SHOW, in PostgreSQL's grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InsufficientPrivilege,
+    InvalidParameterValue,
+    UndefinedObject,
+)
+from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.transactions import parse_modes
+from tallyveil.gate.interface import Notice
+from tallyveil.gate.settings import LISTS, Settings
+from tallyveil.rewriter import Piece
+
+__all__ = ["Change", "parse_discard", "parse_reset", "parse_set", "parse_show"]
+
+_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*")
+
+_NO_BLOCK: Final = Notice(
+    "SET TRANSACTION can only be used in transaction blocks",
+    sqlstate="25P01",
+    severity="WARNING",
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a SET, RESET or DISCARD does to the settings: ``values`` are set, None for the default.
+
+    ``everything`` sets all of them back first, and ``block`` are of the transaction block alone.
+    """
+
+    values: Mapping[str, str | None]
+    everything: bool = False
+    block: Mapping[str, str] | None = None
+
+    def apply(self, settings: Settings) -> tuple[Notice, ...]:
+        """Raises UndefinedSetting, InvalidParameterValue; then nothing has changed."""
+        if self.everything:
+            settings.reset_all()
+        for name, value in self.values.items():
+            settings.set(name, value)
+        if self.block is None:
+            return ()
+        return () if settings.set_block(self.block) else (_NO_BLOCK,)
+
+
+def parse_set(piece: Piece) -> Change:
+    """``SET [SESSION] name {= | TO} {value [, …] | DEFAULT}``, and the standard's own forms."""
+    reader = Reader(piece, "SET name = value")
+    reader.expect("SET")
+    if reader.word() == "LOCAL":
+        raise FeatureNotSupported(
+            "SET LOCAL is not answered: settings belong to the session here",
+            hint="Use SET, and RESET when done.",
+            position=reader.position(),
+        )
+    if reader.take("TRANSACTION"):
+        _refuse_snapshot(reader)
+        return Change({}, block=parse_modes(reader))
+    if reader.take("SESSION", "CHARACTERISTICS"):
+        reader.usage = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+        reader.expect("AS", "TRANSACTION")
+        return Change({f"default_{name}": value for name, value in parse_modes(reader).items()})
+    if reader.take("CONSTRAINTS"):
+        return _constraints(reader)
+    _refuse_another_user(reader)
+    reader.take("SESSION")
+    if reader.take("TIME", "ZONE"):
+        return Change({"timezone": _zone(reader)})
+    if reader.take("NAMES"):
+        return Change({"client_encoding": _encoding(reader)})
+    return _assignment(reader)
+
+
+def _refuse_snapshot(reader: Reader) -> None:
+    if reader.word() == "SNAPSHOT":
+        raise FeatureNotSupported(
+            "snapshots of other transactions are not answered", position=reader.position()
+        )
+
+
+def _refuse_another_user(reader: Reader) -> None:
+    position = reader.position()
+    if reader.take("ROLE") or reader.take("SESSION", "AUTHORIZATION"):
+        raise InsufficientPrivilege(
+            "who asks is who connected: it cannot be changed",
+            hint="Connect as the user you mean.",
+            position=position,
+        )
+
+
+def _constraints(reader: Reader) -> Change:
+    reader.usage = "SET CONSTRAINTS ALL DEFERRED"
+    position = reader.position()
+    if not reader.take("ALL"):
+        name = reader.dotted_name()
+        raise UndefinedObject(f'constraint "{name}" does not exist', position=position)
+    reader.one_of("DEFERRED", "IMMEDIATE")
+    reader.end()
+    return Change({})
+
+
+def _assignment(reader: Reader) -> Change:
+    name = reader.dotted_name()
+    if not reader.take("="):
+        reader.expect("TO")
+    if reader.take("DEFAULT"):
+        reader.end()
+        return Change({name: None})
+    values = [_value(reader, name)]
+    while reader.take(","):
+        values.append(_value(reader, name))
+    reader.end()
+    if len(values) > 1 and name not in LISTS:
+        raise InvalidParameterValue(
+            f"SET {name} takes only one argument", hint="Put a value with commas in '…'."
+        )
+    return Change({name: ", ".join(values)})
+
+
+def _value(reader: Reader, name: str) -> str:
+    """A string, a number or a word. A list of names keeps its names apart by quoting them."""
+    number = reader.number()
+    if number is not None:
+        return number
+    text = reader.string()
+    if text is None:
+        text = reader.name()
+    quoted = name == "search_path" and not _PLAIN.fullmatch(text)
+    return '"' + text.replace('"', '""') + '"' if quoted else text
+
+
+def _zone(reader: Reader) -> str | None:
+    reader.usage = "SET TIME ZONE 'Europe/Paris'"
+    if reader.take("DEFAULT") or reader.take("LOCAL"):
+        value = None
+    elif reader.word() == "INTERVAL":
+        raise FeatureNotSupported(
+            "a time zone by an interval is not answered",
+            hint="Write its name, such as 'Europe/Paris', or its hours.",
+            position=reader.position(),
+        )
+    else:
+        value = _value(reader, "timezone")
+    reader.end()
+    return value
+
+
+def _encoding(reader: Reader) -> str | None:
+    reader.usage = "SET NAMES 'UTF8'"
+    text = None
+    if not reader.ended() and not reader.take("DEFAULT"):
+        text = reader.string()
+        if text is None:
+            raise reader.error()
+    reader.end()
+    return text
+
+
+def parse_reset(piece: Piece) -> Change:
+    reader = Reader(piece, "RESET name or RESET ALL")
+    reader.expect("RESET")
+    if reader.take("ALL"):
+        change = Change({}, everything=True)
+    elif reader.take("SESSION", "AUTHORIZATION") or reader.take("ROLE"):
+        change = Change({})  # who asks is who connected, before and after
+    else:
+        change = Change({_special(reader) or reader.dotted_name(): None})
+    reader.end()
+    return change
+
+
+def parse_show(piece: Piece) -> str:
+    """The setting's name, or "all"."""
+    reader = Reader(piece, "SHOW name or SHOW ALL")
+    reader.expect("SHOW")
+    if reader.take("SESSION", "AUTHORIZATION"):
+        name = "session_authorization"
+    else:
+        name = _special(reader) or reader.dotted_name()
+    reader.end()
+    return name
+
+
+def _special(reader: Reader) -> str | None:
+    """The settings that the standard writes in several words."""
+    if reader.take("TIME", "ZONE"):
+        return "timezone"
+    return "transaction_isolation" if reader.take("TRANSACTION", "ISOLATION", "LEVEL") else None
+
+
+def parse_discard(piece: Piece) -> tuple[str, Change]:
+    """The command tag and the change."""
+    reader = Reader(piece, "DISCARD ALL")
+    reader.expect("DISCARD")
+    what = reader.one_of("ALL", "PLANS", "SEQUENCES", "TEMP", "TEMPORARY")
+    reader.end()
+    tag = "DISCARD TEMP" if what == "TEMPORARY" else f"DISCARD {what}"
+    return tag, Change({}, everything=what == "ALL")

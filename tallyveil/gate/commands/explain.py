@@ -1,0 +1,118 @@
+"""EXPLAIN and its options."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
+from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.interface import Statement
+from tallyveil.gate.settings import truth
+from tallyveil.rewriter import Dialect, Piece, parameter_count, parse_query
+
+__all__ = ["parse_explain"]
+
+_SWITCHES: Final = frozenset(
+    {
+        "analyze", "verbose", "costs", "settings", "generic_plan", "buffers", "wal", "timing",
+        "summary", "memory",
+    }
+)  # fmt: skip
+# What the answer always shows. VERBOSE may be either: there is nothing more to show.
+_ALWAYS: Final = frozenset({"costs"})
+
+_FORMATS: Final = ("text", "xml", "json", "yaml")
+
+
+def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
+    """Raises FeatureNotSupported for what would run the query or show it in another form."""
+    reader = Reader(piece, "EXPLAIN SELECT …")
+    reader.expect("EXPLAIN")
+    if reader.word() == "(" and not _is_query(piece):
+        _options(reader)
+    else:
+        if reader.word() in ("ANALYZE", "ANALYSE"):
+            raise _runs(reader.position())
+        reader.take("VERBOSE")
+    inner = reader.rest()
+    tree = parse_query(inner.sql, dialect)
+    return Statement(
+        piece.sql, "explain", "EXPLAIN", parameter_count(tree), offset=piece.offset, tree=inner
+    )
+
+
+def _is_query(piece: Piece) -> bool:
+    """Whether the bracket is the query's own: ``EXPLAIN (SELECT …)``."""
+    within = next((word for word in piece.words[1:] if word != "("), "")
+    return within in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+
+
+def _options(reader: Reader) -> None:
+    reader.expect("(")
+    while True:
+        position = reader.position()
+        name = "analyze" if reader.take("ANALYSE") else reader.name()
+        _option(reader, name, position)
+        if not reader.take(","):
+            break
+    reader.expect(")")
+
+
+def _option(reader: Reader, name: str, position: int) -> None:
+    value = None
+    if reader.word() not in (",", ")"):
+        value = reader.number() or reader.string() or reader.name()
+    if name == "format":
+        _need_text(value, position)
+    elif name == "serialize":
+        if value is not None and value.lower() != "none":
+            raise _requires_analyze(name, position)
+    elif name in _SWITCHES:
+        _switch(name, value, position)
+    else:
+        raise SQLSyntaxError(f'unrecognized EXPLAIN option "{name}"', position=position)
+
+
+def _need_text(value: str | None, position: int) -> None:
+    if value is None:
+        raise SQLSyntaxError("format requires a parameter", position=position)
+    if value.lower() not in _FORMATS:
+        raise InvalidParameterValue(
+            f'unrecognized value for EXPLAIN option "format": "{value}"', position=position
+        )
+    if value.lower() != "text":
+        raise FeatureNotSupported(
+            f"EXPLAIN in the format {value.lower()} is not answered",
+            hint="Leave FORMAT out: the answer is text.",
+            position=position,
+        )
+
+
+def _switch(name: str, value: str | None, position: int) -> None:
+    on = True if value is None else truth(value)
+    if on is None:
+        raise SQLSyntaxError(f"{name} requires a Boolean value", position=position)
+    if on and name == "analyze":
+        raise _runs(position)
+    if on and name in ("wal", "timing"):
+        raise _requires_analyze(name, position)
+    if name != "verbose" and on != (name in _ALWAYS):
+        raise FeatureNotSupported(
+            f"EXPLAIN with {name} {'on' if on else 'off'} is not answered",
+            hint=f"Leave {name.upper()} out.",
+            position=position,
+        )
+
+
+def _runs(position: int) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        "EXPLAIN ANALYZE is not answered: it would run the query",
+        hint="EXPLAIN alone shows the cost and the interval to expect, free of charge.",
+        position=position,
+    )
+
+
+def _requires_analyze(name: str, position: int) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f"EXPLAIN option {name.upper()} requires ANALYZE", position=position
+    )

@@ -1,0 +1,124 @@
+"""BEGIN, COMMIT, ROLLBACK, savepoints, and the characteristics of transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.interface import Kind, Statement
+from tallyveil.gate.settings import refuse_serializable
+from tallyveil.rewriter import Piece
+
+__all__ = ["TRANSACTION_WORDS", "parse_modes", "parse_transaction"]
+
+_ENDS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
+    {
+        "COMMIT": ("commit", "COMMIT"),
+        "END": ("commit", "COMMIT"),
+        "ROLLBACK": ("rollback", "ROLLBACK"),
+        "ABORT": ("rollback", "ROLLBACK"),
+    }
+)
+
+TRANSACTION_WORDS: Final = frozenset({"BEGIN", "START", "SAVEPOINT", "RELEASE", *_ENDS})
+
+_LEVELS: Final = (
+    ("SERIALIZABLE",),
+    ("REPEATABLE", "READ"),
+    ("READ", "COMMITTED"),
+    ("READ", "UNCOMMITTED"),
+)
+
+_MODES_USAGE: Final = (
+    "ISOLATION LEVEL { REPEATABLE READ | READ COMMITTED | READ UNCOMMITTED }, "
+    "READ ONLY, READ WRITE or [ NOT ] DEFERRABLE"
+)
+
+
+def parse_transaction(piece: Piece) -> Statement:
+    """The statement's `tree` is, of BEGIN, its modes: settings' names and values."""
+    first = piece.words[0]
+    reader = Reader(piece, first)
+    reader.expect(first)
+    if first in _ENDS:
+        return _end(piece, reader, *_ENDS[first])
+    if first in ("SAVEPOINT", "RELEASE"):
+        if first == "RELEASE":
+            reader.take("SAVEPOINT")
+        reader.usage = f"{first} name"
+        name = reader.name()
+        reader.end()
+        return _statement(piece, "savepoint", first, target=name)
+    tag = "BEGIN"
+    if first == "START":
+        tag = reader.usage = "START TRANSACTION"
+        reader.expect("TRANSACTION")
+    elif not reader.take("WORK"):
+        reader.take("TRANSACTION")
+    modes = {} if reader.ended() else parse_modes(reader)
+    return _statement(piece, "begin", tag, tree=modes)
+
+
+def _statement(
+    piece: Piece, kind: Kind, tag: str, *, target: str | None = None, tree: object = None
+) -> Statement:
+    return Statement(piece.sql, kind, tag, target=target, tree=tree, offset=piece.offset)
+
+
+def _end(piece: Piece, reader: Reader, kind: Kind, tag: str) -> Statement:
+    if reader.word() == "PREPARED":
+        raise FeatureNotSupported("two-phase commit is not answered", position=1)
+    if not reader.take("WORK"):
+        reader.take("TRANSACTION")
+    if reader.word() == "TO" and piece.words[0] == "ROLLBACK":
+        reader.usage = "ROLLBACK TO SAVEPOINT name"
+        reader.expect("TO")
+        reader.take("SAVEPOINT")
+        name = reader.name()
+        reader.end()
+        return _statement(piece, "rollback_to", "ROLLBACK", target=name)
+    if reader.take("AND"):
+        position = reader.position()
+        chained = not reader.take("NO")
+        reader.expect("CHAIN")
+        if chained:
+            raise FeatureNotSupported(
+                "AND CHAIN is not answered", hint="Send BEGIN afterwards.", position=position
+            )
+    reader.end()
+    return _statement(piece, kind, tag)
+
+
+def parse_modes(reader: Reader) -> dict[str, str]:
+    """At least one mode to the end: isolation, read only or write, deferrable.
+
+    Raises SQLSyntaxError, FeatureNotSupported for SERIALIZABLE.
+    """
+    reader.usage = _MODES_USAGE
+    modes: dict[str, str] = {}
+    while True:
+        modes |= _mode(reader)
+        if reader.ended():
+            return modes
+        reader.take(",")
+
+
+def _mode(reader: Reader) -> dict[str, str]:
+    if reader.take("ISOLATION", "LEVEL"):
+        position = reader.position()
+        for level in _LEVELS:
+            if reader.take(*level):
+                text = " ".join(level).lower()
+                refuse_serializable("transaction_isolation", text, position)
+                return {"transaction_isolation": text}
+        raise reader.error()
+    if reader.take("NOT"):
+        reader.expect("DEFERRABLE")
+        return {"transaction_deferrable": "off"}
+    if reader.take("DEFERRABLE"):
+        return {"transaction_deferrable": "on"}
+    reader.expect("READ")
+    return {"transaction_read_only": "on" if reader.one_of("ONLY", "WRITE") == "ONLY" else "off"}

@@ -1,0 +1,17 @@
+"""A session's settings: the dp ones, and those PostgreSQL clients send when they connect."""
+
+from tallyveil.gate.settings.dp import DESCRIPTIONS
+from tallyveil.gate.settings.postgres import LISTS, SERVER_VERSION
+from tallyveil.gate.settings.session import Answers, Settings, Target
+from tallyveil.gate.settings.values import refuse_serializable, truth
+
+__all__ = [
+    "DESCRIPTIONS",
+    "LISTS",
+    "SERVER_VERSION",
+    "Answers",
+    "Settings",
+    "Target",
+    "refuse_serializable",
+    "truth",
+]

@@ -1,0 +1,298 @@
+"""How the text of a setting is read. Each reader gives the text that SHOW gives, or raises.
+
+Readers take the setting's name, the text given and the text that holds now. They read no further
+than a value goes: '1e999999999' as a number would take minutes.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+
+__all__ = [
+    "Reading",
+    "always_on",
+    "date_style",
+    "duration",
+    "encoding",
+    "is_heard",
+    "isolation",
+    "milliseconds",
+    "no_duration",
+    "number",
+    "one_of",
+    "only",
+    "refuse_serializable",
+    "search_path",
+    "severity",
+    "switch",
+    "text",
+    "time_zone",
+    "truth",
+    "whole",
+    "wrong",
+]
+
+Reading: TypeAlias = Callable[[str, str, str], str]
+
+_NUMBER: Final = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?", re.ASCII)
+
+
+def wrong(name: str, value: str, hint: str | None = None) -> InvalidParameterValue:
+    """In PostgreSQL's words."""
+    return InvalidParameterValue(f'invalid value for parameter "{name}": "{value[:40]}"', hint=hint)
+
+
+def number(name: str, value: str) -> Fraction:
+    if not _NUMBER.fullmatch(value):
+        raise wrong(name, value, "Give a number, such as 0.1.")
+    return Fraction(value)
+
+
+def truth(value: str) -> bool | None:
+    """The truth value PostgreSQL reads, from the beginning of a word too; None for none."""
+    word = value.strip().lower()
+    if word in ("on", "1") or (word and ("true".startswith(word) or "yes".startswith(word))):
+        return True
+    if word in ("of", "off", "0") or (word and ("false".startswith(word) or "no".startswith(word))):
+        return False
+    return None
+
+
+def switch(name: str, value: str, now: str = "") -> str:
+    on = truth(value)
+    if on is None:
+        raise wrong(name, value, "Choose on or off.")
+    return "on" if on else "off"
+
+
+def one_of(*words: str) -> Reading:
+    def read(name: str, value: str, now: str = "") -> str:
+        word = value.strip().lower()
+        if word not in words:
+            raise wrong(name, value, f"Choose one of: {', '.join(words)}.")
+        return word
+
+    return read
+
+
+def only(offered: str, *others: str) -> Reading:
+    """One of PostgreSQL's values is offered: the ``others`` would change what an answer says."""
+    everything = one_of(offered, *others)
+
+    def read(name: str, value: str, now: str = "") -> str:
+        if everything(name, value, now) != offered:
+            raise wrong(name, value, f"Only {offered} is offered.")
+        return offered
+
+    return read
+
+
+def always_on(name: str, value: str, now: str = "") -> str:
+    if switch(name, value) == "off":
+        raise wrong(name, value, "Only on is offered.")
+    return "on"
+
+
+def text(name: str, value: str, now: str = "") -> str:
+    return value
+
+
+def whole(least: int, most: int, hint: str) -> Reading:
+    def read(name: str, value: str, now: str = "") -> str:
+        if not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", value, re.ASCII):
+            raise wrong(name, value, hint)
+        if not least <= int(value) <= most:
+            raise InvalidParameterValue(
+                f'{int(value)} is outside the valid range for parameter "{name}" '
+                f"({least} .. {most})",
+                hint=hint,
+            )
+        return str(int(value))
+
+    return read
+
+
+# In milliseconds, the longest first.
+_UNITS: Final = MappingProxyType(
+    {
+        "d": Fraction(86_400_000),
+        "h": Fraction(3_600_000),
+        "min": Fraction(60_000),
+        "s": Fraction(1_000),
+        "ms": Fraction(1),
+        "us": Fraction(1, 1_000),
+    }
+)
+_DURATION: Final = re.compile(
+    r"\s*([+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d{0,15})?|\.\d{1,15}))\s*([a-zA-Z]{0,9})\s*", re.ASCII
+)
+_LONGEST: Final = 2**31 - 1
+
+
+def duration(name: str, value: str, now: str = "") -> str:
+    """Milliseconds, or a number with one of PostgreSQL's units; shown in the longest unit."""
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise wrong(name, value, "Give milliseconds, or a time such as '5s' or '2min'.")
+    unit = match[2] or "ms"
+    if unit not in _UNITS:
+        raise wrong(
+            name,
+            value,
+            'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
+        )
+    time = round(Fraction(match[1]) * _UNITS[unit])
+    if not 0 <= time <= _LONGEST:
+        raise InvalidParameterValue(
+            f'{time} ms is outside the valid range for parameter "{name}" (0 ms .. {_LONGEST} ms)'
+        )
+    shown = next(u for u in _UNITS if time % _UNITS[u] == 0)
+    return f"{time // _UNITS[shown]}{shown}" if time else "0"
+
+
+def milliseconds(shown: str) -> int:
+    """The time that `duration` shows so."""
+    match = _DURATION.fullmatch(shown)
+    return 0 if match is None else int(Fraction(match[1]) * _UNITS[match[2] or "ms"])
+
+
+def no_duration(name: str, value: str, now: str = "") -> str:
+    """A time limit that is not kept here: only none can be asked for."""
+    if duration(name, value) != "0":
+        raise wrong(name, value, "Only 0 is offered; statement_timeout limits each statement.")
+    return "0"
+
+
+def encoding(name: str, value: str, now: str = "") -> str:
+    """PostgreSQL looks at letters and digits only; drivers send 'utf-8' in quotes."""
+    if re.sub(r"[^a-z0-9]", "", value.lower()) not in ("utf8", "unicode"):
+        raise wrong(name, value, "Only UTF8 is offered.")
+    return "UTF8"
+
+
+_ORDERS: Final = (
+    ("DMY", re.compile("dmy|euro.*")),
+    ("MDY", re.compile("mdy|us|noneuro.*")),
+    ("YMD", re.compile("ymd")),
+)
+
+
+def date_style(name: str, value: str, now: str = "") -> str:
+    """ISO with any order of day and month: dates are read with the year first."""
+    style: list[str] = []
+    order: list[str] = []
+    for part in value.split(","):
+        word = part.strip().strip('"').lower()
+        found = [shown for shown, pattern in _ORDERS if pattern.fullmatch(word)]
+        if word in ("iso", "sql", "postgres", "german"):
+            style.append(word)
+        elif found:
+            order += found
+        elif word == "default":
+            style, order = ["iso"], ["MDY"]
+        else:
+            raise wrong(name, value, "Write ISO, and perhaps an order: 'ISO, DMY'.")
+    if len(set(style)) > 1 or len(set(order)) > 1:
+        raise InvalidParameterValue(
+            f'invalid value for parameter "{name}": "{value[:40]}"',
+            detail='Conflicting "DateStyle" specifications.',
+        )
+    if style and style[0] != "iso":
+        raise wrong(
+            name, value, "Only ISO is offered: dates are read and written with the year first."
+        )
+    return f"ISO, {order[0] if order else now.partition(', ')[2] or 'MDY'}"
+
+
+LEVELS: Final = ("serializable", "repeatable read", "read committed", "read uncommitted")
+
+
+def isolation(name: str, value: str, now: str = "") -> str:
+    level = one_of(*LEVELS)(name, " ".join(value.split()), now)
+    refuse_serializable(name, level)
+    return level
+
+
+def refuse_serializable(name: str, level: str, position: int | None = None) -> None:
+    if level == "serializable":
+        raise FeatureNotSupported(
+            f'{name} = "{level}" is not answered',
+            detail="What a statement is charged is seen by all sessions at once.",
+            hint="Use REPEATABLE READ: the records asked about do not change.",
+            position=position,
+        )
+
+
+# PostgreSQL's order of what a client may want to hear; INFO is always sent.
+_SEVERITIES: Final = (
+    "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
+)  # fmt: skip
+
+
+def severity(name: str, value: str, now: str = "") -> str:
+    word = value.strip().lower()
+    return one_of(*_SEVERITIES)(name, "debug2" if word == "debug" else value, now)
+
+
+def is_heard(level: str, least: str) -> bool:
+    """Whether a message of this severity is sent where ``least`` is the setting."""
+    word = level.lower()
+    return word == "info" or _SEVERITIES.index(word) >= _SEVERITIES.index(least)
+
+
+_SCHEMA: Final = re.compile(r'\s*+(?:"((?:[^"]|"")++)"|([^\W\d][\w$]*+))\s*+(?:,|$)')
+
+
+def search_path(name: str, value: str, now: str = "") -> str:
+    """Schemas in which names are looked for: tables are found in public, whatever else is named.
+
+    Raises FeatureNotSupported for a path by which a name would mean something else.
+    """
+    schemas: list[str] = []
+    at = 0
+    while at < len(value) or not schemas:
+        match = _SCHEMA.match(value, at)
+        if match is None:
+            raise wrong(name, value, 'Write names of schemas: "$user", public.')
+        schemas.append(match[1].replace('""', '"') if match[1] else match[2].lower())
+        at = match.end()
+    before = schemas[: schemas.index("public")] if "public" in schemas else ["dp"]
+    if {"dp", "information_schema"} & set(before) or value.rstrip().endswith(","):
+        raise wrong(
+            name,
+            value,
+            "Names without a schema are always looked for in public: leave it in the path, and"
+            " write dp. before the names of its relations.",
+        )
+    return value
+
+
+@lru_cache(maxsize=1)
+def _zones() -> dict[str, str]:
+    """By the name in lower case, those that DuckDB knows too."""
+    return {zone.lower(): zone for zone in zoneinfo.available_timezones() - {"localtime"}}
+
+
+_OFFSET: Final = re.compile(r"(gmt|utc|)([+-]?)(\d{1,2})(?::?00)?", re.ASCII)
+
+
+def time_zone(name: str, value: str, now: str = "") -> str:
+    """A zone's name; hours east of Greenwich; or as POSIX has it, UTC and the hours west of it."""
+    word = value.strip().lower()
+    if word in _zones():
+        return _zones()[word]
+    match = _OFFSET.fullmatch(word)
+    if match is not None:
+        west = (match[2] == "-") == (match[1] == "")
+        zone = f"etc/gmt{'+' if west else '-'}{int(match[3])}"
+        if zone in _zones():
+            return _zones()[zone]
+    raise wrong(name, value, "Write the name of a time zone, such as 'Europe/Paris'.")

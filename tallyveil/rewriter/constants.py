@@ -1,0 +1,153 @@
+"""Numeric constants, and strings in several parts, as PostgreSQL 18 and DuckDB read them.
+
+sqlglot's tokenizer takes ``1_000`` and ``123abc`` for a number and a name, and ``0x10`` for a
+string of bits. Here the characters of the statement decide: a number is one token with its
+decimal digits, and what is joined to it is a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.errors import NumericValueOutOfRange, SQLSyntaxError
+
+__all__ = ["read_constants"]
+
+_DIGITS: Final = r"[0-9](?:_?[0-9])*+"
+_BASED: Final = re.compile(
+    r"0[xX](?P<x>(?:_?[0-9a-fA-F])++)|0[oO](?P<o>(?:_?[0-7])++)|0[bB](?P<b>(?:_?[01])++)"
+)
+_DECIMAL: Final = re.compile(rf"{_DIGITS}(?:\.(?:{_DIGITS})?)?(?:[eE][+-]?{_DIGITS})?")
+_FRACTION: Final = re.compile(rf"{_DIGITS}(?:[eE][+-]?{_DIGITS})?")
+_WHOLE: Final = re.compile(r"[0-9]++")
+
+# What may not follow a number or the number of a parameter without a space.
+_JOINED: Final = re.compile(r"[\w.$]", re.ASCII)
+_WORD: Final = re.compile(r"[\w$]*+")
+
+# In these kinds of tokens the tokenizer puts what begins with a digit.
+_NUMBERS: Final = frozenset(
+    {TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.IDENTIFIER}
+)
+
+# Between two parts of one string stand a line's end and, at most, comments to the end of a line.
+_CONTINUED: Final = re.compile(r"(?:[^\S\n]|--[^\n]*+)*+\n(?:\s|--[^\n]*+\n)*+")
+
+# What any of this can be about. Most statements hold nothing of the kind.
+_DOUBTFUL: Final = re.compile(r"[0-9](?:[^\W\d]|[.$])|\?[0-9]|[^\x00-\x7f]|'\s*+(?:'|--|/\*)")
+
+
+def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[Token]:
+    """The tokens with each number in one, in decimal, and each string in one.
+
+    ``based`` says whether ``0x1F``, ``0o17`` and ``0b11`` are numbers. DuckDB reads them as 0 with
+    a name.
+
+    Raises SQLSyntaxError for a number that something is joined to, and for two strings side by
+    side; NumericValueOutOfRange for a number that a double rounds to 0 or to infinity.
+    """
+    if not _DOUBTFUL.search(sql):
+        return list(tokens)
+    read: list[Token] = []
+    end = 0  # where the last number ended: what the tokenizer saw before that is part of it
+    for token in tokens:
+        if token.start < end:
+            continue
+        if token.token_type in _NUMBERS and sql[token.start].isdigit():
+            number = _number(sql, token, read[-1] if read else None, based)
+            end = number.end + 1
+            read.append(number)
+        elif token.token_type is TokenType.STRING and read and _is_string(read[-1]):
+            read.append(_continued(sql, read.pop(), token))
+        else:
+            read.append(token)
+    return read
+
+
+def _is_string(token: Token) -> bool:
+    return token.token_type is TokenType.STRING
+
+
+def _number(sql: str, token: Token, before: Token | None, based: bool) -> Token:
+    """The number whose first character is the token's."""
+    start, what = token.start, "numeric literal"
+    beside = before is not None and before.end + 1 == start
+    if beside and before is not None and before.text in ("$", "?"):
+        match, what = _WHOLE.match(sql, start), "parameter"
+        start = before.start
+    elif beside and before is not None and before.text == ".":
+        match = _FRACTION.match(sql, start)
+    else:
+        match = (_BASED.match(sql, start) if based else None) or _DECIMAL.match(sql, start)
+    if match is None:  # digits that are none of ASCII's
+        raise _junk(sql, start, start, what)
+    if _JOINED.match(sql, match.end()) or (sql[match.end() : match.end() + 1] or " ") > "\x7f":
+        raise _junk(sql, start, match.end(), what)
+    return Token(
+        TokenType.NUMBER,
+        _decimal(match, token.start),
+        line=token.line,
+        col=token.col + match.end() - 1 - token.end,
+        start=token.start,
+        end=match.end() - 1,
+        comments=token.comments,
+    )
+
+
+def _decimal(match: re.Match[str], start: int) -> str:
+    """The digits of a number in base ten, as they are where it was written so."""
+    text = match[0].replace("_", "")
+    if match.re is _BASED:
+        digits = match[match.lastgroup or "x"].replace("_", "")
+        # Beyond 4,000 digits Python refuses to write a number down.
+        if len(digits) > 1_000:
+            raise _too_great(start)
+        return str(int(digits, {"x": 16, "o": 8, "b": 2}[match.lastgroup or "x"]))
+    if "e" in text.lower():
+        value = float(text)
+        mantissa = re.split("[eE]", text)[0]
+        if value == float("inf") or (value == 0 and mantissa.strip("0.")):
+            raise _too_great(start)
+    return text
+
+
+def _too_great(start: int) -> NumericValueOutOfRange:
+    return NumericValueOutOfRange(
+        "a number is beyond what double precision holds",
+        hint="Numbers between 1e-307 and 1e308 are understood.",
+        position=start + 1,
+    )
+
+
+def _junk(sql: str, start: int, end: int, what: str) -> SQLSyntaxError:
+    """In PostgreSQL's words: the number with the first of what is joined to it."""
+    word = _WORD.match(sql, end)
+    stop = word.end() if word is not None and word.end() > end else end + 1
+    return SQLSyntaxError(
+        f'trailing junk after {what} at or near "{sql[start:stop][:40]}"',
+        hint="Put a space between a number and what follows it.",
+        position=start + 1,
+    )
+
+
+def _continued(sql: str, first: Token, second: Token) -> Token:
+    if not _CONTINUED.fullmatch(sql, first.end + 1, second.start):
+        shown = sql[second.start : second.end + 1][:40]
+        raise SQLSyntaxError(
+            f'syntax error at or near "{shown}"',
+            hint="Strings that follow each other are one string only with a line's end between.",
+            position=second.start + 1,
+        )
+    return Token(
+        TokenType.STRING,
+        first.text + second.text,
+        line=second.line,
+        col=second.col,
+        start=first.start,
+        end=second.end,
+        comments=first.comments,
+    )

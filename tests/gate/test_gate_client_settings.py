@@ -1,0 +1,142 @@
+"""PostgreSQL's settings: each value is taken as PostgreSQL takes it, or refused; never dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import tallyveil
+from tallyveil.gate.settings import Settings
+from tallyveil.gate.settings.postgres import KEPT
+from tallyveil.policy import Defaults
+
+Connect = Callable[..., tallyveil.Connection]
+
+DURATIONS = [
+    "0", "1000", "5s", "5 s", "500ms", "1500", "90s", "2min", "1h", "25h", "1d", "1.5s", " 7 ",
+    "0.4", "1500us", "500us", "banana", "5 banana", "5S", "-1", "-1s", "", "1e3", "1,5", "10000d",
+    "2147483647", "2147483648", "1 0", "5s5", "NaN",
+]  # fmt: skip
+TRUTHS = [
+    "on",
+    "off",
+    "true",
+    "tru",
+    "FALSE",
+    "f",
+    "yes",
+    "n",
+    "1",
+    "0",
+    "of",
+    "o",
+    "2",
+    "",
+    "banana",
+]
+CASES = {
+    "statement_timeout": DURATIONS,
+    "lock_timeout": DURATIONS,
+    "idle_session_timeout": DURATIONS,
+    "idle_in_transaction_session_timeout": DURATIONS,
+    "transaction_timeout": DURATIONS,
+    "jit": TRUTHS,
+    "row_security": TRUTHS,
+    "synchronize_seqscans": TRUTHS,
+    "standard_conforming_strings": TRUTHS,
+    "default_transaction_read_only": TRUTHS,
+    "default_transaction_deferrable": TRUTHS,
+    "default_transaction_isolation": [
+        "serializable", "repeatable read", "READ COMMITTED", "read uncommitted", "banana", "",
+    ],
+    "client_min_messages": [
+        "debug5", "DEBUG1", "debug", "log", "notice", "warning", "error", "info", "fatal", "banana",
+    ],
+    "bytea_output": ["hex", "escape", "HEX", "banana"],
+    "intervalstyle": ["postgres", "iso_8601", "sql_standard", "postgres_verbose", "banana"],
+    "extra_float_digits": ["1", "2", "3", "0", "-15", "4", "banana", "", "1.5", "1 0"],
+    "client_encoding": ["UTF8", "utf-8", "unicode", "LATIN1", "banana"],
+    "datestyle": [
+        "ISO", "iso, mdy", "ISO, DMY", "ISO,YMD", "DMY", "European", "US", "NonEuro", "SQL, DMY",
+        "German", "Postgres", "banana", "ISO, SQL", "DMY, MDY", "ISO, banana", "default", "",
+    ],
+    "search_path": [
+        "public", '"$user", public', "public, x", "dp", "x", "dp, public", '"public', "public,",
+    ],
+    "timezone": [
+        "UTC", "Europe/Paris", "europe/paris", "America/New_York", "GMT", "Etc/GMT+5", "EST5EDT",
+        "banana", "Europe/Atlantis", "", "Europe/Paris/x",
+    ],
+    "application_name": ["x", "", "a b"],
+}  # fmt: skip
+
+
+def test_values_are_postgresqls_or_refused(postgres_uri: str) -> None:
+    assert CASES.keys() == KEPT.keys()
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        for name, values in CASES.items():
+            for value in values:
+                taken, sqlstate = _ours(name, value)
+                theirs, _ = _postgresqls(connection, name, value)
+                assert sqlstate in (None, "22023", "0A000")
+                assert taken is None or _spelled(name, taken) == theirs, (name, value)
+
+
+def _ours(name: str, value: str) -> tuple[str | None, str | None]:
+    """What is shown afterwards, or the SQLSTATE."""
+    settings = Settings(Defaults())
+    try:
+        settings.set(name, value)
+    except tallyveil.Error as error:
+        return None, error.sqlstate if settings.show(name) == KEPT[name].default else "changed"
+    return settings.show(name), None
+
+
+def _postgresqls(
+    connection: psycopg.Connection, name: str, value: str
+) -> tuple[str | None, str | None]:
+    connection.execute("RESET ALL")
+    connection.execute("SET datestyle = 'ISO, MDY'")
+    try:
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    except psycopg.Error as error:
+        return None, error.sqlstate
+    row = connection.execute(f"SHOW {name}".encode()).fetchone()
+    return (row or (None,))[0], None
+
+
+def _spelled(name: str, value: str) -> str:
+    """The names of encodings and schemas are shown as they were given."""
+    return "UTF8" if name == "client_encoding" else value
+
+
+@pytest.mark.parametrize(
+    ("value", "zone"),
+    [("-5", "Etc/GMT+5"), ("2", "Etc/GMT-2"), ("GMT+2", "Etc/GMT+2"), ("0", "Etc/GMT-0")],
+)
+def test_a_zone_may_be_given_in_hours(value: str, zone: str) -> None:
+    settings = Settings(Defaults())
+    settings.set("timezone", value)
+    assert settings.show("timezone") == zone
+
+
+def test_the_guide_says_of_each_setting_what_it_does() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "analyst.md").read_text()
+    table = re.findall(r"^\| `([a-z_]+)` \| .+ \| .+ \|$", guide, re.MULTILINE)
+    block = {"transaction_isolation", "transaction_read_only", "transaction_deferrable"}
+    assert set(table) == KEPT.keys() | block
+
+
+def test_messages_below_the_clients_level_are_not_sent(connect: Connect) -> None:
+    connection = connect()
+    sql = "SELECT count(*) FROM person"
+    assert connection.execute(sql).notices
+    connection.execute("SET client_min_messages = warning")
+    assert connection.execute(sql).notices == ()
+    assert connection.execute("SET TRANSACTION READ ONLY").notices
+    connection.execute("SET client_min_messages = error")
+    assert connection.execute("SET TRANSACTION READ ONLY").notices == ()

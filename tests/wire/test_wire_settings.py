@@ -1,0 +1,64 @@
+"""Settings over the wire: what they promise is kept, and wrong ones end nothing but themselves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+
+def test_a_statement_ends_at_its_timeout(house: Any) -> None:
+    with house.connect() as connection:
+        connection.execute("SET statement_timeout = '200ms'")
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("200ms",)
+        values = ", ".join(f"({i})" for i in range(10))
+        slow = " + ".join(f"d{i}.a" for i in range(9)) + " = 1000"
+        many = "SELECT count(*) FROM " + ", ".join(f"d d{i}" for i in range(9))
+        began = time.monotonic()
+        with pytest.raises(psycopg.errors.QueryCanceled, match="due to statement timeout"):
+            connection.execute(f"WITH d (a) AS (VALUES {values}) {many} WHERE {slow}")
+        assert time.monotonic() - began < 8
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute("SET statement_timeout = 'banana'")
+        assert caught.value.sqlstate == "22023"
+        connection.execute("RESET statement_timeout")
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert house.spent() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ("-c statement_timeout=5s", "statement_timeout", "5s"),
+        ("-c dp.epsilon=0.5 --dp.source=history", "dp.epsilon", "0.5"),
+        ("-c TimeZone=europe/paris", "timezone", "Europe/Paris"),
+        ("-csearch_path=public", "search_path", "public"),
+    ],
+)
+def test_connection_options_are_settings(house: Any, options: str, name: str, value: str) -> None:
+    with house.connect(options=options) as connection:
+        assert connection.execute(f"SHOW {name}").fetchone() == (value,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-c dp.epsilon=1 0", r"-c dp.epsilon=1\ 0", "-c statement_timeout=banana", "-c search_path=dp",
+     "-c dp.epsilon=0x10", "-c dp.epsilon=1_0", "-c default_transaction_isolation=serializable"],
+)  # fmt: skip
+def test_wrong_connection_options_are_refused(house: Any, options: str) -> None:
+    with pytest.raises(psycopg.OperationalError, match=r"invalid|not answered"):
+        house.connect(options=options).close()
+
+
+def test_a_savepoint_is_known_by_its_name(house: Any) -> None:
+    with house.connect() as connection:
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("repeatable read",)
+        connection.execute("SAVEPOINT a")
+        with pytest.raises(psycopg.errors.InvalidSavepointSpecification):
+            connection.execute("ROLLBACK TO b")
+        connection.execute("ROLLBACK TO SAVEPOINT a")
+        connection.execute("COMMIT WORK")
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
