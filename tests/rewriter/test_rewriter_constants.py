@@ -1,0 +1,80 @@
+"""Numbers and strings as constants: each engine's own reading in its dialect, or a refusal."""
+
+from __future__ import annotations
+
+import duckdb
+import psycopg
+import pytest
+from sqlglot import exp
+
+from tallyveil.errors import SQLSyntaxError, StatementError
+from tallyveil.rewriter import Dialect, parse_query
+
+CONSTANTS = [
+    "1", "007", "1.5", "1.", ".5", "1e5", "1.5e-3", "1E+2", "1_000", "1_0.5_0", "1e1_0", "0x1F",
+    "0X1f", "0x_1F", "0o17", "0O17", "0b101", "0b_1", "0xFFFFFFFFFFFFFFFFFF", "1__0", "1_", "0x",
+    "0xg", "0b2", "0o8", "0x1.8", "1e", "1.5e", "1e+", "1..2", "1.2.3", "123abc", "123_abc",
+    "1a.b", "1.a", ".5a", ".5_0", "0_x1", "1é", "1$", "1in", "1from", "1as a", "1e5and", "0x1Fz",
+    "12 34", "1 a", "'a'", "'a' 'b'", "'a'\n'b'", "'a' -- c\n 'b'", "'a' /* c\n */ 'b'",
+    "'a'--c\n--d\n'b'", "'a'\n'b' 'c'", "'it''s'", "''''", "'1' '2'", "'0x10'", "- 1", "-0x10",
+    "+1_0",
+]  # fmt: skip
+
+
+def _read(text: str, dialect: Dialect) -> tuple[str, str] | None:
+    """The value of the constant, and the name of its column; None if it does not parse."""
+    try:
+        tree = parse_query(f"SELECT {text}", dialect)
+    except SQLSyntaxError:
+        return None
+    (item,) = tree.expressions
+    value = item.unalias()
+    sign = "-" if isinstance(value, exp.Neg) else ""
+    literal = value.find(exp.Literal)
+    return (f"{sign}{literal.this}" if literal else "?"), item.alias
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_postgresql_reads_the_same(postgres_uri: str, text: str) -> None:
+    with psycopg.connect(postgres_uri) as connection:
+        try:
+            cursor = connection.execute(f"SELECT {text}".encode())
+        except psycopg.Error:
+            assert _read(text, "postgres") is None
+            return
+        (theirs,) = cursor.fetchone() or (None,)
+        ours = _read(text, "postgres")
+        assert ours is not None
+        named = cursor.description[0].name if cursor.description else ""
+        assert ours[1] == ("" if named == "?column?" else named)
+        assert ours[0] == theirs if isinstance(theirs, str) else float(ours[0]) == float(theirs)
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_duckdb_reads_the_same_or_it_is_refused(text: str) -> None:
+    ours = _read(text, "duckdb")
+    if ours is None:
+        return
+    (theirs,) = duckdb.connect(":memory:").execute(f"SELECT {text}").fetchone() or (None,)
+    assert ours[0] == theirs if isinstance(theirs, str) else float(ours[0]) == float(theirs)
+
+
+@pytest.mark.parametrize("sql", ["select $1abc", "select $1_0", "select 1 + $1a"])
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+def test_nothing_is_joined_to_a_parameter(sql: str, dialect: Dialect) -> None:
+    with pytest.raises(SQLSyntaxError, match="trailing junk after parameter") as caught:
+        parse_query(sql, dialect)
+    assert caught.value.position == sql.index("$") + 1
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1e-400", "1_0e999999999999"])
+def test_a_number_beyond_double_precision_is_refused(text: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        parse_query(f"SELECT {text}", "postgres")
+    assert caught.value.sqlstate == "22003"
+
+
+def test_the_place_of_a_mistake_after_a_mended_number() -> None:
+    with pytest.raises(SQLSyntaxError) as caught:
+        parse_query("select 1_000 +\n 0x1F ) from person", "postgres")
+    assert caught.value.position == len("select 1_000 +\n 0x1F )")
