@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import vocabulary as known
@@ -32,7 +33,7 @@ from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.grouping import Grouping, grouping
 from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.records import is_aggregate, own_nodes
-from tallyveil.rewriter.undeclared import cautions
+from tallyveil.rewriter.undeclared import MAX_CAUTIONS, cautions
 
 __all__ = ["NOISY", "Block", "take_apart"]
 
@@ -80,8 +81,10 @@ def take_apart(
     source = _source(select, records)
     found: list[Caution] = []
     for column, attribute in _attribute_columns(select, records, source):
+        deadline.check()
         _check_cells(column, attribute, constant)
-        found += cautions(column, attribute, records.domain.table)
+        if len(found) < MAX_CAUTIONS:
+            found += cautions(column, attribute, records.domain.table)
     conditions = [where.this.copy()] if where else []
     if len(records.branches) == 1:
         conditions = [*records.branches[0].where, *conditions]

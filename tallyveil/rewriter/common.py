@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.rewriter.names import Reference
 from tallyveil.rewriter.records import holds_noise
 from tallyveil.rewriter.size import Size
@@ -26,9 +27,10 @@ def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
     common = [reference for reference in resolved if reference.definition is not None]
     if not common:
         return
-    _Inlining(common).run()
+    inlining = _Inlining(common)
+    inlining.run()
     for clause in list(tree.find_all(exp.With)):
-        kept = [item for item in clause.expressions if holds_noise(item.this)]
+        kept = [item for item in clause.expressions if inlining.stays(item)]
         if kept:
             clause.set("expressions", kept)
         else:
@@ -47,11 +49,19 @@ class _Inlining:
                 self._inside.setdefault(id(node), []).append(reference)
                 node = node.find_ancestor(exp.CTE)
         self._done: set[int] = set()
+        self._stays: dict[int, bool] = {}
         self._size = Size("the common tables", "Name each common table less often.")
 
     def run(self) -> None:
         for reference in self._all:
             self._replace(reference)
+
+    def stays(self, item: exp.CTE) -> bool:
+        """Whether a completed definition holds noise."""
+        if id(item) not in self._stays:
+            deadline.check()
+            self._stays[id(item)] = holds_noise(item.this)
+        return self._stays[id(item)]
 
     def _replace(self, reference: Reference) -> None:
         item, table = reference.definition, reference.node
@@ -60,7 +70,7 @@ class _Inlining:
         self._done.add(id(table))
         for inner in self._inside.get(id(item), ()):
             self._replace(inner)
-        if holds_noise(item.this):
+        if self.stays(item):
             return
         copy = item.this.copy()
         self._size.add(copy)

@@ -6,7 +6,7 @@ tables and UNION ALL. What combines records (GROUP BY, an aggregate, DISTINCT) m
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
@@ -32,6 +32,9 @@ KIND: Final = "relation"
 # The key under which a column's meta says that it stands in a query nested in an expression, and
 # is of the query around it (`correlation`).
 OUTER: Final = "outer"
+
+Found: TypeAlias = dict[int, bool]
+"""By a query's id, whether its rows are records."""
 
 _CLAUSES = ("where", "group", "having", "order")
 
@@ -95,15 +98,19 @@ def sources(select: exp.Select) -> list[exp.Expr]:
     return [*([first.this] if first is not None else []), *(join.this for join in joins)]
 
 
-def holds_records(source: exp.Expr) -> bool:
-    """Whether an item of FROM has one row per record, or several."""
+def holds_records(source: exp.Expr, found: Found | None = None) -> bool:
+    """Whether an item of FROM has one row per record, or several.
+
+    ``found`` keeps what was found out about queries, where many are asked about that do not change
+    meanwhile: of queries nested in each other each would look through all inside it again.
+    """
     if isinstance(source, exp.Table):
         return source.meta.get(KIND) == "protected"
-    return isinstance(source, exp.Subquery) and yields_records(source.this)
+    return isinstance(source, exp.Subquery) and yields_records(source.this, found)
 
 
-def reads_records(select: exp.Select) -> bool:
-    return any(holds_records(source) for source in sources(select))
+def reads_records(select: exp.Select, found: Found | None = None) -> bool:
+    return any(holds_records(source, found) for source in sources(select))
 
 
 def aggregates(select: exp.Select) -> bool:
@@ -113,15 +120,23 @@ def aggregates(select: exp.Select) -> bool:
     return any(is_aggregate(node) for node in own_nodes(select))
 
 
-def yields_records(query: exp.Expr) -> bool:
+def yields_records(query: exp.Expr, found: Found | None = None) -> bool:
     """Whether the rows of a query are records still."""
+    if found is None:
+        return _yields_records(query, None)
+    if id(query) not in found:
+        found[id(query)] = _yields_records(query, found)
+    return found[id(query)]
+
+
+def _yields_records(query: exp.Expr, found: Found | None) -> bool:
     if isinstance(query, exp.Subquery):
-        return yields_records(query.this)
+        return yields_records(query.this, found)
     if isinstance(query, exp.SetOperation):
-        return yields_records(query.this) or yields_records(query.expression)
+        return yields_records(query.this, found) or yields_records(query.expression, found)
     if not isinstance(query, exp.Select) or aggregates(query):
         return False
-    return reads_records(query) and not is_listing(query)
+    return reads_records(query, found) and not is_listing(query)
 
 
 def is_listing(select: exp.Select) -> bool:
@@ -136,7 +151,8 @@ def holds_noise(query: exp.Expr) -> bool:
     """
     if any(table.meta.get(KIND) in ("common", "dp") for table in query.find_all(exp.Table)):
         return True
+    found: Found = {}
     return any(
-        reads_records(select) and (aggregates(select) or is_listing(select))
+        reads_records(select, found) and (aggregates(select) or is_listing(select))
         for select in query.find_all(exp.Select)
     )

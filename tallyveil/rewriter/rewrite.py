@@ -45,13 +45,13 @@ from tallyveil.rewriter.records import KIND, aggregates, is_aggregate, is_listin
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.statements import Dialect, parse_query
 from tallyveil.rewriter.turn import Collected, turn
+from tallyveil.rewriter.undeclared import MAX_CAUTIONS
 from tallyveil.rewriter.views import expand_views, expanded_views, read_views
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
 
 __all__ = ["MAX_BLOCKS", "Rewriter"]
 
 MAX_BLOCKS: Final = 100
-MAX_CAUTIONS: Final = 20
 
 
 class Rewriter:

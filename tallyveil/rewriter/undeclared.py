@@ -23,13 +23,14 @@ from tallyveil.rewriter.components import attributes_of
 from tallyveil.rewriter.evaluate import Evaluated
 from tallyveil.rewriter.plan import Caution
 
-__all__ = ["cautions", "unmet"]
+__all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
 
 # Beyond so many cells a pattern is not tried on each, and no value is looked for that is spelled
 # alike: both take time for every cell.
 MAX_TRIED: Final = 10_000
 MAX_SPELLED: Final = 1_000
 MAX_NAMED: Final = 3
+MAX_CAUTIONS: Final = 20
 
 _NOTHING_MEETS: Final = Caution(
     "no declared value meets the conditions, so that an answer is 0 or empty whatever the records "
