@@ -9,7 +9,8 @@ finds its cell.
 """
 
 from tallyveil.cube.cube import Cube
+from tallyveil.cube.frames import Given, connected
 from tallyveil.cube.load import as_read, load_cubes
 from tallyveil.cube.public import load_public
 
-__all__ = ["Cube", "as_read", "load_cubes", "load_public"]
+__all__ = ["Cube", "Given", "as_read", "connected", "load_cubes", "load_public"]

@@ -5,7 +5,9 @@ It shares everything below the wire with the server: policy, ledger, decision, h
 
 from __future__ import annotations
 
+import atexit
 import getpass
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +15,7 @@ from typing import Any, Final
 
 import duckdb
 
+from tallyveil.cube import Given, connected
 from tallyveil.errors import StatementError, TallyveilError
 from tallyveil.gate import ColumnType, Gate, Notice
 from tallyveil.policy import Policy, load_policy
@@ -31,21 +34,26 @@ class InterfaceError(TallyveilError):
 def connect(
     policy: Policy | str | Path,
     *,
-    source: duckdb.DuckDBPyConnection | None = None,
+    source: Given = None,
     user: str | None = None,
 ) -> Connection:
     """Open a gate in this process.
 
-    ``policy`` is a path or a `Policy`; ``source`` an open DuckDB connection to read the protected
-    tables from instead of the policy's source. ``user`` is the analyst the ledger names and whose
-    share is spent, the operating system's user unless given: the caller's word is taken for it.
-    Whoever can run Python here can read the source as well: the gate protects what leaves the
-    process, not the process from itself.
+    ``policy`` is a path or a `Policy`. ``source`` is what to read the protected tables from instead
+    of the policy's source: an open DuckDB connection, a pandas or polars DataFrame, an Arrow table,
+    or anything else that hands out its columns by ``__arrow_c_stream__``. A data frame is copied,
+    and found under the name in ``from`` and under the table's own. ``user`` is the analyst the
+    ledger names and whose share is spent, the operating system's user unless given: the caller's
+    word is taken for it. Whoever can run Python here can read the source as well: the gate protects
+    what leaves the process, not the process from itself.
 
-    Raises PolicyError, SourceError, LedgerError, LedgerMismatch.
+    What is still open when the interpreter ends is closed then.
+
+    Raises PolicyError, SourceError, LedgerError, LedgerMismatch; TypeError for another source.
     """
     declared = policy if isinstance(policy, Policy) else load_policy(policy)
-    return Connection(Gate(declared, source), user)
+    with connected(declared, source) as given:
+        return Connection(Gate(declared, given), user)
 
 
 class Connection:
@@ -68,6 +76,7 @@ class Connection:
         self._local = duckdb.connect(":memory:")
         self.notices: tuple[Notice, ...] = ()
         self._closed = False
+        _OPEN.add(self)
 
     def cursor(self) -> Cursor:
         self._open()
@@ -118,6 +127,7 @@ class Connection:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            _OPEN.discard(self)
             self._local.close()
             self._session.close()
             self._gate.close()
@@ -214,6 +224,18 @@ class Cursor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_OPEN: Final[weakref.WeakSet[Connection]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what a script left open, before the interpreter takes its modules apart: a DuckDB
+    connection that outlives them is reported as a leak."""
+    for connection in list(_OPEN):
+        connection._session.interrupt()
+        connection.close()
 
 
 def _described(column: ColumnType) -> tuple[str, str, None, None, None, None, None]:

@@ -1,0 +1,72 @@
+"""A script that leaves a connection open ends as one that closes it does: without a word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SETUP = """
+import sys, threading
+import duckdb, tallyveil
+
+source = duckdb.connect()
+source.execute("CREATE TABLE people AS SELECT ['F', 'M'][1 + i % 2] AS sex FROM range(100) t(i)")
+policy = tallyveil.parse_policy(
+    {"tables": {"person": {"from": "people", "budget": {"epsilon": 1.0},
+     "attributes": {"sex": {"values": ["F", "M"]}}}}}, base=sys.argv[1])
+QUERY = "SELECT sex, count(*) AS n FROM person GROUP BY sex"
+connection = tallyveil.connect(policy, source=source)
+"""
+
+ENDINGS = {
+    "relations and a cursor kept": """
+relations = [connection.sql(QUERY).filter("n > 0") for _ in range(2)]
+cursor = iter(connection.execute(QUERY))
+next(cursor)
+""",
+    "an error kept": """
+try:
+    connection.execute("SELECT absent FROM person")
+except tallyveil.Error as error:
+    kept = error
+""",
+    "sys.exit in a thread": """
+def work():
+    global relation
+    relation = connection.sql(QUERY)
+    sys.exit(3)
+threading.Thread(target=work).start()
+""",
+    "a generator kept": """
+def rows():
+    yield from tallyveil.connect(policy, source=source).sql(QUERY).fetchall()
+kept = rows()
+next(kept)
+sys.exit(0)
+""",
+    "kept by another module": """
+import logging
+logging.connection = connection
+kept = connection.sql(QUERY).to_arrow_reader()
+""",
+}
+
+
+def ended(base: Path, script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SETUP + script, str(base)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_script_may_leave_a_connection_open(tmp_path: Path, name: str) -> None:
+    done = ended(tmp_path, ENDINGS[name])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_exception_ends_it_with_its_traceback_alone(tmp_path: Path) -> None:
+    done = ended(tmp_path, "relation = connection.sql(QUERY)\nraise ValueError('the end')\n")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "ValueError: the end"
