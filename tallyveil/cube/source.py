@@ -5,9 +5,10 @@ passed through a cursor of it, so that no setting and no object of the caller's 
 
 CSV is comma-separated UTF-8 (RFC 4180) with its columns' names in the first line. The dialect is
 fixed, not guessed, since a guess can turn on one record; every column is text; an empty field is
-NULL; surplus fields are dropped, and a line with too few is skipped. Quoting is the writer's duty:
-a quote that is opened and never closed makes one field of all that follows. Where records come
-from hands that may not quote, Parquet has no such trap.
+NULL; surplus fields are dropped, missing ones are NULL. A line that is not UTF-8, or longer than
+DuckDB's 2 MB, is skipped. Quoting is the writer's duty: a quote that is opened and never closed
+makes one field of all that follows. Where records come from hands that may not quote, Parquet has
+no such trap.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _csv(path: Path) -> str:
         "header = true, delim = ',', quote = '\"', escape = '\"', "
         # In one thread, so that a malformed line is skipped alike in every run.
         # Not strict, since one line that ends differently from the others would fail them all.
-        "ignore_errors = true, parallel = false, strict_mode = false)"
+        "ignore_errors = true, null_padding = true, parallel = false, strict_mode = false)"
     )
 
 

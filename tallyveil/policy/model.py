@@ -172,8 +172,13 @@ class Table:
         A SELECT may filter, a CSV file has lines that cannot be read, and a row without a privacy
         unit is left out: then exchanging a record may change the number of rows.
         """
-        csv = (self.source_url or "").lower().removesuffix(".gz").endswith(".csv")
-        return is_table_reference(self.origin) and not csv and self.privacy_unit.column is None
+        named = is_table_reference(self.origin)
+        return named and not self.from_csv and self.privacy_unit.column is None
+
+    @property
+    def from_csv(self) -> bool:
+        """Whether the source is a CSV file, some lines of which may not be readable."""
+        return (self.source_url or "").lower().removesuffix(".gz").endswith(".csv")
 
     @property
     def total_public(self) -> bool:

@@ -52,12 +52,23 @@ def _table(table: Table) -> Iterator[str]:
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
         yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
     if table.domain.complete:
-        yield "  every record has a cell: count(*) counts all records"
+        yield f"  every record has a cell: count(*) counts {_counted(table)}"
         if table.total_public:
             yield "  the number of records is public: count(*) is exact and free"
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
         yield f"  records without a cell are not counted at all; that can happen by: {left}"
+
+
+def _counted(table: Table) -> str:
+    """Which records count(*) counts where each has a cell."""
+    column, most = table.privacy_unit.column, table.privacy_unit.max_rows
+    counted = "all records"
+    if column is not None:
+        counted = f"at most {most} of each {column}, and none without a {column}"
+    if table.from_csv:
+        counted += "; lines that are not UTF-8, or longer than 2 MB, are left out"
+    return counted
 
 
 def _control(control: InferenceControl) -> str:

@@ -131,6 +131,19 @@ def test_a_malformed_line_takes_nobody_with_it(
     assert sum(own) <= 1
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_short_line_is_a_record(
+    tmp_path: Path, place: int, counts: Callable[..., list[int]]
+) -> None:
+    lines = ["F,30\n"] * 2
+    lines.insert(place, "M\n")
+    (tmp_path / "person.csv").write_text("sex,age\n" + "".join(lines))
+    axes = {**AXES, "age": {"range": [30, 31], "nullable": True}}
+    cubes = load_cubes(policy_for("person.csv", tmp_path, attributes=axes))
+    assert counts(cubes["person"], "sex") == [2, 1, 0]
+    assert counts(cubes["person"], "age") == [2, 0, 1]
+
+
 def test_csv_fields(tmp_path: Path, counts: Callable[..., list[int]]) -> None:
     text = '\ufeffage,"sex"\r\n30.0,"F"\r\n" 31 ",M\r\n31,\r\n30.5,F\r\n,F\r\n31,""\r\n'
     with gzip.open(tmp_path / "person.csv.gz", "wt", encoding="utf-8", newline="") as file:
