@@ -13,7 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-__all__ = ["ColumnType", "Description", "Kind", "Notice", "Result", "Session", "Statement"]
+__all__ = [
+    "ColumnType",
+    "Description",
+    "Kind",
+    "Notice",
+    "Receive",
+    "Result",
+    "Session",
+    "Statement",
+]
 
 Kind: TypeAlias = Literal[
     "select",  # any query, private or not
@@ -78,6 +87,10 @@ class Result:
     notices: tuple[Notice, ...] = ()
 
 
+Receive: TypeAlias = Callable[[tuple[ColumnType, ...]], Callable[[list[tuple[Any, ...]]], object]]
+"""From the columns of a result to what takes its rows, portion by portion."""
+
+
 class Session(Protocol):
     """One analyst's conversation with the gate."""
 
@@ -98,8 +111,12 @@ class Session(Protocol):
         *,
         parameter_types: Sequence[str | None] = (),
         cancelled: Callable[[], bool] = lambda: False,
+        receive: Receive | None = None,
     ) -> Result:
         """Run it, with parameters of the types `describe` gave.
+
+        The rows of a query go to ``receive`` if it is given, and then `Result.rows` has none; what
+        that raises, as a StatementError, ends the query.
 
         ``cancelled`` is asked before anything is charged; then QueryCanceled. Every
         TallyveilError raised before a charge leaves budget and settings as they were.

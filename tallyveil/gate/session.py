@@ -20,7 +20,7 @@ from tallyveil.errors import (
 from tallyveil.gate.beliefs import Belief, beliefs
 from tallyveil.gate.cache import exact_key
 from tallyveil.gate.commands import Change, parse_piece
-from tallyveil.gate.interface import ColumnType, Description, Notice, Result, Statement
+from tallyveil.gate.interface import ColumnType, Description, Notice, Receive, Result, Statement
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
@@ -87,10 +87,11 @@ class GateSession:
         *,
         cancelled: Callable[[], bool] = lambda: False,
         parameter_types: Sequence[str | None] = (),
+        receive: Receive | None = None,
     ) -> Result:
         with self._limited(cancelled):
             deadline.check()
-            result = self._run(statement, parameters, parameter_types)
+            result = self._run(statement, parameters, parameter_types, receive)
         if not result.notices:
             return result
         return replace(result, notices=tuple(n for n in result.notices if self.hears(n)))
@@ -100,10 +101,11 @@ class GateSession:
         statement: Statement,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
+        receive: Receive | None,
     ) -> Result:
         match statement.kind:
             case "select":
-                return self._select(statement, parameters, parameter_types)
+                return self._select(statement, parameters, parameter_types, receive)
             case "explain":
                 return self._explain(statement, parameters, parameter_types)
             case "set":
@@ -278,14 +280,18 @@ class GateSession:
         statement: Statement,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
+        receive: Receive | None,
     ) -> Result:
         piece: Piece = statement.tree
         with _positions_from(piece.offset):
             released, notices = self._release(piece, parameters, parameter_types)
             with self._cursor.tables(released.tables):
-                columns, rows = self._cursor.rows(released.sql)
-        types = tuple(ColumnType(name, kind) for name, kind in columns)
-        return Result(types, rows, f"SELECT {len(rows)}", notices)
+                rows: list[tuple[Any, ...]] = []
+                columns, count = self._cursor.fetch(
+                    released.sql,
+                    lambda columns: rows.extend if receive is None else receive(_types(columns)),
+                )
+        return Result(_types(columns), rows, f"SELECT {count}", notices)
 
     def _explain(
         self,
@@ -354,6 +360,10 @@ def _positions_from(offset: int) -> Iterator[None]:
         if error.position is not None:
             error.position += offset
         raise
+
+
+def _types(columns: Sequence[tuple[str, str]]) -> tuple[ColumnType, ...]:
+    return tuple(ColumnType(name, kind) for name, kind in columns)
 
 
 def _python_type(value: Any) -> str | None:

@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         """Nothing runs for this connection any more: give its session and its place back."""
         self._answers = None
         self._owner.lost(self)
-        session, self._conversation.session = self._conversation.session, None
+        session = self._conversation.release()
         if session is None:
             self._retired()
         else:

@@ -19,9 +19,10 @@ from tallyveil.proxy import messages as m
 from tallyveil.proxy.auth import Authentication, Passwords
 from tallyveil.proxy.errors import InvalidPassword, ProtocolViolation
 from tallyveil.proxy.executor import Executor
-from tallyveil.proxy.extended import Extended, fields_of
+from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.rows import data_rows
+from tallyveil.proxy.memory import Holding
+from tallyveil.proxy.rows import Rows
 from tallyveil.proxy.startup import VERSION, Request, read_startup
 
 __all__ = ["Conversation", "Host", "Phase"]
@@ -33,6 +34,10 @@ class Host(Protocol):
     """What a conversation needs of the server it runs in. Called from worker threads."""
 
     auth: Authentication
+
+    def holding(self) -> Holding:
+        """A count of what the server keeps for one connection."""
+        ...
 
     def open_session(self, user: str, database: str) -> Session:
         """Raises TallyveilError where the gate does not want them."""
@@ -65,7 +70,8 @@ class Conversation:
         self.session: Session | None = None
         self._host = host
         self._interruption = interruption
-        self._extended = Extended()
+        self._holding = host.holding()
+        self._extended = Extended(self._holding)
         self._executor: Executor | None = None
         self._request: Request | None = None
         self._refused: set[type[m.Message]] = set()
@@ -102,6 +108,13 @@ class Conversation:
         silent = self.phase is Phase.CLOSED
         self.phase = Phase.CLOSED
         return b"" if silent else backend.error_response(error, fatal=True)
+
+    def release(self) -> Session | None:
+        """Let go of everything kept for the client; the session, to be closed, if it has one."""
+        self._extended.forget()
+        self._holding.give_all()
+        session, self.session = self.session, None
+        return session
 
     def _step(self, message: m.Message) -> Iterator[bytes]:
         step = _TABLE[self.phase].get(type(message))
@@ -174,6 +187,7 @@ class Conversation:
         if request is None:
             raise ProtocolViolation("expected a startup message first")
         pid, secret = self._host.admit(self._interruption)
+        self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         executor = Executor(self.session, self._interruption, self._extended.deallocate)
         for name, value in request.settings:
@@ -197,12 +211,12 @@ class Conversation:
                 "there is no parameter $1",
                 hint="Send the statement with parameters, by the extended protocol.",
             )
-        result = self.executor.run(statement, ())
+        rows = Rows(self._holding)
+        result = self.executor.run(statement, rows)
         yield from map(backend.notice_response, result.notices)
-        fields = fields_of(result.columns)
-        if fields is not None:
-            yield backend.row_description(fields)
-            yield from data_rows(fields, None, result.rows)
+        if rows.fields is not None:
+            yield backend.row_description(rows.fields)
+            yield from (chunk for _, chunk in rows.take())
         yield self.executor.changes(statement)
         yield backend.command_complete(result.tag)
 

@@ -44,10 +44,12 @@ __all__ = [
     "InvalidPassword",
     "NoActiveTransaction",
     "NumericValueOutOfRange",
+    "OutOfMemory",
     "PortalCannotRun",
     "ProtocolViolation",
     "TooManyConnections",
     "TooManyPrepared",
+    "TooMuchKept",
     "UndefinedPortal",
     "UndefinedPreparedStatement",
     "UndefinedSavepoint",
@@ -111,6 +113,14 @@ class PortalCannotRun(StatementError):
 
 class TooManyPrepared(StatementError):
     sqlstate = "54000"
+
+
+class TooMuchKept(StatementError):
+    sqlstate = "54000"
+
+
+class OutOfMemory(StatementError):
+    sqlstate = "53200"
 
 
 class NoActiveTransaction(StatementError):

@@ -14,6 +14,7 @@ from tallyveil.gate.interface import Description, Result, Session, Statement
 from tallyveil.proxy.backend import parameter_status
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.pgtypes import decode_utf8
+from tallyveil.proxy.rows import Rows
 from tallyveil.proxy.transaction import TRANSACTION_KINDS, Transaction
 
 __all__ = ["Executor"]
@@ -55,7 +56,26 @@ class Executor:
             return self.session.describe(statement, types)
 
     def run(
-        self, statement: Statement, parameters: Sequence[Any], types: Sequence[str] = ()
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any] = (),
+        types: Sequence[str] = (),
+    ) -> Result:
+        """``rows`` take those of the result, which has none then; they are dropped if it fails."""
+        try:
+            result = self._run(statement, rows, parameters, types)
+            if result.columns is not None:
+                if rows.fields is None:
+                    rows.begin(result.columns)
+                rows.extend(result.rows)
+        except BaseException:
+            rows.drop()
+            raise
+        return replace(result, rows=())
+
+    def _run(
+        self, statement: Statement, rows: Rows, parameters: Sequence[Any], types: Sequence[str]
     ) -> Result:
         self.transaction.check(statement)
         if statement.kind in TRANSACTION_KINDS:
@@ -70,6 +90,7 @@ class Executor:
                 parameters,
                 parameter_types=types,
                 cancelled=self._interruption.cancelled,
+                receive=rows.begin,
             )
         if statement.tag == "DISCARD ALL":
             self._deallocate(None)

@@ -1,18 +1,18 @@
 """Prepared statements and portals: Parse, Bind, Describe, Execute, Close.
 
 A statement is described once, at Parse; that is free, and Bind, Describe and Execute all rely on
-it. A portal executes once: its rows are kept and handed out in pages, so that neither a second
-Execute nor a small fetch size asks the gate, or pays, again.
+it. A portal executes once: its rows are kept, encoded, and handed out in pages, so that neither a
+second Execute nor a small fetch size asks the gate, or pays, again. What is kept is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
-from tallyveil.gate.interface import ColumnType, Result, Statement
+from tallyveil.errors import InvalidParameterValue, SQLSyntaxError
+from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy.errors import (
     BadMessage,
@@ -24,23 +24,20 @@ from tallyveil.proxy.errors import (
     UndefinedPreparedStatement,
 )
 from tallyveil.proxy.executor import Executor
+from tallyveil.proxy.memory import Holding, size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
-from tallyveil.proxy.pgtypes import WireType, decode_parameter, from_duckdb, parameter_type
-from tallyveil.proxy.rows import data_rows
+from tallyveil.proxy.pgtypes import decode_parameter, from_duckdb, parameter_type
+from tallyveil.proxy.rows import Fields, Rows, fields_of
 
-__all__ = ["Extended", "Fields", "fields_of"]
-
-Fields = tuple[tuple[str, WireType], ...]
+__all__ = ["Extended"]
 
 _MOST: Final = 5000
 """Prepared statements, and portals, that one connection may hold at a time."""
 
-
-def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
-    """Raises FeatureNotSupported for a type that has no PostgreSQL equal."""
-    if columns is None:
-        return None
-    return tuple((column.name, from_duckdb(column.type)) for column in columns)
+_OVERHEAD: Final = 1024
+_FIELD: Final = 256
+_TEXT: Final = 8
+"""Bytes of a prepared statement or portal, of a column's description, of a character of SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +52,20 @@ class _Prepared:
     used: int
     types: tuple[str, ...]
     fields: Fields | None
+    size: int
 
 
 @dataclass(slots=True)
 class _Portal:
-    """``result`` is None until the first Execute; rows before ``position`` have been sent."""
+    """``result`` is None until the first Execute; ``rows`` are those that were not sent yet."""
 
     prepared: _Prepared
     parameters: tuple[Any, ...]
     formats: tuple[int, ...]
+    size: int
+    rows: Rows
     result: Result | None = None
-    position: int = 0
+    begun: bool = False
 
 
 def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
@@ -83,7 +83,8 @@ def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
 class Extended:
     """The prepared statements and portals of one connection; "" is the unnamed one."""
 
-    def __init__(self) -> None:
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
         self._prepared: dict[str, _Prepared] = {}
         self._portals: dict[str, _Portal] = {}
 
@@ -95,7 +96,7 @@ class Extended:
                 f"more than {_MOST} prepared statements", hint="Close some, or DEALLOCATE ALL."
             )
         if not message.name:
-            self._prepared.pop("", None)
+            self._forget_statement("")
         statements = executor.parse(message.sql)
         if len(statements) > 1:
             raise SQLSyntaxError(
@@ -104,7 +105,9 @@ class Extended:
                 position=statements[1].offset + 1,
             )
         executor.transaction.check(statements[0])
-        self._prepared[message.name] = _prepare(executor, statements[0], message.types)
+        prepared = _prepare(executor, statements[0], message)
+        self._holding.take(prepared.size)
+        self._prepared[message.name] = prepared
         yield backend.PARSE_COMPLETE
 
     def bind(self, executor: Executor, message: Bind) -> Iterator[bytes]:
@@ -130,7 +133,12 @@ class Extended:
         width = len(prepared.fields or ())
         # A statement without rows has no columns to format, whatever the client asks for.
         results = _spread(message.result_formats, width, "column") if width else ()
-        self._portals[message.portal] = _Portal(prepared, parameters[: prepared.used], results)
+        self._forget_portal(message.portal)
+        used = parameters[: prepared.used]
+        size = _OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
+        self._holding.take(size)
+        rows = Rows(self._holding, results, prepared.fields)
+        self._portals[message.portal] = _Portal(prepared, used, results, size, rows)
         yield backend.BIND_COMPLETE
 
     def describe(self, executor: Executor, message: Describe) -> Iterator[bytes]:
@@ -153,11 +161,7 @@ class Extended:
             yield backend.EMPTY_QUERY
             return
         if portal.result is None:
-            result = executor.run(statement, portal.parameters, portal.prepared.types)
-            if fields_of(result.columns) != portal.prepared.fields:
-                raise FeatureNotSupported(
-                    "cached plan must not change result type", hint="Prepare the statement again."
-                )
+            result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
             portal.result = result
             yield from map(backend.notice_response, result.notices)
             yield executor.changes(statement)
@@ -167,44 +171,62 @@ class Extended:
 
     def _page(self, portal: _Portal, result: Result, limit: int) -> Iterator[bytes]:
         """The next ``limit`` rows, all for 0, and the tag if these were the last."""
-        fields = portal.prepared.fields
-        if fields is None:
+        if portal.prepared.fields is None:
             yield backend.command_complete(result.tag)
             return
-        start, total = portal.position, len(result.rows)
-        stop = min(start + limit, total) if limit else total
-        portal.position = stop
-        yield from data_rows(fields, portal.formats, result.rows[start:stop])
+        sent, whole = 0, not portal.begun
+        portal.begun = True
+        for count, chunk in portal.rows.take(limit):
+            sent += count
+            yield chunk
         # Like PostgreSQL, a page that is exactly full is suspended: the end is not known yet.
-        if limit and stop - start == limit:
+        if limit and sent == limit:
             yield backend.PORTAL_SUSPENDED
         else:
-            whole = start == 0 or not result.tag.startswith("SELECT ")
-            yield backend.command_complete(result.tag if whole else f"SELECT {stop - start}")
+            whole = whole or not result.tag.startswith("SELECT ")
+            yield backend.command_complete(result.tag if whole else f"SELECT {sent}")
 
     def close(self, executor: Executor, message: Close) -> Iterator[bytes]:
         if message.kind == "S":
-            self._prepared.pop(message.name, None)
+            self._forget_statement(message.name)
         else:
-            self._portals.pop(message.name, None)
+            self._forget_portal(message.name)
         yield backend.CLOSE_COMPLETE
 
     def deallocate(self, name: str | None) -> None:
         """DEALLOCATE. Portals of the statement live on, as in PostgreSQL."""
         if name is None:
-            self._prepared.clear()
+            for each in tuple(self._prepared):
+                self._forget_statement(each)
         else:
             self._statement(name)
-            del self._prepared[name]
+            self._forget_statement(name)
 
     def forget_unnamed(self) -> None:
         """A simple query destroys the unnamed statement and portal."""
-        self._prepared.pop("", None)
-        self._portals.pop("", None)
+        self._forget_statement("")
+        self._forget_portal("")
 
     def end_transaction(self) -> None:
         """Portals do not outlive their transaction."""
-        self._portals.clear()
+        for name in tuple(self._portals):
+            self._forget_portal(name)
+
+    def forget(self) -> None:
+        """The client has left."""
+        self.end_transaction()
+        self.deallocate(None)
+
+    def _forget_statement(self, name: str) -> None:
+        prepared = self._prepared.pop(name, None)
+        if prepared is not None:
+            self._holding.give(prepared.size)
+
+    def _forget_portal(self, name: str) -> None:
+        portal = self._portals.pop(name, None)
+        if portal is not None:
+            portal.rows.drop()
+            self._holding.give(portal.size)
 
     def _statement(self, name: str) -> _Prepared:
         found = self._prepared.get(name)
@@ -223,8 +245,8 @@ class Extended:
         return found
 
 
-def _prepare(executor: Executor, statement: Statement, declared: tuple[int, ...]) -> _Prepared:
-    used = statement.parameter_count
+def _prepare(executor: Executor, statement: Statement, message: Parse) -> _Prepared:
+    used, declared = statement.parameter_count, message.types
     named = declared[:used] + (0,) * (used - len(declared))
     description = executor.describe(statement, tuple(map(parameter_type, named)))
     inferred = tuple(from_duckdb(t).type.oid for t in description.parameter_types)
@@ -232,6 +254,8 @@ def _prepare(executor: Executor, statement: Statement, declared: tuple[int, ...]
         oid if oid not in (0, 705) else known for oid, known in zip(named, inferred, strict=True)
     )
     # Types declared for parameters the SQL does not mention still want a value each.
+    oids += declared[used:]
     fields = fields_of(description.columns)
-    types = description.parameter_types
-    return _Prepared(statement, oids + declared[used:], used, types, fields)
+    size = _OVERHEAD + len(message.name) + _TEXT * len(statement.sql) + 64 * len(oids)
+    size += sum(_FIELD + len(name) for name, _ in fields or ())
+    return _Prepared(statement, oids, used, description.parameter_types, fields, size)

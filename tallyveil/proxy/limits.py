@@ -14,6 +14,8 @@ _WHOLE: Final = (
     "max_message",
     "read_ahead",
     "write_ahead",
+    "connection_memory",
+    "memory",
     "workers",
     "analyst_workers",
     "heavy",
@@ -32,6 +34,9 @@ class Limits:
     is answered, ``write_ahead`` what waits for a client that reads slowly (a single row may be
     larger).
 
+    ``connection_memory`` bounds what is kept for one client: prepared statements, parameters, and
+    results not fetched yet; ``memory`` what is kept for all of them.
+
     ``workers`` threads run statements; one statement occupies one of them, and one analyst at
     most ``analyst_workers``. An analyst who has none gets one beyond the number. Of statements
     that take long, ``heavy`` compute at a time.
@@ -44,6 +49,8 @@ class Limits:
     max_message: int = 1 << 20
     read_ahead: int = 1 << 16
     write_ahead: int = 1 << 16
+    connection_memory: int = 1 << 27
+    memory: int = 1 << 29
     workers: int = 16
     analyst_workers: int = 8
     heavy: int = max(1, min(4, (os.cpu_count() or 1) // 2))

@@ -1,28 +1,112 @@
-"""Rows to DataRow messages, in chunks that can be sent one by one."""
+"""The rows of one result: encoded as they come, kept as bytes, forgotten as they are sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.interface import ColumnType
 from tallyveil.proxy.backend import data_row
-from tallyveil.proxy.pgtypes import WireType
+from tallyveil.proxy.memory import Holding
+from tallyveil.proxy.pgtypes import WireType, from_duckdb
 
-__all__ = ["data_rows"]
+__all__ = ["Fields", "Rows", "fields_of"]
 
-_CHUNK: Final = 64
-"""Rows encoded between two looks at whether the client keeps up."""
+Fields = tuple[tuple[str, WireType], ...]
+
+_CHUNK: Final = 1 << 15
+"""Bytes of rows that are kept, and sent, together; a row is in one piece."""
+
+_OVERHEAD: Final = 100
+_LENGTH: Final = struct.Struct("!I")
 
 
-def data_rows(
-    fields: Sequence[tuple[str, WireType]],
-    formats: Sequence[int] | None,
-    rows: Sequence[tuple[Any, ...]],
-) -> Iterator[bytes]:
-    """``formats`` has a code per column; None says text for all."""
-    codes = formats if formats is not None else (0,) * len(fields)
-    encoders = [wire.type.encoder(code) for (_, wire), code in zip(fields, codes, strict=True)]
-    width = len(encoders)
-    for start in range(0, len(rows), _CHUNK):
-        chunk = rows[start : start + _CHUNK]
-        yield b"".join([data_row(encoders, row, width) for row in chunk])
+def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
+    """Raises FeatureNotSupported for a type that has no PostgreSQL equal."""
+    if columns is None:
+        return None
+    return tuple((column.name, from_duckdb(column.type)) for column in columns)
+
+
+class Rows:
+    """DataRow messages that wait to be fetched; their bytes count as held until they are sent.
+
+    ``formats`` has a code per column, None says text for all; ``expected`` is what the client was
+    told of the columns.
+    """
+
+    def __init__(
+        self,
+        holding: Holding,
+        formats: Sequence[int] | None = None,
+        expected: Fields | None = None,
+    ) -> None:
+        self.fields: Fields | None = None
+        self._formats = formats
+        self._expected = expected
+        self._holding = holding
+        self._chunks: deque[tuple[int, bytes]] = deque()
+        self._encoders: list[Callable[[Any], bytes]] = []
+
+    def begin(self, columns: Sequence[ColumnType]) -> Callable[[Sequence[tuple[Any, ...]]], None]:
+        """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
+        self.fields = fields = fields_of(columns) or ()
+        if self._expected not in (None, fields):
+            raise FeatureNotSupported(
+                "cached plan must not change result type", hint="Prepare the statement again."
+            )
+        codes = self._formats or (0,) * len(fields)
+        self._encoders = [
+            wire.type.encoder(code) for (_, wire), code in zip(fields, codes, strict=True)
+        ]
+        return self.extend
+
+    def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Raises TooMuchKept or OutOfMemory, and what encoding a value raises."""
+        encoders, width = self._encoders, len(self._encoders)
+        parts: list[bytes] = []
+        size = 0
+        for row in rows:
+            part = data_row(encoders, row, width)
+            parts.append(part)
+            size += len(part)
+            if size >= _CHUNK:
+                self._keep(parts, size)
+                parts, size = [], 0
+        if parts:
+            self._keep(parts, size)
+
+    def _keep(self, parts: list[bytes], size: int) -> None:
+        self._holding.take(size + _OVERHEAD)
+        self._chunks.append((len(parts), b"".join(parts)))
+
+    def take(self, limit: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The next ``limit`` rows, all for 0, with how many there are in each piece."""
+        left = limit
+        while self._chunks and (left or not limit):
+            count, chunk = self._chunks.popleft()
+            self._holding.give(len(chunk) + _OVERHEAD)
+            if limit and count > left:
+                cut = _end_of(left, chunk)
+                rest = chunk[cut:]
+                self._holding.take(len(rest) + _OVERHEAD)
+                self._chunks.appendleft((count - left, rest))
+                count, chunk = left, chunk[:cut]
+            left -= count
+            yield count, chunk
+
+    def drop(self) -> None:
+        """Forget what was not sent."""
+        while self._chunks:
+            self._holding.give(len(self._chunks.popleft()[1]) + _OVERHEAD)
+
+
+def _end_of(count: int, chunk: bytes) -> int:
+    """Where the first rows of a chunk end."""
+    at = 0
+    for _ in range(count):
+        at += 1 + _LENGTH.unpack_from(chunk, at + 1)[0]
+    return at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from tallyveil.proxy.housekeeping import short_pauses
 from tallyveil.proxy.server import Server
 
 __all__ = ["ServerThread", "run"]
@@ -31,11 +31,6 @@ def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> Non
     Raises OSError if the address cannot be had.
     """
 
-    # What has been loaded so far stays to the end. Looking through it for garbage would take the
-    # collector a tenth of a second, in the middle of somebody's statement.
-    gc.collect()
-    gc.freeze()
-
     async def main() -> None:
         await server.start()
         if ready is not None:
@@ -53,11 +48,8 @@ def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> Non
                 loop.add_signal_handler(number, stop)
         await server.serve_forever()
 
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(main())
-    finally:
-        gc.unfreeze()  # else what it holds is still there when the interpreter ends
+    with short_pauses(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(main())
 
 
 class ServerThread:

@@ -21,8 +21,10 @@ from tallyveil.gate.interface import Session
 from tallyveil.proxy.auth import Authentication, Passwords, Trust
 from tallyveil.proxy.connection import Connection
 from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.housekeeping import Housekeeping
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import Turns
 
@@ -91,9 +93,10 @@ class Server:
         # Nested statements are refused by the depth of Python's stack, if that of C is deep enough:
         # 2 MiB do, of which some systems give a thread a quarter. It is set for the process.
         threading.stack_size(max(threading.stack_size(), STACK))
-        self.workers = Scheduler(
-            self.limits.workers, self.limits.analyst_workers, Turns(self.limits.heavy)
-        )
+        turns = Turns(self.limits.heavy, self._tidy)
+        self.workers = Scheduler(self.limits.workers, self.limits.analyst_workers, turns)
+        self._housekeeping = Housekeeping(lambda: turns.heavy)
+        self.memory = Memory(self.limits.memory, self._tidy)
         # A thread of its own, so that a cancel gets through when every worker is busy.
         self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")
 
@@ -106,6 +109,7 @@ class Server:
         self._listener = await loop.create_server(
             lambda: Connection(self, loop), self.host, self._requested_port, backlog=256
         )
+        self._housekeeping.start()
 
     @property
     def port(self) -> int:
@@ -138,7 +142,11 @@ class Server:
         self._stop_workers()
         self._closed.set()
 
+    def _tidy(self) -> None:
+        self._housekeeping.due()
+
     def _stop_workers(self) -> None:
+        self._housekeeping.close()
         self._canceller.shutdown(wait=False, cancel_futures=True)
         # What is left to do is closing sessions; let it happen.
         self.workers.stop()
@@ -181,6 +189,9 @@ class Server:
             }
 
     # What conversations ask, on worker threads (cancel: on the event loop)
+
+    def holding(self) -> Holding:
+        return Holding(self.memory, self.limits.connection_memory)
 
     def admit(self, interruption: Interruption) -> tuple[int, bytes]:
         with self._lock:

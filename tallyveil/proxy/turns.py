@@ -19,6 +19,7 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["Turn", "Turns"]
@@ -43,7 +44,10 @@ PATIENCE: Final = 10.0
 class Turns:
     """The places where heavy statements compute, and what each analyst has used lately."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, ended: Callable[[], None] = lambda: None) -> None:
+        """``ended`` is called after each heavy statement."""
+        self._ended = ended
+        self._heavy = 0
         self._free = places
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
@@ -51,17 +55,19 @@ class Turns:
         self._waiting: dict[str, deque[Turn]] = {}
         self._used: dict[str, tuple[float, float]] = {}
 
+    @property
+    def heavy(self) -> bool:
+        """Whether a heavy statement is under way."""
+        return self._heavy > 0
+
     def begin(self, analyst: str) -> Turn:
         """A turn for what the calling thread does for ``analyst`` from now on."""
         return Turn(self, analyst)
 
-    def _enter(self) -> None:
+    def _count(self, *, light: int = 0, heavy: int = 0) -> None:
         with self._lock:
-            self._light += 1
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._light -= 1
+            self._light += light
+            self._heavy += heavy
             if not self._light:
                 self._quiet.notify_all()
 
@@ -139,8 +145,7 @@ class Turn:
         self._looked = self._worked = self._since = time.monotonic()
         self._cpu = time.thread_time()
         self._heavy = turns._uses(analyst, 0.0) > LIGHT
-        if not self._heavy:
-            turns._enter()
+        turns._count(light=not self._heavy, heavy=self._heavy)
 
     def waits(self) -> bool:
         """Whether it is the turn of others: then this has waited a little, and is to be called
@@ -168,12 +173,13 @@ class Turn:
     def end(self) -> None:
         """Nothing more is done for the analyst in this turn."""
         self._account()
-        if not self._heavy:
-            self._turns._leave()
-        elif self._asked is not None:
+        if self._asked is not None:
             self._turns._withdraw(self, taking=False)
         elif self._placed:
             self._turns._give_back()
+        self._turns._count(light=-(not self._heavy), heavy=-self._heavy)
+        if self._heavy:
+            self._turns._ended()
 
     def _account(self) -> None:
         """Write down what was used; one too many becomes heavy."""
@@ -182,7 +188,7 @@ class Turn:
         self._cpu = cpu
         if used > LIGHT and not self._heavy:
             self._heavy = True
-            self._turns._leave()
+            self._turns._count(light=-1, heavy=1)
 
     def _asks(self, now: float) -> bool:
         if self._turns._ask(self):

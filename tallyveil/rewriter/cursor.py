@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +23,9 @@ __all__ = ["MAX_BYTES", "MAX_VALUES", "Cursor"]
 MAX_VALUES: Final = 5_000_000
 MAX_BYTES: Final = 1 << 28
 _PORTION: Final = 2_048
+_PORTION_VALUES: Final = 1 << 16
+
+Rows: TypeAlias = list[tuple[Any, ...]]
 
 _UTC: Final = "UTC"
 
@@ -92,27 +95,38 @@ class Cursor:
 
     def rows(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         """The result's (name, DuckDB type) columns and its rows as Python values."""
+        rows: list[tuple[Any, ...]] = []
+        columns, _ = self.fetch(sql, lambda columns: rows.extend)
+        return columns, rows
+
+    def fetch(
+        self, sql: str, begin: Callable[[list[tuple[str, str]]], Callable[[Rows], object]]
+    ) -> tuple[list[tuple[str, str]], int]:
+        """The result's columns and how many rows it has, as `rows`; they go by portions to what
+        ``begin`` gives for the columns. If that raises a StatementError, no more is fetched.
+        """
         with self._running():
             self._connection.execute(sql)
             description = self._connection.description or []
             columns = [(c[0], str(c[1])) for c in description]
-            return columns, self._fetched([kind for _, kind in columns])
+            return columns, self._fetched([kind for _, kind in columns], begin(columns))
 
-    def _fetched(self, kinds: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The rows, in portions: between two of them it can be stopped, and other threads run."""
-        rows: list[tuple[Any, ...]] = []
+    def _fetched(self, kinds: Sequence[str], receive: Callable[[Rows], object]) -> int:
+        """In portions: between two of them it can be stopped, and other threads run."""
         width = max(1, len(kinds))
+        portion = max(1, min(_PORTION, _PORTION_VALUES // width))
         texts = [number for number, kind in enumerate(kinds) if kind not in _SHORT]
-        size = 0
+        count = size = 0
         try:
-            while portion := self._connection.fetchmany(_PORTION):
-                rows += portion
-                size += sum(len(str(row[n])) for row in portion for n in texts)
-                self._check_portion(len(rows) * width, size, MAX_VALUES)
+            while rows := self._connection.fetchmany(portion):
+                count += len(rows)
+                size += sum(len(str(row[n])) for row in rows for n in texts)
+                self._check_portion(count * width, size, MAX_VALUES)
+                receive(rows)
         except StatementError:
             self._connection.abort()
             raise
-        return rows
+        return count
 
     def _check_portion(self, values: int, size: int, limit: int) -> None:
         if values > limit:

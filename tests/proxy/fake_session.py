@@ -18,7 +18,15 @@ from tallyveil.errors import (
     UndefinedSetting,
     UndefinedTable,
 )
-from tallyveil.gate.interface import ColumnType, Description, Kind, Notice, Result, Statement
+from tallyveil.gate.interface import (
+    ColumnType,
+    Description,
+    Kind,
+    Notice,
+    Receive,
+    Result,
+    Statement,
+)
 
 REPORTED = (
     "server_version",
@@ -177,6 +185,7 @@ class FakeSession:
         *,
         parameter_types: Sequence[str | None] = (),
         cancelled: Callable[[], bool] = lambda: False,
+        receive: Receive | None = None,
     ) -> Result:
         if statement.kind in ("begin", "commit", "rollback"):
             return Result(None, (), statement.tag)

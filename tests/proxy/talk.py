@@ -13,6 +13,7 @@ from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.conversation import Conversation
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.memory import Holding, Memory
 
 STARTUP = m.Startup(3 << 16, (("user", "alice"), ("database", "demo")))
 
@@ -22,7 +23,11 @@ class FakeHost:
         self.auth: Authentication = auth or Trust()
         self.open_session = Sessions()
         self.full = full
+        self.memory = Memory(1 << 26)
         self.cancelled: list[tuple[int, bytes]] = []
+
+    def holding(self) -> Holding:
+        return Holding(self.memory, 1 << 25)
 
     def admit(self, interruption: Interruption) -> tuple[int, bytes]:
         if self.full:

@@ -164,17 +164,17 @@ def test_waiting_for_a_turn_can_be_cancelled_and_does_not_use_up_the_time() -> N
     assert not turns._waiting
 
 
-def test_nobody_waits_for_a_turn_with_what_is_paid_for() -> None:
+def test_what_has_been_paid_for_waits_for_no_turn() -> None:
     turns = Turns(1)
-    busy, holder = turns.begin("a"), turns.begin("b")
-    for turn in (busy, holder):
+    busy, payer = turns.begin("a"), turns.begin("b")
+    for turn in (busy, payer):
         turns._uses(turn.analyst, 100.0)
         turn._account()
     time.sleep(0.02)
     assert not busy.waits()
-    with Deadline(30).entered(), deadline.taking(holder), deadline.unlimited():
+    with Deadline(30).entered(), deadline.taking(payer), deadline.unlimited():
         deadline.check()
-    holder.end()
+    payer.end()
     busy.end()
 
 

@@ -5,6 +5,7 @@ Each is read to its end: what is left over is a syntax error, never dropped.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -69,6 +70,8 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
     tree = parse_query(piece.sql, dialect)
+    # A query is read from its text; clients may keep many of them prepared.
+    piece = replace(piece, tokens=())
     return _statement(piece, "select", "SELECT", piece, parameter_count(tree))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
@@ -34,7 +35,7 @@ def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
         if reader.word() in ("ANALYZE", "ANALYSE"):
             raise _runs(reader.position())
         reader.take("VERBOSE")
-    inner = reader.rest()
+    inner = replace(reader.rest(), tokens=())
     tree = parse_query(inner.sql, dialect)
     return Statement(
         piece.sql, "explain", "EXPLAIN", parameter_count(tree), offset=piece.offset, tree=inner

@@ -1,0 +1,26 @@
+"""A gate and its server as a process of their own, with bounds on memory given in MiB."""
+
+from __future__ import annotations
+
+import sys
+
+import duckdb
+
+from tallyveil.gate import Gate
+from tallyveil.policy import parse_policy
+from tallyveil.proxy import Limits, Server, run
+
+
+def main(folder: str, connection: int, memory: int) -> None:
+    source = duckdb.connect(":memory:")
+    source.execute("CREATE TABLE people AS SELECT i % 90 AS age FROM range(900) t(i)")
+    table = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": {"age": {"range": [0, 9]}}}
+    gate = Gate(parse_policy({"tables": {"person": table}}, base=folder), source)
+    limits = Limits(connection_memory=connection << 20, memory=memory << 20)
+    server = Server(gate.session, port=0, limits=limits)
+    run(server, ready=lambda server: print(server.port, flush=True))
+    gate.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
