@@ -105,7 +105,8 @@ def _beyond(noises: Sequence[NoiseLaw], estimate: Estimated, x: float) -> float:
     if not math.isfinite(x):
         return float(x < 0)
     own = math.sqrt(math.fsum(map(_variance, noises)))
-    share = math.floor(x * own / (own + math.sqrt(estimate.variance)))
+    both = own + math.sqrt(estimate.variance)
+    share = math.floor(x * own / both if both else x)
     return 1 - between(noises, -math.inf, share).lower + 1 - _cdf(estimate, x - share).lower
 
 

@@ -3,6 +3,10 @@
 Four laws, all symmetric about zero, by their scale: b for the (discrete) Laplace, with
 a = e^{−1/b}; σ for the (discrete) Gaussian, whose probabilities are proportional to
 e^{−k²/2σ²}. A scale of 0 is no noise at all.
+
+A discrete noise with next to no scale is 0 but for a chance of about 2e^{−1/b}, or 2e^{−1/2σ²},
+and its variance is less than any float. It counts as the noise of the scale at which these are
+e^{−64}: a wider one, so that intervals are not narrower.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +35,13 @@ class Law(IntEnum):
     DISCRETE_GAUSSIAN = 3
 
 
+# By law.
+_LEAST: Final = np.array([0.0, 1 / 64, 0.0, 1 / math.sqrt(128)])
+
+
 @dataclass(frozen=True, eq=False)
 class Noises:
-    """Independent noises: ``laws[k]`` (a `Law`) with ``scales[k]``, b or σ.
+    """Independent noises: ``laws[k]`` (a `Law`) with ``scales[k]``, b or σ, the least at least.
 
     Raises InvalidParameterValue unless every scale is finite and not negative.
     """
@@ -47,6 +56,9 @@ class Noises:
             raise InvalidParameterValue("a noise has one of the laws of tallyveil.inference.Law")
         if not ((self.scales >= 0) & (self.scales < math.inf)).all():
             raise InvalidParameterValue("a noise scale is a finite number from 0")
+        if ((self.scales > 0) & (self.scales < _LEAST.max())).any():
+            wider = np.where(self.scales > 0, np.maximum(self.scales, _LEAST[self.laws]), 0.0)
+            object.__setattr__(self, "scales", wider)
         self.laws.setflags(write=False)
         self.scales.setflags(write=False)
 
