@@ -1,17 +1,21 @@
 """BAYES §6.4: 1000 queries to a system that answers from history, and buys what is missing.
 
-    SHARED=… QUERIES=1000 TRIALS=3 PARTS=answering make bench NAME=bayes
+    SHARED=… QUERIES=1000 TRIALS=8 PARTS=answering make bench NAME=bayes
 
 Queries are multinomial over the first 40 cells of a histogram, δ = 0.2. Systems:
 
+- gate: the queries as SQL to `tallyveil.connect`, each with a half-width at 80 % (`bayes_gate`);
+
+and beside it, computed here with noise from NumPy:
+
 - baseline: each query bought at α = S ln(1/δ)/ε (Theorem 5.3), while the budget lasts;
 - paper: the estimate from history where its interval is narrow enough, else bought as above;
-- ols: as paper, but the estimate weighs all answers alike (Li et al. 2010), interval by inversion;
-- top-up: as paper, but what is bought is the least that together with history is enough.
+- ols: as paper, but the estimate weighs all answers alike (Li et al. 2010), interval by inversion.
 
-The histogram is Adult's capital gains in steps of 500, with all above the last, from the folder
-SHARED that has data/adult.csv, or a made-up one. The figures of merit depend on it only by chance,
-since the error of an unbiased estimate does not.
+Trial t of each has the queries and widths of seed t. The histogram is Adult's capital gains in
+steps of 500, with all above the last, from the folder SHARED that has data/adult.csv, or a made-up
+one. The figures of merit depend on it only by chance, since the error of an unbiased estimate does
+not.
 """
 
 from __future__ import annotations
@@ -19,19 +23,23 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from bench.bayes_gate import Gate
 from bench.measure import clocked, percentiles, report
-from tallyveil.inference import ErrorLaw, Estimator, Law, Noises, top_up
+from tallyveil.inference import ErrorLaw, Estimator, Law, Noises
 from tallyveil.inference.noise import FloatArray
 
 QUERIES = int(os.environ.get("QUERIES", "1000"))
-TRIALS = int(os.environ.get("TRIALS", "3"))
-SYSTEMS = os.environ.get("SYSTEMS", "baseline,ols,paper,top-up").split(",")
+TRIALS = int(os.environ.get("TRIALS", "8"))
+SYSTEMS = os.environ.get("SYSTEMS", "baseline,ols,paper,gate").split(",")
 CELLS = 40
 STEP = 500
 DELTA = 0.2
@@ -58,6 +66,19 @@ def queries(number: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         yield rng.multinomial(rng.integers(1, 11), p).astype(float)
 
 
+class Answering(Protocol):
+    @property
+    def cost(self) -> float:
+        """What was spent on the most expensive cell, but for what was given in advance."""
+
+    @property
+    def charged(self) -> float:
+        """What grows with each charge."""
+
+    def answer(self, q: FloatArray, half_width: float) -> tuple[float | None, bool]:
+        """The answer, if there is one, and whether history had it."""
+
+
 @dataclass
 class System:
     """One way to answer, with what it has spent on each cell."""
@@ -72,6 +93,25 @@ class System:
     answers: list[float] = field(default_factory=list)
     spent: FloatArray = field(default_factory=lambda: np.zeros(CELLS))
     inverse: FloatArray | None = None
+
+    @property
+    def cost(self) -> float:
+        return float(self.spent.max())
+
+    @property
+    def charged(self) -> float:
+        return float(self.spent.sum())
+
+    def give(self, levels: Sequence[Sequence[tuple[int, int]]], epsilon: float) -> None:
+        """Noisy counts of the ranges of each level, which get the same share of ε."""
+        scale = len(levels) / epsilon
+        for a, b in (node for level in levels for node in level):
+            row = np.zeros(CELLS)
+            row[a:b] = 1
+            self.remember(row, float(row @ self.x + self.rng.laplace(0, scale)), scale)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def bought(self, q: FloatArray, scale: float) -> float | None:
         """The noisy answer, if every cell can pay |q_j| / b (Theorem 5.5)."""
@@ -109,69 +149,73 @@ class System:
         known = self.estimate(q)
         if known is not None and known[1].half_width(CONFIDENCE) <= half_width:
             return known[0], True
-        scale = half_width / math.log(1 / DELTA)
-        if self.name != "top-up" or known is None:
-            return self.bought(q, scale), False
-        bought = top_up(known[1], half_width, CONFIDENCE, Law.LAPLACE)
-        if bought is None:
-            return known[0], True
-        value = self.bought(q, bought.scale)
-        if value is not None:
-            value = bought.weight * value + (1 - bought.weight) * known[0]
-        return value, False
+        return self.bought(q, half_width / math.log(1 / DELTA)), False
 
 
-def tree(system: System) -> None:
-    """A binary tree over the cells, ε-private as a whole, as history given in advance."""
-    levels: list[list[tuple[int, int]]] = [[(0, CELLS)]]
+def tree() -> list[list[tuple[int, int]]]:
+    """By level the ranges of cells of a binary tree over them."""
+    levels = [[(0, CELLS)]]
     while any(b - a > 1 for a, b in levels[-1]):
         halves = [(a, (a + b) // 2, b) for a, b in levels[-1]]
         levels.append([(a, b) for a, m, c in halves for a, b in ((a, m), (m, c)) if b > a])
-    scale = len(levels) / TREE
-    for a, b in {node for level in levels for node in level}:
-        row = np.zeros(CELLS)
-        row[a:b] = 1
-        noisy = float(row @ system.x + system.rng.laplace(0, scale))
-        system.remember(row, noisy, scale)
+    seen: set[tuple[int, int]] = set()
+    for level in levels:
+        level[:] = [node for node in level if node not in seen]
+        seen.update(level)
+    return levels
 
 
 def asked(
-    system: System, bounded: bool, number: int, times: list[float]
-) -> tuple[FloatArray, FloatArray]:
+    system: Answering, x: FloatArray, setting: str, number: int, seed: int, times: list[float]
+) -> tuple[FloatArray, float]:
     """After each query (rows): answered, inside, |error| / 2ε, covered, so far, and the cost. And
-    what each query that history had was charged."""
+    what the queries that history had were charged."""
     rows: list[list[float]] = []
-    charged: list[float] = []
+    charged = 0.0
     total = np.zeros(4)
-    for q in queries(number, system.rng):
-        half_width = system.rng.uniform(1 if bounded else 50, 1000) / 2
-        before = float(system.spent.sum())
+    rng = np.random.default_rng(seed)
+    for q in queries(number, rng):
+        half_width = float(rng.uniform(1 if setting == "bounded" else 50, 1000)) / 2
+        before = system.charged
         value, covered = clocked(times, system.answer, q, half_width)
         if covered:
-            charged.append(float(system.spent.sum()) - before)
+            charged += system.charged - before
         if value is not None:
-            off = abs(value - float(q @ system.x))
+            off = abs(value - float(q @ x))
             total += [1, off <= half_width, off / (2 * half_width), covered]
-        rows.append([*total, float(system.spent.max())])
-    return np.array(rows), np.array(charged)
+        rows.append([*total, system.cost])
+    return np.array(rows), charged
+
+
+@contextmanager
+def opened(name: str, x: FloatArray, setting: str, seed: int) -> Iterator[Answering]:
+    """A system without history, or in the unbounded setting with a tree's."""
+    budget = 1.0 if setting == "bounded" else math.inf
+    system: System | Gate
+    with tempfile.TemporaryDirectory() as folder:
+        if name == "gate":
+            system = Gate(x, budget, CONFIDENCE, Path(folder))
+        else:
+            system = System(name, x, budget, np.random.default_rng([seed, 1]))
+        if setting == "unbounded" and name != "baseline":
+            system.give(tree(), TREE)
+        yield system
+        system.close()
 
 
 def answering(
-    setting: str, name: str, data: tuple[str, FloatArray], number: int, trials: int
+    setting: str, name: str, data: tuple[str, FloatArray], number: int, seeds: Sequence[int]
 ) -> None:
     """R_a, R_i and E (eqs. 75 to 77) of all trials together, and as they go."""
-    bounded = setting == "bounded"
+    trials = len(seeds)
     times: list[float] = []
     runs: list[FloatArray] = []
-    charged: list[FloatArray] = []
-    for trial in range(trials):
-        rng = np.random.default_rng([trial, bounded])
-        system = System(name, data[1], 1.0 if bounded else math.inf, rng)
-        if not bounded and name != "baseline":
-            tree(system)
-        run, free = asked(system, bounded, number, times)
+    charged = 0.0
+    for seed in seeds:
+        with opened(name, data[1], setting, seed) as system:
+            run, free = asked(system, data[1], setting, number, seed, times)
         runs.append(run)
-        charged.append(free)
+        charged += free
     mean = np.mean(runs, axis=0)
     after = np.unique(np.linspace(number / 20, number, 20).astype(int).clip(1))
     answered = np.maximum(mean[:, 0], 1 / trials)
@@ -189,7 +233,8 @@ def answering(
         trials=trials, **{key: values[-1] for key, values in curves.items()},
         R_i_deviation=round(math.sqrt(DELTA * CONFIDENCE / (trials * answered[-1])), 4),
         covered=round(float(mean[-1, 3]) / number, 4),
-        charged_when_covered=float(np.concatenate(charged).sum()),
+        by_seed=[round(float(run[-1, 0]) / number, 4) for run in runs],
+        charged_when_covered=charged,
         answer=percentiles(times), after=after.tolist(), curves=curves,
     )  # fmt: skip
 
@@ -198,7 +243,7 @@ def main() -> None:
     data = histogram()
     for setting in ("bounded", "unbounded"):
         for name in SYSTEMS:
-            answering(setting, name, data, QUERIES, TRIALS)
+            answering(setting, name, data, QUERIES, range(1, TRIALS + 1))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 
 Line = dict[str, Any]
 
-MARKS = {"baseline": "x--", "ols": "v:", "paper": "s-", "top-up": "^-"}
+MARKS = {"baseline": "x--", "ols": "v:", "paper": "s-", "gate": "^-"}
 METHODS = {"inversion": "o-", "probability_calculation": "s-", "monte_carlo": "^--"}
 
 

@@ -21,8 +21,9 @@ from scipy import sparse
 
 from tallyveil.accountant import Accountant, Answer
 from tallyveil.gate.cache import Cache
+from tallyveil.gate.candidates import Candidates
 from tallyveil.gate.estimated import Criterion, Estimated, Weights, surpasses
-from tallyveil.gate.related import Prepared, Sketches, related
+from tallyveil.gate.related import Prepared, related
 from tallyveil.inference import Law, NoiseLaw, Noises, best_combinations
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import CountMechanism, mechanism
@@ -80,11 +81,17 @@ class _Known:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What the first ``seen`` recorded columns of a table say of a column's ``rows``."""
+    """What the first ``seen`` recorded columns of a table say of a column's ``rows``.
+
+    ``outside``: nothing, of no combination of the rows, so that once all rows are bought each has
+    its own answer only. For in A H + a Q = q_i, with independent rows Q of the column, only a = e_i
+    leaves nothing outside the span of H; then A H = 0, and A = 0 has the least variance.
+    """
 
     seen: int
     rows: tuple[Estimated | None, ...]
     known: _Known | None = None
+    outside: bool = False
 
     @property
     def weight(self) -> int:
@@ -99,7 +106,7 @@ class _Table:
         self.values: list[npt.NDArray[np.float64]] = []
         self.noises: list[Noises | None] = []
         self.starts: list[int] = [0]
-        self.sketches = Sketches()
+        self.candidates = Candidates()
         self.holding: dict[bytes, tuple[int, ...]] = {}
         self.of_charge: dict[int, list[int]] = {}
 
@@ -114,7 +121,7 @@ class _Table:
         if noises is None or not 0 < column.height <= _LARGEST:
             return
         variance = float(noises.variances[0])
-        self.sketches.add(number, column, variance)
+        self.candidates.add(number, column, variance)
         here = (number,)  # one object for the keys that are held nowhere else
         for key in column.row_keys:
             before = self.holding.get(key)
@@ -185,7 +192,18 @@ class Estimates:
             if before is not None:
                 mixed[row] = before.mixed(start + place, answer.values[place], noises)
         key = (table, seen, column.row_keys)
-        if outlook.known is None or len(known.of_charge[purchase[0]]) > 1:
+        alone = len(known.of_charge[purchase[0]]) == 1 and seen == outlook.seen + 1
+        if outlook.outside and alone and len(rows) == column.height:
+            own = Weights(np.ones(1), noises)
+            found = Outlook(
+                seen,
+                tuple(
+                    Estimated(float(value), np.array([start + place]), own)
+                    for place, value in enumerate(answer.values)
+                ),
+            )
+            self._outlooks.put(key, found)
+        elif outlook.known is None or len(known.of_charge[purchase[0]]) > 1:
             found = self._outlooks.get(key, lambda: self._look(table, known, seen, column, by))
         else:
             joined = outlook.known.joined(rows, answer.values, known.noises_of([number]), start)
@@ -240,17 +258,22 @@ class Estimates:
         self, table: str, known: _Table, seen: int, column: Column, same: Sequence[int]
     ) -> tuple[Outlook, bool]:
         """From the first ``seen`` columns; and whether all of them were looked at."""
-        question = self._prepare(table, column)
-        chosen = known.sketches.choose(question, same, seen)
-        found = related(question, chosen, lambda n: self._prepare(table, known.answers[n].column))
+        chosen = known.candidates.choose(column, same, seen)
+        if chosen.outside:
+            return Outlook(seen, (None,) * column.height, outside=True), True
+        found = related(
+            self._prepare(table, column),
+            chosen.numbers,
+            lambda n: self._prepare(table, known.answers[n].column),
+            chosen.work,
+        )
         if found is None:
-            return Outlook(seen, (None,) * column.height), False
+            return Outlook(seen, (None,) * column.height), not chosen.numbers
         values = np.concatenate([known.values[n] for n in found.used])
         noises = known.noises_of(found.used)
         numbers = np.concatenate(
             [np.arange(known.starts[n], known.starts[n + 1]) for n in found.used]
         ).astype(np.int64)
         system = _Known(found.history, found.question, values, noises, numbers)
-        return Outlook(seen, system.estimates(), system), len(found.used) == known.sketches.before(
-            seen
-        )
+        whole = len(found.used) == len(chosen.numbers)
+        return Outlook(seen, system.estimates(), system), whole

@@ -22,16 +22,10 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
+from tallyveil.gate.candidates import rows_needed
 from tallyveil.gate.estimated import Estimated, Weights
 from tallyveil.gate.nearness import distances
-from tallyveil.gate.related import (
-    Chosen,
-    Prepared,
-    Related,
-    covers_of,
-    related,
-    rows_needed,
-)
+from tallyveil.gate.related import Prepared, Related, related
 from tallyveil.inference import Fit, Law, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import IntArray
@@ -244,8 +238,7 @@ def _fitting(every: Sequence[Prepared], fresh: int) -> Related:
     """The fresh columns, which come first, with those of the others for which there is room."""
     others = len(every) - fresh
     while True:
-        chosen = Chosen(tuple(range(fresh + others)), fresh + others)
-        found = related(every[0], chosen, every.__getitem__, _TERMS)
+        found = related(every[0], range(fresh + others), every.__getitem__, _TERMS)
         if found is not None and found.used[:fresh] == tuple(range(fresh)):
             return found
         if not others or fresh == 1:
@@ -286,7 +279,7 @@ def _relevant(fresh: Sequence[Prepared], history: Sequence[Answer]) -> list[tupl
         else:
             own = Noises.of(noise.law(answer.scale).family, answer.scale)
         same = not keys.isdisjoint(answer.column.row_keys)
-        spread = float(own.variances[0]) * rows_needed(covers_of(answer.column), axes)
+        spread = float(own.variances[0]) * rows_needed(answer.column, axes)
         found.append((not same, distance, spread, -number, answer, own))
     found.sort(key=lambda one: one[:4])
     left = _HEIGHT - sum(one.column.height for one in fresh)

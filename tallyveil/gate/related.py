@@ -4,22 +4,19 @@ Columns are Kronecker products over few attributes. The values of an attribute t
 apart are one value here, and attributes that none mentions are left out, so that the matrix is
 small where the questions are simple.
 
-What is taken up is bounded: at most `_COLUMNS` recorded columns that hold some of the question's
-very rows, the latest, and `_COLUMNS` others, those that would answer most precisely by themselves
-of what keeps the matrix below `_CELLS` cells and `_ENTRIES` entries. An estimate from a part of the
-history is unbiased too, and its law is what it says.
+What is taken up is bounded by the work it makes: by the matrix's entries, and its cells. What is
+first in order (`candidates`) comes first, and what no longer fits is left out. An estimate from a
+part of the history is unbiased too, and its law is what it says.
 """
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +24,10 @@ from scipy import sparse
 
 from tallyveil.rewriter.workload import Column, Factor, IntArray
 
-__all__ = ["Chosen", "Prepared", "Related", "Sketches", "covers_of", "related", "rows_needed"]
+__all__ = ["Prepared", "Related", "related"]
 
-_COLUMNS: Final = 16
-_CANDIDATES: Final = 48
 _CELLS: Final = 100_000
-_ENTRIES: Final = 100_000
+_COLUMN: Final = 100  # entries that are as much work as a column itself
 _PRODUCT: Final = 1_000_000  # entries of a product of which some rows are taken
 
 # Nobody who writes SQL may know it: with known marks, two values could be made to look alike.
@@ -107,102 +102,63 @@ class Related:
     used: tuple[int, ...]
 
 
-Covers: TypeAlias = tuple[tuple[frozenset[str], float], ...]
-"""Of a column, by factor: its axes, and how many of its largest rows cover all their cells."""
-
-
-def covers_of(column: Column) -> Covers:
-    return tuple(
-        (frozenset(factor.axes), factor.size / max(1, int(factor.entries.max(initial=0))))
-        for factor in column.factors
-    )
-
-
-def rows_needed(covers: Covers, axes: frozenset[str]) -> float:
-    """About how many of a column's rows it takes to answer a question over these axes."""
-    return math.prod(rows for own, rows in covers if not own <= axes)
-
-
-class Sketches:
-    """Of the recorded columns with additive noise what it takes to choose among them."""
-
-    def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._variances: list[float] = []
-        self._kinds: list[int] = []
-        self._covers: dict[Covers, int] = {}
-
-    def add(self, number: int, column: Column, variance: float) -> None:
-        """Column ``number``; numbers ascend."""
-        covers = covers_of(column)
-        self._numbers.append(number)
-        self._variances.append(variance)
-        self._kinds.append(self._covers.setdefault(covers, len(self._covers)))
-
-    def before(self, seen: int) -> int:
-        """How many have a number below ``seen``."""
-        return bisect.bisect_left(self._numbers, seen)
-
-    def choose(self, question: Prepared, same: Sequence[int], seen: int) -> Chosen:
-        """Which of the columns below ``seen`` to look at; ``same`` are those that hold some of the
-        question's own rows.
-
-        Of the others those that would answer most precisely by themselves, the latest among equals.
-        """
-        first = sorted((number for number in set(same) if number < seen), reverse=True)[:_COLUMNS]
-        until = self.before(seen)
-        factors = np.array([rows_needed(covers, question.axes) for covers in tuple(self._covers)])
-        expected = np.array(self._variances[:until]) * factors[self._kinds[:until]]
-        order = np.lexsort((-np.arange(until), expected))[: _CANDIDATES + len(first)]
-        others = [n for k in order.tolist() if (n := self._numbers[k]) not in set(first)]
-        return Chosen((*first, *others[:_CANDIDATES]), len(first) + _COLUMNS)
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Columns of the history, the most useful first, of which ``at_most`` so many are looked at."""
-
-    numbers: tuple[int, ...]
-    at_most: int
-
-
 def related(
-    question: Prepared,
-    chosen: Chosen,
-    history: Callable[[int], Prepared],
-    entries: int = _ENTRIES,
+    question: Prepared, numbers: Sequence[int], history: Callable[[int], Prepared], work: int
 ) -> Related | None:
-    """The matrices of those of the chosen columns, from the first, that are small enough together;
-    None if there are none, or the question itself is too large."""
-    values = _Values()
-    if not values.told_apart(question):
-        return None
-    fitting = (n for n in chosen.numbers if values.told_apart(history(n)))
-    used = list(itertools.islice(fitting, chosen.at_most))
+    """The matrices of those of the columns ``numbers``, from the first, that are ``work`` entries
+    together; None if there are none, or the question itself is too large.
+
+    Columns that tell values apart make entries of all others, so where most do not fit, the last
+    half is left out from the start.
+    """
+    columns = [(n, history(n)) for n in numbers[: work // _COLUMN]]
+    while columns:
+        values = _Values()
+        if not values.told_apart(question):
+            return None
+        columns = _fitting(values, columns)
+        found = _matrices(question, columns, values, work)
+        if found is None or 2 * len(found.used) >= len(columns):
+            return found
+        columns = columns[: len(columns) // 2]
+    return None
+
+
+def _matrices(
+    question: Prepared, columns: Sequence[tuple[int, Prepared]], values: _Values, work: int
+) -> Related | None:
     labels = values.labels()
     sizes = {axis: int(ranks.max()) + 1 for axis, ranks in labels.items()}
     strides: dict[str, int] = {}
     step = 1
     for axis, size in sizes.items():
         strides[axis], step = step, step * size
-    left = entries
-    parts: dict[int | None, _Entries] = {}
-    for number in (None, *used):
-        prepared = question if number is None else history(number)
-        spread = _spread(prepared, labels, sizes, strides, left)
+    asked = _spread(question, labels, sizes, strides, work)
+    if asked is None:
+        return None
+    left = work - len(asked[0])
+    parts: dict[int, _Entries] = {}
+    heights = []
+    for number, prepared in columns:
+        spread = _spread(prepared, labels, sizes, strides, left) if left > 0 else None
         if spread is not None:
             parts[number] = spread
-            left -= len(spread[0])
-    asked = parts.pop(None, None)
-    taken = tuple(number for number in parts if number is not None)
-    if asked is None or not taken:
+            heights.append(prepared.column.height)
+            left -= len(spread[0]) + _COLUMN
+    if not parts:
         return None
-    heights = [history(number).column.height for number in taken]
     return Related(
-        _stacked([parts[number] for number in taken], step, heights),
+        _stacked(list(parts.values()), step, heights),
         _stacked([asked], step, [question.column.height]),
-        taken,
+        tuple(parts),
     )
+
+
+def _fitting(values: _Values, columns: list[tuple[int, Prepared]]) -> list[tuple[int, Prepared]]:
+    """Those whose cells are few enough together, as told apart by all of them."""
+    if values.all_told_apart([prepared for _, prepared in columns]):
+        return columns
+    return [(number, prepared) for number, prepared in columns if values.told_apart(prepared)]
 
 
 class _Values:
@@ -215,14 +171,19 @@ class _Values:
 
     def told_apart(self, prepared: Prepared) -> bool:
         """Take up a column, unless there would be more than `_CELLS` cells."""
-        mark = _mark(self._columns)
-        self._columns += 1
+        return self.all_told_apart([prepared])
+
+    def all_told_apart(self, columns: Sequence[Prepared]) -> bool:
+        """Take up all of the columns or none."""
         signs = dict(self._signs)
-        sizes = dict(self._sizes)
-        for axis, sums in prepared.signs.items():
-            mixed = (sums ^ (sums >> np.uint64(29))) * mark
-            signs[axis] = signs[axis] + mixed if axis in signs else mixed
-            sizes[axis] = len(np.unique(signs[axis]))
+        for prepared in columns:
+            mark = _mark(self._columns)
+            self._columns += 1
+            for axis, sums in prepared.signs.items():
+                mixed = (sums ^ (sums >> np.uint64(29))) * mark
+                signs[axis] = signs[axis] + mixed if axis in signs else mixed
+        changed = {axis for prepared in columns for axis in prepared.signs}
+        sizes = self._sizes | {axis: len(np.unique(signs[axis])) for axis in changed}
         if math.prod(sizes.values()) > _CELLS:
             return False
         self._signs, self._sizes = signs, sizes

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallyveil.gate.related import Prepared, Sketches, related
+from tallyveil.gate.candidates import Candidates
+from tallyveil.gate.related import Prepared, related
 from tallyveil.rewriter.workload import Column, Factor
 
 
@@ -23,11 +24,11 @@ def column(**factors: Sequence[Sequence[int]]) -> Column:
     return Column(tuple(factor(axis, rows) for axis, rows in factors.items()))
 
 
-def sketched(columns: Sequence[Column], variances: Sequence[float]) -> Sketches:
-    sketches = Sketches()
+def candidates(columns: Sequence[Column], variances: Sequence[float]) -> Candidates:
+    found = Candidates()
     for number, (one, variance) in enumerate(zip(columns, variances, strict=True)):
-        sketches.add(number, one, variance)
-    return sketches
+        found.add(number, one, variance)
+    return found
 
 
 def written_out(one: Column, shape: dict[str, int]) -> np.ndarray:
@@ -51,10 +52,10 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
     shape = {"a": 6, "b": 3}
     question = column(a=[[1, 1, 1, 0, 0, 0]])
     history = [column(a=TREE), column(a=[[0, 2, 2, 0, 0, 0]], b=[[1, 1, 0], [0, 0, 5]]), column()]
+    chosen = candidates(history, [1.0] * 3).choose(question, [], 3)
+    assert sorted(chosen.numbers) == [0, 1, 2]
     found = related(
-        Prepared.of(question),
-        sketched(history, [1.0] * 3).choose(Prepared.of(question), [], 3),
-        lambda n: Prepared.of(history[n]),
+        Prepared.of(question), chosen.numbers, lambda n: Prepared.of(history[n]), chosen.work
     )
     assert found is not None
     ours = np.vstack([found.history.toarray(), found.question.toarray()])
@@ -66,19 +67,20 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
 
 
 def test_what_answers_most_precisely_comes_first() -> None:
-    question = Prepared.of(column())
+    question = column()
     columns = [column(a=IDENTITY), column(a=TREE), column(b=[[1, 1, 1]]), column(a=IDENTITY)]
-    sketches = sketched(columns, [1, 1, 7, 0.1])
-    assert sketches.choose(question, [], 4).numbers == (3, 1, 0, 2)
-    assert sketches.choose(question, [2], 4).numbers == (2, 3, 1, 0)
-    assert sketches.choose(question, [2], 2).numbers == (1, 0)
+    found = candidates(columns, [1, 1, 7, 0.1])
+    assert found.choose(question, [], 4).numbers == (3, 1, 0, 2)
+    assert found.choose(question, [2], 4).numbers == (2, 3, 1, 0)
+    assert found.choose(question, [2], 2).numbers == (1, 0)
 
 
 def test_a_column_that_tells_too_much_apart_is_left_out() -> None:
     many = np.eye(150, dtype=np.int64).tolist()
-    question = Prepared.of(column(a=[[1] * 150]))
+    question = column(a=[[1] * 150])
     columns = [column(c=many), column(b=many), column(a=many)]
-    chosen = sketched(columns, [1.0] * 3).choose(question, [], 3)
-    found = related(question, chosen, lambda n: Prepared.of(columns[n]))
+    chosen = candidates(columns, [1.0] * 3).choose(question, [], 3)
+    prepared = [Prepared.of(one) for one in columns]
+    found = related(Prepared.of(question), chosen.numbers, prepared.__getitem__, chosen.work)
     assert found is not None
     assert sorted(found.used) == [1, 2]  # all three would make 150³ cells

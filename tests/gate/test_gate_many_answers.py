@@ -1,0 +1,91 @@
+"""Histories of many small answers: what they say together is known, and quick to find out."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
+
+Connect = Callable[..., tallyveil.Connection]
+
+FIRST = datetime.date(2025, 1, 1)
+COUNT = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM visits"
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> tallyveil.Connection:
+    """A year's days, each counted by a question of its own, at scale 2."""
+    source = duckdb.connect()
+    source.execute(
+        "CREATE TABLE visits AS"
+        " SELECT DATE '2025-01-01' + i::int % 500 AS day FROM range(9000) t(i)"
+    )
+    policy = tallyveil.parse_policy(
+        {
+            "tables": {
+                "visits": {
+                    "from": "visits",
+                    "budget": {"epsilon": 10.0},
+                    "attributes": {"day": {"range": [FIRST, datetime.date(2026, 12, 31)]}},
+                }
+            },
+            "defaults": {"epsilon": 0.5},
+        },
+        base=tmp_path,
+    )
+    connection = tallyveil.connect(policy, source=source)
+    for number in range(365):
+        day = FIRST + datetime.timedelta(days=number)
+        connection.execute(f"{COUNT} WHERE day = DATE '{day}'")
+    return connection
+
+
+def test_the_days_of_a_year_determine_it_and_its_quarters(days: tallyveil.Connection) -> None:
+    days.execute("SET dp.source = history")
+    start = time.process_time()
+    [year] = days.execute(f"{COUNT} WHERE day < DATE '2026-01-01'").fetchall()
+    [quarter] = days.execute(f"{COUNT} WHERE date_trunc('quarter', day) = '2025-04-01'").fetchall()
+    months = days.execute(
+        "SELECT date_trunc('month', day), count(*) FROM visits"
+        " WHERE day < DATE '2026-01-01' GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    assert time.process_time() - start < 5
+    for (n, low, high), number in ((year, 365), (quarter, 91)):
+        half = half_width_of_sum([DiscreteLaplaceLaw(2.0)] * number, 0.95)
+        assert max(abs(n - low - half), abs(high - n - half)) <= 1
+    assert sum(n for _, n in months) == year[0]
+    assert sum(n for _, n in months[3:6]) == quarter[0]
+    [(one_more,)] = days.execute(
+        "SELECT count(*) FROM visits WHERE day <= DATE '2026-01-01'"
+    ).fetchall()
+    assert one_more is None
+    days.close()
+
+
+def test_groups_that_history_determines_are_found_among_those_that_it_does_not(
+    connect: Connect,
+) -> None:
+    """Two answers about one group, between many about other people, and over other attributes."""
+    connection = connect(budget={"epsilon": 100})
+    for low in range(1, 20):
+        connection.execute(f"SELECT count(*) FROM person WHERE age > {low} AND state = 'WY'")
+    answers = [
+        connection.execute(
+            f"SELECT count(*) FROM person WHERE sex = 'F' AND age BETWEEN 0 AND {high}"
+        ).fetchall()[0][0]
+        for high in (9, 4)
+    ]
+    for high in range(30, 50):
+        connection.execute(f"SELECT sex, count(*) FROM person WHERE age < {high} GROUP BY sex")
+    connection.execute("SET dp.source = history")
+    groups = connection.execute(
+        "SELECT sex, count(*) FROM person WHERE age BETWEEN 5 AND 9 GROUP BY sex ORDER BY sex"
+    ).fetchall()
+    assert groups == [("F", answers[0] - answers[1]), ("M", None), ("other", None)]
