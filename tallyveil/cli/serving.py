@@ -14,7 +14,7 @@ from tallyveil.cli.passwords import read_passwords
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
-from tallyveil.proxy import Authentication, Server, Trust, run
+from tallyveil.proxy import Authentication, Server, Trust, leave, run
 
 __all__ = ["address_errors", "dsn", "serve"]
 
@@ -42,7 +42,12 @@ def serve(
         server = _server(gate, host, port, auth, allow_remote_trust)
         tables = ", ".join(policy.tables)
         with address_errors(host, port):
-            run(server, ready=lambda s: typer.echo(f"serving {tables}: {dsn(host, s.port)}"))
+            ended = run(
+                server, ready=lambda s: typer.echo(f"serving {tables}: {dsn(host, s.port)}")
+            )
+        if not ended:
+            typer.echo("closed, though statements still ran")
+            leave()
     typer.echo("closed")
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from tallyveil.proxy.auth import Authentication, Passwords, Trust
 from tallyveil.proxy.limits import Limits
-from tallyveil.proxy.run import ServerThread, run
+from tallyveil.proxy.run import ServerThread, leave, run
 from tallyveil.proxy.server import Server, SessionFactory
 
 __all__ = [
@@ -32,5 +32,6 @@ __all__ = [
     "ServerThread",
     "SessionFactory",
     "Trust",
+    "leave",
     "run",
 ]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from tallyveil.proxy.housekeeping import short_pauses
 from tallyveil.proxy.server import Server
 
-__all__ = ["ServerThread", "run"]
+__all__ = ["ServerThread", "leave", "run"]
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -25,8 +27,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
+def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> bool:
     """Serve until SIGINT or SIGTERM, then close in order. ``ready`` is called once it listens.
+
+    Whether everything has come to its end. If not, a statement cannot be stopped, and its thread
+    would keep the process: `leave` ends it.
 
     Raises OSError if the address cannot be had.
     """
@@ -50,6 +55,15 @@ def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> Non
 
     with short_pauses(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(main())
+    return not server.busy
+
+
+def leave() -> NoReturn:
+    """End the process at once. What is committed to the ledger is kept, as after any crash."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
 
 
 class ServerThread:

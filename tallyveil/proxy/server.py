@@ -33,6 +33,9 @@ __all__ = ["Server", "SessionFactory"]
 SessionFactory = Callable[[str, str], Session]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
 
+GRACE: Final = 3.0
+"""Seconds a server that is closed waits for its clients and what runs for them."""
+
 STACK: Final = 16 << 20
 
 _log = logging.getLogger(__name__)
@@ -127,7 +130,8 @@ class Server:
             await self._closed.wait()
 
     async def close(self) -> None:
-        """Stop listening, cancel what runs, tell every client (57P01), and wait for them."""
+        """Stop listening, cancel what runs, tell every client (57P01), and wait for them, `GRACE`
+        seconds at most."""
         if self._listener is None or self._closed is None:
             self._stop_workers()
             return
@@ -138,9 +142,14 @@ class Server:
             connection.shut_down()
         if ending:
             # Twice: once to let the client read its farewell, once for its session to close.
-            await asyncio.wait(ending, timeout=2 * self.limits.close_timeout)
+            await asyncio.wait(ending, timeout=min(2 * self.limits.close_timeout, GRACE))
         self._stop_workers()
         self._closed.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether statements run on."""
+        return self.workers.busy
 
     def _tidy(self) -> None:
         self._housekeeping.due()

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,3 +145,34 @@ def test_serve_warns_of_shares_without_passwords(policy: Path, tmp_path: Path) -
             process.send_signal(signal.SIGTERM)
             _, err = process.communicate(timeout=30)
         assert ("anybody can spend any analyst's share" in err) == warned
+
+
+STUCK = """
+import threading
+from tallyveil.gate.decision import Decision
+Decision.answer = lambda *_: threading.Event().wait()
+"""
+HEAVY = "SELECT age, count(*) FROM person WHERE age % {} = 0 GROUP BY CUBE (age, sex, state)"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
+@pytest.mark.parametrize("before", ["", STUCK], ids=["busy", "stuck"])
+def test_a_signal_ends_the_server_whatever_its_sessions_do(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """Statements under way, and clients that do not read their answers."""
+    monkeypatch.setattr(f"{__name__}.PROGRAM", [*PROGRAM[:2], before + PROGRAM[2]])
+    with serving(policy) as (process, address):
+        clients = [psycopg.connect(address, user="alice", autocommit=True) for _ in range(4)]
+        for number, client in enumerate(clients):
+            client.pgconn.send_query(HEAVY.format(number + 2).encode())
+        time.sleep(0.5)
+        start = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+        took = time.monotonic() - start
+        for client in clients:
+            client.close()
+    assert process.returncode == 0
+    assert out.startswith("closed")
+    assert took < 10  # 3 seconds of grace, and what a busy machine adds
