@@ -26,7 +26,15 @@ from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice, warnings
-from tallyveil.rewriter import Dialect, Piece, Plan, parameter_count, parse_query, split
+from tallyveil.rewriter import (
+    Dialect,
+    Piece,
+    Plan,
+    parameter_count,
+    parse_query,
+    split,
+    utc_now,
+)
 
 if TYPE_CHECKING:
     from tallyveil.gate.gate import Gate
@@ -206,9 +214,10 @@ class GateSession:
         self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
     ) -> Plan:
         """``shares``: whether answers may be summed up from finer ones; None: by the settings."""
-        plan: Plan = self._gate.plans.get(
-            self._key(piece, types, values, shares),
-            lambda: self._gate.rewriter.plan(
+        rewriter, now = self._gate.rewriter, utc_now()
+
+        def make() -> Plan:
+            return rewriter.plan(
                 piece.sql,
                 self._dialect,
                 self._cursor,
@@ -216,8 +225,16 @@ class GateSession:
                 values=values,
                 session=self._session_function,
                 share=self.settings.shares if shares is None else shares,
-            ),
-        )
+                now=now,
+            )
+
+        key = self._key(piece, types, values, shares)
+        match rewriter.asks_the_time(piece.sql, self._dialect):
+            case "instant":
+                return make()  # nobody else asks at this moment
+            case "day":
+                key = (*key, now.date())
+        plan: Plan = self._gate.plans.get(key, make)
         return plan
 
     def _describe(self, plan: Plan) -> tuple[ColumnType, ...]:

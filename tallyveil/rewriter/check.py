@@ -49,13 +49,9 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
         exp.Into: ("SELECT INTO is not answered", "Analysts can only read."),
         exp.Rand: ("random() is not answered", "Answers must depend on the statement alone."),
         exp.Uuid: ("random values are not answered", "Answers must depend on the statement alone."),
-        exp.CurrentTimestamp: (
-            "the current time is not answered",
-            "Write the date you mean: DATE '2020-01-01'.",
-        ),
-        exp.CurrentDate: (
-            "the current date is not answered",
-            "Write the date you mean: DATE '2020-01-01'.",
+        exp.CurrentTime: (
+            "the current time of day is not answered",
+            "Use now() or current_date.",
         ),
         exp.WithinGroup: (
             "WITHIN GROUP is not answered",
@@ -106,6 +102,8 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
         exp.Explode: "unnest",
         exp.TimeToStr: "to_char",
         exp.StrToDate: "to_date",
+        exp.StrToTime: "to_timestamp",
+        exp.UnixToTime: "to_timestamp",
         exp.VariancePop: "var_pop",
         exp.Pad: "lpad",
         exp.StrPosition: "position",

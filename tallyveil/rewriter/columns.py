@@ -13,6 +13,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.branches import FIELD, UNION, Records, is_resolved, own_columns
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.records import OUTER, holds_noise, own_nodes
+from tallyveil.rewriter.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["raw_rows", "resolve_columns"]
 
@@ -83,10 +84,17 @@ def _alias_wins(node: exp.Column, records: Records) -> bool:
         if isinstance(clause.parent, exp.Window):
             return not records.knows(node.name)
         return isinstance(node.parent, exp.Ordered) or not records.knows(node.name)
-    interval = node.find_ancestor(exp.Anonymous)
-    if interval is not None and function_name(interval).startswith("dp_"):
-        return not records.knows(node.name)
-    return isinstance(clause, exp.Group | exp.Having) and not records.knows(node.name)
+    if records.knows(node.name):
+        return False
+    return isinstance(clause, exp.Group | exp.Having) or _is_about_answers(node)
+
+
+def _is_about_answers(node: exp.Column) -> bool:
+    """Whether the item around is about an answer: dp_interval_high(n) − n means the item n."""
+    item: exp.Expr = node
+    while isinstance(item.parent, exp.Expr) and not isinstance(item.parent, exp.Select):
+        item = item.parent
+    return any(function_name(f) in ABOUT_ANSWERS for f in item.find_all(exp.Anonymous))
 
 
 def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:

@@ -69,7 +69,8 @@ def coefficient_query(
     items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
     for number, coefficient in coefficients.items():
-        value = coefficient if grouped else _of_one_row(coefficient)
+        guarded = _guarded(coefficient)
+        value = guarded if grouped else _of_one_row(guarded)
         items.append(f"{_sql(value)} AS __c{number}")
     query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned))}"
     if where is not None:
@@ -80,6 +81,33 @@ def coefficient_query(
         # One cell may lie in several groups then, whose order is to be the same every time.
         query += " ORDER BY ALL"
     return query
+
+
+def _guarded(coefficient: exp.Expr) -> exp.Expr:
+    """FILTER before the argument, as SQL has it: sum(10 / n) FILTER (WHERE n <> 0) is no error.
+
+    DuckDB computes the argument of every row. What cannot fail is left as it is.
+    """
+    if not any(
+        isinstance(node.this.this, _PARTIAL) or node.this.this.find(*_PARTIAL)
+        for node in coefficient.find_all(exp.Filter)
+        if node.this.this is not None
+    ):
+        return coefficient
+    holder = exp.Paren(this=coefficient.copy())
+    for node in list(holder.find_all(exp.Filter)):
+        aggregate = node.this
+        if isinstance(aggregate.this, exp.Star):
+            continue
+        condition = exp.If(this=node.expression.this.copy(), true=aggregate.this.copy())
+        aggregate.set("this", exp.Case(ifs=[condition]))
+        node.replace(aggregate)
+    result: exp.Expr = holder.this
+    return result
+
+
+# What may fail on some values of its arguments.
+_PARTIAL: Final = (exp.Div, exp.IntDiv, exp.Mod, exp.Func)
 
 
 def _only_counts(coefficient: exp.Expr) -> bool:

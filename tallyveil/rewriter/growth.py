@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tallyveil.errors import UndefinedFunction
+from tallyveil.rewriter.check import position
 from tallyveil.rewriter.database import BOUNDED_REPLACE
 
 __all__ = ["bound_texts"]
@@ -16,5 +18,10 @@ __all__ = ["bound_texts"]
 def bound_texts(tree: exp.Expr) -> None:
     """Let every ``replace`` in the tree look at lengths first, in place."""
     for node in list(tree.find_all(exp.Replace)):
+        if node.args.get("replacement") is None:
+            raise UndefinedFunction(
+                "replace takes three arguments: a text, what to look for, and what to put there",
+                position=position(node),
+            )
         arguments = [node.this, node.expression, node.args["replacement"]]
         node.replace(exp.Anonymous(this=BOUNDED_REPLACE, expressions=arguments))

@@ -71,6 +71,8 @@ def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
             return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim"), True
         case exp.Interval():
             return "interval", False
+        case exp.AtTimeZone():
+            return "timezone", True
     if not isinstance(item, exp.Literal | exp.National | exp.RawString) and "start" in item.meta:
         return sql[item.meta["start"] : item.meta["end"] + 1].lower(), True
     if isinstance(item, exp.Cast):

@@ -13,6 +13,7 @@ Planning touches public facts only, so it is free and may be repeated.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,12 +36,12 @@ from tallyveil.rewriter.division import null_on_zero
 from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.growth import bound_texts
 from tallyveil.rewriter.handing_on import hand_on
+from tallyveil.rewriter.instants import asks_the_time, settle_instants, utc_now
 from tallyveil.rewriter.listings import refuse_counted_listings
 from tallyveil.rewriter.names import references, refuse_reserved_names
 from tallyveil.rewriter.naming import name_columns
 from tallyveil.rewriter.plan import Plan
 from tallyveil.rewriter.postgres import translate
-from tallyveil.rewriter.quantifiers import spell_out_quantifiers
 from tallyveil.rewriter.records import KIND, aggregates, is_aggregate, is_listing, reads_records
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.statements import Dialect, parse_query
@@ -48,10 +49,14 @@ from tallyveil.rewriter.turn import Collected, turn
 from tallyveil.rewriter.undeclared import MAX_CAUTIONS
 from tallyveil.rewriter.views import expand_views, expanded_views, read_views
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
+from tallyveil.rewriter.written_out import write_out
 
 __all__ = ["MAX_BLOCKS", "Rewriter"]
 
 MAX_BLOCKS: Final = 100
+
+# The key under which a parsed statement's meta keeps whether it asks the time.
+_TIME: Final = "time"
 
 
 class Rewriter:
@@ -86,6 +91,14 @@ class Rewriter:
         """Whether the statement asks about the session, so that its plan is the session's own."""
         return any(_is_session_function(n) for n in parse_query(sql, dialect).find_all(exp.Func))
 
+    def asks_the_time(self, sql: str, dialect: Dialect) -> str | None:
+        """Whether its plan holds for the "day" or for the "instant" it is made at; else None."""
+        tree = parse_query(sql, dialect)
+        if _TIME not in tree.meta:
+            tree.meta[_TIME] = asks_the_time(tree)
+        found: str | None = tree.meta[_TIME]
+        return found
+
     def plan(
         self,
         sql: str,
@@ -96,12 +109,14 @@ class Rewriter:
         values: Sequence[Any] = (),
         session: Callable[[str, list[str]], Any] = lambda name, arguments: None,
         share: bool = True,
+        now: dt.datetime | None = None,
     ) -> Plan:
         """Plan one query.
 
         ``session`` gives the value of a session function (version, current_user, …). ``share``
         lets grouping sets be summed up from finer ones, whose interval is then wider than that
-        of a release.
+        of a release. ``now`` is the time the statement means by now(), in UTC without a zone; by
+        default this moment.
 
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
@@ -110,7 +125,7 @@ class Rewriter:
                 tree = self._checked(sql, dialect)
                 parameter.bind(tree, types, values)
                 _replace_session_functions(tree, session)
-                return self._split(tree, sql, dialect, cursor, share)
+                return self._split(tree, sql, dialect, cursor, share, now or utc_now())
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
@@ -121,12 +136,14 @@ class Rewriter:
         dialect: Dialect,
         cursor: Cursor,
         share: bool,
+        now: dt.datetime,
     ) -> Plan:
         resolved = list(references(tree, self._catalog))
         refuse_reserved_names(tree)
         inline_common_tables(tree, resolved)
         deadline.check()
         name_columns(tree, dialect, sql)
+        settle_instants(tree, now)
         scope = Scope(resolved, self._catalog)
         scope.refuse_wide(tree)
         for part in [tree] if dialect == "postgres" else expanded_views(tree):
@@ -168,7 +185,7 @@ class Rewriter:
         """The syntax tree with the views in their places."""
         try:
             tree = normalize_identifiers(parse_query(sql, dialect).copy(), dialect=dialect)
-            spell_out_quantifiers(tree)
+            write_out(tree)
             check(tree)
             expand_views(tree, self._catalog)
         except RecursionError as error:

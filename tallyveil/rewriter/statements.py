@@ -187,7 +187,9 @@ def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise SQLSyntaxError("expected one statement", position=1)
     tree = trees[0]
-    for node in tree.walk():
+    for node in list(tree.walk()):
+        if isinstance(node, exp.ByteString):
+            node.replace(_escaped(node, sql, dialect))
         for name in ("line", "col"):  # copied with every node, and of no use
             node.meta.pop(name, None)
         if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
@@ -195,6 +197,20 @@ def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     if not isinstance(tree, exp.Query):
         raise _no_query(sql.split(None, 1)[0], 1)
     return tree
+
+
+def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
+    """E'…' as the string it means; its escapes have been read by the parser."""
+    text = sql[node.meta["start"] : node.meta["end"] + 1]
+    if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uU]", text)):
+        raise FeatureNotSupported(
+            "this kind of string is not answered",
+            hint="Write it in plain quotes.",
+            position=node.meta["start"] + 1,
+        )
+    literal = exp.Literal.string(node.this)
+    literal.meta["start"], literal.meta["end"] = node.meta["start"], node.meta["end"]
+    return literal
 
 
 _LONG: Final = 5_000

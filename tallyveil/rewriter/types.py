@@ -113,6 +113,12 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
             return "TIMESTAMP" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMPTZ"
         case exp.Interval():
             return "INTERVAL"
+        case exp.CurrentDate() | exp.StrToDate():
+            return "DATE"
+        case exp.CurrentTimestamp() | exp.Localtimestamp() | exp.StrToTime() | exp.UnixToTime():
+            return "TIMESTAMP"
+        case exp.AtTimeZone():
+            return "TIMESTAMP"
         case exp.Count() | exp.Ntile():
             return "BIGINT" if isinstance(node, exp.Count) else "INTEGER"
         case exp.PercentRank() | exp.CumeDist():

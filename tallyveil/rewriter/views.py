@@ -16,6 +16,7 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from tallyveil.errors import PolicyError, StatementError
 from tallyveil.rewriter.catalog import Catalog
 from tallyveil.rewriter.check import check, function_name, position
+from tallyveil.rewriter.instants import asks_the_time
 from tallyveil.rewriter.names import (
     DEFAULT_SCHEMAS,
     common_table,
@@ -23,10 +24,10 @@ from tallyveil.rewriter.names import (
     refuse_reserved_names,
 )
 from tallyveil.rewriter.naming import name_columns
-from tallyveil.rewriter.quantifiers import spell_out_quantifiers
 from tallyveil.rewriter.size import Size
 from tallyveil.rewriter.statements import parse_query, split
 from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
+from tallyveil.rewriter.written_out import write_out
 
 __all__ = ["expand_views", "expanded_views", "read_views"]
 
@@ -52,12 +53,14 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
     if len(split(sql, "postgres")) != 1:
         raise StatementError("expected one SELECT")
     tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
-    spell_out_quantifiers(tree)
+    write_out(tree)
     check(tree)
     refuse_reserved_names(tree)
     for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):
         if not isinstance(node, exp.Func) or function_name(node) in SESSION_FUNCTIONS:
             raise StatementError("a view depends on its tables only, on no session or parameter")
+    if asks_the_time(tree) is not None:
+        raise StatementError("a view depends on its tables only, not on the time it is asked at")
     expand_views(tree, catalog)
     list(references(tree, catalog))
     name_columns(tree, "postgres", sql)

@@ -1,6 +1,7 @@
 """The words of SQL that are understood. Whatever is not listed here is refused.
 
-Everything listed is deterministic, has no side effects and reads nothing but its arguments.
+Everything listed is deterministic, has no side effects and reads nothing but its arguments. The
+time of the statement is a constant of it (`instants`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SYNTAX: Final[frozenset[type[exp.Expr]]] = frozenset(
         exp.And, exp.Or, exp.Not, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod,
         exp.Neg, exp.Paren, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is, exp.In,
         exp.Between, exp.Like, exp.ILike, exp.Escape, exp.DPipe, exp.NullSafeEQ,
-        exp.NullSafeNEQ, exp.Tuple, exp.Any, exp.Array,
+        exp.NullSafeNEQ, exp.Tuple, exp.Any, exp.Array, exp.AtTimeZone,
         # aggregation and windows
         exp.Filter, exp.Window, exp.WindowSpec, exp.Rollup, exp.Cube, exp.GroupingSets,
     }
@@ -56,11 +57,18 @@ FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
         exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.Year, exp.Quarter, exp.Month,
         exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso,
         exp.DayOfYear, exp.LastDay, exp.DateFromParts,
+        exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.StrToDate, exp.StrToTime,
+        exp.UnixToTime,
         exp.And, exp.Or, exp.Array, exp.Any, exp.Exists, exp.Grouping,
     }
 )  # fmt: skip
 
-NAMED_FUNCTIONS: Final = frozenset({"make_date", "isfinite", "instr", "isodow", "monthname"})
+NAMED_FUNCTIONS: Final = frozenset(
+    {
+        "make_date", "isfinite", "instr", "isodow", "monthname", "now", "transaction_timestamp",
+        "statement_timestamp", "get_current_timestamp",
+    }
+)  # fmt: skip
 
 AGGREGATES: Final[frozenset[type[exp.Expr]]] = frozenset(
     {
@@ -102,6 +110,13 @@ ARGUMENTS: Final[Mapping[type[exp.Expr], set[str]]] = MappingProxyType(
         exp.Floor: {"this"},
         exp.Coalesce: {"this", "expressions", "is_nvl", "is_null"},
         exp.Column: {"this", "table", "db"},
+        exp.AtTimeZone: {"this", "zone"},
+        exp.CurrentDate: set(),
+        exp.CurrentTimestamp: set(),
+        exp.Localtimestamp: set(),
+        exp.StrToDate: {"this", "format"},
+        exp.StrToTime: {"this", "format"},
+        exp.UnixToTime: {"this"},
         exp.Concat: {"expressions", "safe", "coalesce"},
         exp.ConcatWs: {"expressions", "safe", "coalesce"},
         exp.Contains: {"this", "expression"},
@@ -171,7 +186,7 @@ TYPES: Final = frozenset(
         exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
         exp.DType.INT128, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.TEXT,
         exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP,
-        exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.NAME,
+        exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.NAME,
         exp.DType.BPCHAR,
     }
 )  # fmt: skip

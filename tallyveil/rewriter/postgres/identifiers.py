@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn
-from tallyveil.rewriter.check import position
+from tallyveil.rewriter.check import is_star, position
+from tallyveil.rewriter.records import reads_records
 from tallyveil.rewriter.scope import Scope
 
 __all__ = ["column", "relation"]
@@ -13,11 +16,17 @@ __all__ = ["column", "relation"]
 _HINT = "Choose names that differ in more than upper and lower case."
 
 
-def column(node: exp.Column, scope: Scope) -> None:
-    """A column of a subquery or common table is to have its name alone."""
+def column(node: exp.Column, scope: Scope) -> exp.Expr | None:
+    """A column of a subquery or common table, or an item that ORDER BY or GROUP BY calls by its
+    alias, is to have its name alone.
+    """
     names = [name for name in scope.column_names(node) if name.lower() == node.name.lower()]
+    if not node.table:
+        item = _item(node, names)
+        if item is not None:
+            return item if item is not node else None
     if not names or names == [node.name]:
-        return
+        return None
     if node.name not in names:
         raise UndefinedColumn(
             f'column "{node.name}" does not exist',
@@ -33,6 +42,55 @@ def column(node: exp.Column, scope: Scope) -> None:
         hint=_HINT,
         position=position(node),
     )
+
+
+def _item(node: exp.Column, names: Sequence[str]) -> exp.Expr | None:
+    """The item an alias means, by its number where DuckDB could take another, else as it is.
+
+    None where the name is a column's, as it is in GROUP BY if there is such a column.
+    """
+    ordered, select = isinstance(node.parent, exp.Ordered), node.parent_select
+    if select is None or not _may_name_item(node, select):
+        return None
+    alike = [
+        (number, item)
+        for number, item in enumerate(select.expressions, 1)
+        if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower()
+    ]
+    exact = [number for number, item in alike if item.alias == node.name]
+    if not exact:
+        if ordered and alike and not reads_records(select):
+            _refuse_other_item(node, alike[0][1])
+        return None
+    if not ordered and node.name in names:
+        return None
+    if len(exact) == len(alike) and (ordered or not names):
+        return node
+    if len(exact) > 1 or any(map(is_star, select.expressions[: exact[0]])):
+        return node
+    if isinstance(node.parent, exp.Ordered | exp.Group):
+        return exp.Literal.number(exact[0])
+    return node
+
+
+def _may_name_item(node: exp.Column, select: exp.Select) -> bool:
+    """Whether it stands in ORDER BY, GROUP BY or HAVING of the SELECT, or is about its answer."""
+    above: exp.Expr = node
+    while isinstance(above.parent, exp.Expr) and above.parent is not select:
+        if isinstance(above.parent, exp.Window):
+            return False
+        above = above.parent
+    return above.arg_key in ("order", "group", "having") or isinstance(node.parent, exp.Anonymous)
+
+
+def _refuse_other_item(node: exp.Column, item: exp.Alias) -> None:
+    """DuckDB would order by an item whose alias differs in case, not by the column."""
+    if item.this != node:
+        raise FeatureNotSupported(
+            f'the names "{item.alias}" and "{node.name}" are not told apart here',
+            hint=_HINT,
+            position=position(node),
+        )
 
 
 def relation(node: exp.TableAlias, scope: Scope) -> None:

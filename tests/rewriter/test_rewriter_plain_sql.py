@@ -1,0 +1,170 @@
+"""Plain SQL that dashboards write: answered as PostgreSQL and DuckDB answer it on the raw rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from rewriter_oracles import DuckDBOracle, PostgresOracle, agree
+from rewriter_world import World
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidTextRepresentation,
+    NumericValueOutOfRange,
+    SQLSyntaxError,
+    TallyveilError,
+    UndefinedColumn,
+    UndefinedObject,
+)
+
+BOTH = """
+select state as "State", count(*) from person group by state order by "State"
+select p.state as "State", count(*) as "N" from person p where age > 3 group by p.state order by 2, 1
+select state as "STATE", count(*) from person group by 1 having count(*) > 3 order by "STATE" desc
+select count(*) from person where state = E'A\\x4c'
+select count(*) from person where state = e'A\\114' or state = E'x_y\\045'
+select sum(100 / age) filter (where age <> 0) from person
+select sex, count(100 / age) filter (where age > 0) from person group by sex
+select sum(100 / age) filter (where age > 0), count(*) filter (where age > 0) from person
+select sex, count(*) as n, rank() over w from person group by sex window w as (order by count(*) desc)
+select sex, n, row_number() over w from (select sex, count(*) as n from person group by sex) t window w as (order by n, sex)
+select sex, married, n, sum(n) over (w order by n, married) from (select sex, married, count(*) as n from person group by sex, married) t window w as (partition by sex)
+select sex, n, sum(n) over v, count(*) over w from (select sex, count(*) as n from person group by sex) t window w as (), v as (w order by n, sex)
+select count(*) from person where born <= now()
+select count(*) from person where born >= current_date - 30000
+select count(*) from person where born > current_timestamp - interval '30 years'
+select count(*) from person where born < localtimestamp
+select count(*) from person where born >= to_timestamp(1577836800)
+select count(*) from person where born >= to_timestamp(1577836800.5)
+select count(*) from person where born >= timestamptz '2020-01-02 01:00:00+02'
+select count(*) from person where born >= timestamptz '2020-01-02 02:00:00+02'
+select count(*) from person where born >= timestamp with time zone '2020-01-02 00:00:00Z'
+select count(*) from person where born = timestamptz '2020-01-02 02:00:00+02' at time zone 'UTC'
+select count(*) from person where born < '2020-01-02 02:00:00+02'::timestamptz
+select count(*) from person where cast(born as timestamptz) <= timestamptz '2020-01-05 00:00:00+00'
+select date_trunc('month', born) > timestamp '2020-01-01 00:00:00' as after, count(*) from person group by 1
+"""  # noqa: E501
+
+POSTGRES = """
+select sum(age % age) filter (where age <> 0 and sex = 'F') from person
+select state as "State", count(*) from person group by "State"
+select sex as "State", count(*) from person group by sex order by "State"
+select sex as "State", count(*) from person group by "State"
+select sex as "State", count(*) from person group by state, sex order by state, "State"
+select state as "State", sex as "STATE", count(*) from person group by state, sex order by "STATE", "State"
+select sum(age) as "Age", sum(age) + 1 as "AGE" from person order by "AGE"
+select sex as "State", sum(n) from (select sex, state, count(*) as n from person group by 1, 2) t group by "State" order by "State"
+select "State", n from (select state as "State", count(*) as n from person group by state) t order by "State"
+select count(*) from person where state = E'A\\u004c'
+select count(*) from person where born >= to_date('2020-01-01', 'YYYY-MM-DD')
+select count(*) from person where born >= to_date('20200102', 'YYYYMMDD')
+select count(*) from person where born >= to_date('3/1/2020', 'DD/MM/YYYY')
+select count(*) from person where born >= to_timestamp('2020-01-01 10:00:00', 'YYYY-MM-DD HH24:MI:SS')
+select count(*) from person where exists (select from person)
+"""  # noqa: E501
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.strip().splitlines() if line]
+
+
+@pytest.mark.parametrize("sql", [*lines(BOTH), *lines(POSTGRES)[:-1]])
+def test_it_means_what_postgresql_means(
+    world: World, postgres_oracle: PostgresOracle, sql: str
+) -> None:
+    assert agree(world, postgres_oracle, sql, ordered="order by" in sql.split("from")[-1])
+
+
+@pytest.mark.parametrize("sql", lines(BOTH))
+def test_it_means_what_duckdb_means(world: World, duckdb_oracle: DuckDBOracle, sql: str) -> None:
+    assert agree(world, duckdb_oracle, sql, ordered=False)
+
+
+def test_exists_needs_no_list(world: World) -> None:
+    """Over a protected table it stays refused, for what it is."""
+    with pytest.raises(FeatureNotSupported):
+        world.plan(lines(POSTGRES)[-1])
+    sql = "select count(*) from person where exists (select from (values (1)) v(x) where x = age)"
+    assert world.answer(sql)[1] == world.answer("select count(*) from person where age = 1")[1]
+
+
+def test_the_width_of_an_answer_may_be_computed_beside_it(world: World) -> None:
+    (row,) = world.answer("select count(*) n, dp_interval_high(n) - n from person")[1]
+    assert row == (400, 0)
+    sql = "select sex, count(*) n, (dp_interval_high(n) - dp_interval_low(n)) / 2 from person"
+    assert {r[2] for r in world.answer(f"{sql} group by sex")[1]} == {0}
+    with pytest.raises(UndefinedColumn):
+        world.plan("select count(*) n, n + 1 from person")
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "word"),
+    [
+        ("select count(*) from person where \"State\" = 'AL'", UndefinedColumn, '"State"'),
+        ("select count(*) over w from person group by sex", UndefinedObject, "w"),
+        ("select count(*), rank() over v from person window w as ()", UndefinedObject, "v from"),
+        (
+            "select rank() over x from person window x as (), x as (order by 1)",
+            SQLSyntaxError,
+            "x as (order",
+        ),
+        (
+            "select count(*), rank() over (w order by 1) from person window w as (order by 2)",
+            SQLSyntaxError,
+            "w order",
+        ),
+        ("select count(*) from person where born < to_date('x', 'YYYY')", None, "'x'"),
+        ("select count(*) from person where born < to_date(state, 'YYYY')", None, "to_date"),
+        ("select count(*) from person where born < to_date('1', 'Q')", None, "to_date"),
+        ("select count(*) from person where born < to_timestamp(1e300)", None, "to_timestamp"),
+        ("select count(*) from person where born < now() at time zone 'Europe/Rome'", None, "'E"),
+    ],
+)
+def test_what_stays_refused_says_where(
+    world: World, sql: str, error: type[TallyveilError] | None, word: str
+) -> None:
+    some = (FeatureNotSupported, InvalidTextRepresentation, NumericValueOutOfRange)
+    with pytest.raises(error or some) as caught:
+        world.plan(sql)
+    assert caught.value.position == sql.index(word) + 1
+
+
+def test_a_statement_has_one_time(world: World) -> None:
+    now = dt.datetime(2020, 1, 3, 23, 59, 59, 5)
+    sql = "select count(*) from person where born = current_date and now() = current_timestamp"
+    asked = world.plan(sql, now=now).workloads["person"].columns[0]
+    meant = world.plan("select count(*) from person where born = date '2020-01-03'")
+    assert asked.row_keys == meant.workloads["person"].columns[0].row_keys
+    columns, rows = world.answer("select now(), current_date, localtimestamp", now=now)
+    assert rows == [(now, now.date(), now)]
+    assert [name for name, _ in columns] == ["now", "current_date", "localtimestamp"]
+
+
+def test_a_day_asked_twice_is_the_same_question(world: World) -> None:
+    sql = "select count(*) from person where born >= date_trunc('day', now()) - interval '9 days'"
+    morning = world.plan(sql, now=dt.datetime(2020, 1, 12, 8)).workloads["person"].columns[0]
+    evening = world.plan(sql, now=dt.datetime(2020, 1, 12, 20)).workloads["person"].columns[0]
+    tomorrow = world.plan(sql, now=dt.datetime(2020, 1, 13, 8)).workloads["person"].columns[0]
+    assert morning.row_keys == evening.row_keys
+    assert morning.row_keys != tomorrow.row_keys
+
+
+@pytest.fixture
+def named(postgres_connection: psycopg.Connection) -> Callable[[str], list[str]]:
+    def names(sql: str) -> list[str]:
+        return [column.name for column in postgres_connection.execute(sql).description or ()]
+
+    return names
+
+
+def test_columns_of_times_are_called_as_in_postgresql(
+    world: World, named: Callable[[str], list[str]]
+) -> None:
+    sql = (
+        "select now(), current_date, current_timestamp, now()::date, current_date - 1, "
+        "to_date('2020', 'YYYY'), to_timestamp(0), now() at time zone 'UTC'"
+    )
+    assert [name for name, _ in world.answer(sql)[0]] == named(sql)
