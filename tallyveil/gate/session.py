@@ -30,10 +30,10 @@ from tallyveil.rewriter import (
     Dialect,
     Piece,
     Plan,
+    local_now,
     parameter_count,
     parse_query,
     split,
-    utc_now,
 )
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class GateSession:
         self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
     ) -> Plan:
         """``shares``: whether answers may be summed up from finer ones; None: by the settings."""
-        rewriter, now = self._gate.rewriter, utc_now()
+        rewriter, now = self._gate.rewriter, local_now(self.settings.time_zone)
 
         def make() -> Plan:
             return rewriter.plan(

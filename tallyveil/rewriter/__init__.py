@@ -7,7 +7,7 @@ so every expression DuckDB knows has DuckDB's exact meaning. What is not underst
 
 from tallyveil.rewriter.cursor import Cursor
 from tallyveil.rewriter.database import PublicDatabase
-from tallyveil.rewriter.instants import utc_now
+from tallyveil.rewriter.instants import local_now
 from tallyveil.rewriter.parameters import count as parameter_count
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan
 from tallyveil.rewriter.rewrite import Rewriter
@@ -27,8 +27,8 @@ __all__ = [
     "PublicDatabase",
     "Rewriter",
     "Workload",
+    "local_now",
     "parameter_count",
     "parse_query",
     "split",
-    "utc_now",
 ]

@@ -82,7 +82,7 @@ def take_apart(
     found: list[Caution] = []
     for column, attribute in _attribute_columns(select, records, source):
         deadline.check()
-        _check_cells(column, attribute, constant)
+        _check_cells(column, attribute, constant, from_clause.time_zone)
         if len(found) < MAX_CAUTIONS:
             found += cautions(column, attribute, records.domain.table)
     conditions = [where.this.copy()] if where else []
@@ -126,13 +126,13 @@ def _attribute_columns(
 
 
 def _check_cells(
-    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any]
+    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
 ) -> None:
     """No cell is cut through."""
     if attribute.kind == "bins":
         check_bins(column, attribute, constant)
     elif attribute.truncates:
-        check_days(column, attribute, constant)
+        check_days(column, attribute, constant, zone)
 
 
 def _aggregates(select: exp.Select) -> bool:

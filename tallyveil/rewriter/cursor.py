@@ -78,6 +78,10 @@ class Cursor:
         """
         self._zone = zone
 
+    @property
+    def time_zone(self) -> str:
+        return self._zone
+
     def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
         """The result of a query, columns and types as DuckDB has them.
 

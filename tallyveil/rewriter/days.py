@@ -22,9 +22,11 @@ from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.coarse import compares_with_constant, comparisons, place_of
+from tallyveil.rewriter.instants import is_utc
 
 __all__ = ["check_days"]
 
+_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 _UNITS: Final = frozenset(
     {
         "year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "isoyear", "decade",
@@ -40,12 +42,19 @@ _NAMED: Final = frozenset({"isfinite", "isodow", "monthname"})
 
 
 def check_days(
-    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any]
+    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
 ) -> None:
     """Raise BinCut unless no two times of one day could be told apart.
 
-    ``constant`` evaluates a constant expression.
+    ``constant`` evaluates a constant expression; ``zone`` is the session's, in which PostgreSQL
+    would see a timestamp with a zone.
     """
+    if attribute.truncates == _WITH_ZONE and not is_utc(zone) and comparisons(column) != []:
+        raise BinCut(
+            f"the days of {attribute.name} are days in UTC, not in {zone}",
+            hint="SET timezone = 'UTC' and ask again.",
+            position=position(column),
+        )
     child, parent = place_of(column)
     unit = _unit(child, parent)
     if unit is not None and unit not in _UNITS:
@@ -127,7 +136,7 @@ def _day_and_midnight(attribute: Attribute, other: exp.Expr) -> exp.Expr:
 
     A text becomes a day in the comparison with the domain, so that its day must be the same.
     """
-    kind = "timestamptz" if attribute.truncates == "TIMESTAMP WITH TIME ZONE" else "timestamp"
+    kind = "timestamptz" if attribute.truncates == _WITH_ZONE else "timestamp"
     instant = exp.cast(exp.cast(other.copy(), kind), "timestamp")
     day = exp.cast(exp.cast(instant, "date"), "varchar")
     start = exp.cast(exp.cast(other.copy(), "date"), "timestamp")

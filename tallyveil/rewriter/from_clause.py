@@ -51,6 +51,11 @@ class FromClause:
         self._numbers = count()
         self._size = Size("the columns of nested queries", "Name each column less often.")
 
+    @property
+    def time_zone(self) -> str:
+        """The session's."""
+        return self._cursor.time_zone
+
     def read(self, select: exp.Select) -> Records:
         """What FROM and its joins yield.
 

@@ -1,13 +1,15 @@
 """Times that are constants of the statement: now() and its like, times as text, times with a zone.
 
-A session's time zone is UTC, so that a timestamp with a zone is the timestamp in UTC, and both
-have one type here. Whatever is not the same for every record is refused.
+A timestamp with a zone is the timestamp in the session's time zone here, as PostgreSQL compares it
+with dates and timestamps, and both have one type. Whatever is not the same for every record is
+refused.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+import zoneinfo
 from typing import Final
 
 from sqlglot import exp
@@ -19,7 +21,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.check import function_name, position
 
-__all__ = ["asks_the_time", "settle_instants", "utc_now"]
+__all__ = ["asks_the_time", "is_utc", "local_now", "settle_instants"]
 
 _INSTANTS: Final = frozenset(
     {
@@ -28,16 +30,22 @@ _INSTANTS: Final = frozenset(
     }
 )  # fmt: skip
 _DAYS: Final = frozenset({"current_date"})
-_UTC: Final = frozenset({"utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu"})
+_UTC: Final = frozenset(
+    {"utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu", "etc/zulu", "universal", "etc/universal"}
+)
 
 # What strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdHMS]|[^A-Za-z0-9%\s]|[ T])*")
 _EPOCH: Final = dt.datetime(1970, 1, 1)
 
 
-def utc_now() -> dt.datetime:
-    """This moment, in UTC without a zone."""
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+def local_now(zone: str) -> dt.datetime:
+    """This moment as a clock in the zone shows it."""
+    return dt.datetime.now(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
+
+
+def is_utc(zone: str) -> bool:
+    return zone.lower() in _UTC
 
 
 def asks_the_time(tree: exp.Expr) -> str | None:
@@ -48,29 +56,31 @@ def asks_the_time(tree: exp.Expr) -> str | None:
     return "day" if names & _DAYS else None
 
 
-def settle_instants(tree: exp.Expr, now: dt.datetime) -> None:
-    """Replace, in place, all of them by constants; ``now`` is in UTC, without a zone.
+def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str) -> None:
+    """Replace, in place, all of them by constants; ``now`` is as a clock in the session's time
+    zone shows it.
 
     Raises FeatureNotSupported, InvalidTextRepresentation, NumericValueOutOfRange.
     """
     for node in list(tree.find_all(exp.Func, exp.AtTimeZone)):
-        settled = _settled(node, now)
+        settled = _settled(node, now, zone)
         if settled is not None:
             node.replace(settled)
 
 
-def _settled(node: exp.Expr, now: dt.datetime) -> exp.Expr | None:
+def _settled(node: exp.Expr, now: dt.datetime, zone: str) -> exp.Expr | None:
     match node:
         case exp.StrToDate():
             return _day(_read(node).date())
         case exp.StrToTime():
             return _instant(_read(node))
         case exp.UnixToTime():
-            return _instant(_since_epoch(node))
+            utc = exp.Literal.string(_since_epoch(node).isoformat(" ") + "+00")
+            return exp.cast(exp.cast(utc, "timestamptz"), "timestamp")
         case exp.AtTimeZone():
-            return _in_utc(node)
+            return _in_utc(node, zone)
         case exp.Cast() if node.to.this is exp.DType.TIMESTAMPTZ:
-            # With the zone that a text may have, to the same instant in UTC.
+            # With the zone that a text may have, to the same instant in the session's zone.
             return exp.cast(exp.Cast(this=node.this.copy(), to=node.to.copy()), "timestamp")
     name = function_name(node)
     if name in _DAYS:
@@ -86,12 +96,13 @@ def _instant(instant: dt.datetime) -> exp.Expr:
     return exp.cast(exp.Literal.string(instant.isoformat(" ")), "timestamp")
 
 
-def _in_utc(node: exp.AtTimeZone) -> exp.Expr:
+def _in_utc(node: exp.AtTimeZone, session: str) -> exp.Expr:
+    """With the session in UTC too it changes the type alone."""
     zone = node.args["zone"]
-    if not zone.is_string or zone.name.lower() not in _UTC:
+    if not (zone.is_string and is_utc(zone.name) and is_utc(session)):
         raise FeatureNotSupported(
-            "AT TIME ZONE is answered for 'UTC' only",
-            hint="Write the time in UTC.",
+            "AT TIME ZONE is answered for 'UTC' only, in a session whose timezone is UTC",
+            hint="Write the time in the session's time zone.",
             position=position(zone) or position(node),
         )
     return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "timestamp")

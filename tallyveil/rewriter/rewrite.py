@@ -36,7 +36,7 @@ from tallyveil.rewriter.division import null_on_zero
 from tallyveil.rewriter.from_clause import FromClause
 from tallyveil.rewriter.growth import bound_texts
 from tallyveil.rewriter.handing_on import hand_on
-from tallyveil.rewriter.instants import asks_the_time, settle_instants, utc_now
+from tallyveil.rewriter.instants import asks_the_time, local_now, settle_instants
 from tallyveil.rewriter.listings import refuse_counted_listings
 from tallyveil.rewriter.names import references, refuse_reserved_names
 from tallyveil.rewriter.naming import name_columns
@@ -115,8 +115,8 @@ class Rewriter:
 
         ``session`` gives the value of a session function (version, current_user, …). ``share``
         lets grouping sets be summed up from finer ones, whose interval is then wider than that
-        of a release. ``now`` is the time the statement means by now(), in UTC without a zone; by
-        default this moment.
+        of a release. ``now`` is the time the statement means by now(), as a clock in the
+        cursor's time zone shows it; by default this moment.
 
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
@@ -125,7 +125,9 @@ class Rewriter:
                 tree = self._checked(sql, dialect)
                 parameter.bind(tree, types, values)
                 _replace_session_functions(tree, session)
-                return self._split(tree, sql, dialect, cursor, share, now or utc_now())
+                return self._split(
+                    tree, sql, dialect, cursor, share, now or local_now(cursor.time_zone)
+                )
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
 
@@ -143,7 +145,7 @@ class Rewriter:
         inline_common_tables(tree, resolved)
         deadline.check()
         name_columns(tree, dialect, sql)
-        settle_instants(tree, now)
+        settle_instants(tree, now, cursor.time_zone)
         scope = Scope(resolved, self._catalog)
         scope.refuse_wide(tree)
         for part in [tree] if dialect == "postgres" else expanded_views(tree):

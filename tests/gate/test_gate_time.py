@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 from collections.abc import Callable
 
 import duckdb
@@ -32,7 +33,9 @@ def test_a_later_day_is_another_question_and_the_same_day_is_free(
 ) -> None:
     spent = []
     for moment in ("2020-01-20 08:00", "2020-01-20 20:00", "2020-01-21 08:00"):
-        monkeypatch.setattr(session, "utc_now", lambda at=moment: dt.datetime.fromisoformat(at))
+        monkeypatch.setattr(
+            session, "local_now", lambda zone, at=moment: dt.datetime.fromisoformat(at)
+        )
         for sql in (LAST_DAYS, "SELECT count(*) FROM person WHERE day < current_date - 9"):
             visits.execute(sql).fetchall()
         spent.append(visits.budget()[0]["spent"])
@@ -45,7 +48,18 @@ def test_a_plan_is_kept_no_longer_than_it_holds(
     plans = visits._gate.plans
     visits.execute(LAST_DAYS)
     assert not any(LAST_DAYS in key for key in plans.held() if isinstance(key, tuple))
-    monkeypatch.setattr(session, "utc_now", lambda: dt.datetime(2020, 1, 3))
+    monkeypatch.setattr(session, "local_now", lambda zone: dt.datetime(2020, 1, 3))
     assert visits.execute("SELECT current_date").fetchone() == (dt.date(2020, 1, 3),)
-    monkeypatch.setattr(session, "utc_now", lambda: dt.datetime(2020, 1, 4))
+    monkeypatch.setattr(session, "local_now", lambda zone: dt.datetime(2020, 1, 4))
     assert visits.execute("SELECT current_date").fetchone() == (dt.date(2020, 1, 4),)
+
+
+def test_the_day_is_that_of_the_session_s_time_zone(visits: tallyveil.Connection) -> None:
+    days = set()
+    for zone in ("Pacific/Kiritimati", "Etc/GMT+12"):
+        visits.execute(f"SET TimeZone = '{zone}'")
+        local = dt.datetime.now(zoneinfo.ZoneInfo(zone)).date()
+        ((day, now),) = visits.execute("SELECT current_date, CAST(now() AS DATE)").fetchall()
+        assert local <= day == now <= dt.datetime.now(zoneinfo.ZoneInfo(zone)).date()
+        days.add(day)
+    assert len(days) == 2

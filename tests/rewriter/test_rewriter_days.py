@@ -258,3 +258,14 @@ def test_text_in_the_source_counts_as_days() -> None:
         assert ours(world, "extract(hour FROM ts) = 14", "duckdb") is None
     finally:
         world.close()
+
+
+def test_days_in_utc_are_not_asked_in_another_time_zone(days: World, source: str) -> None:
+    days.cursor.use_time_zone("Europe/Paris")
+    try:
+        for predicate in ("ts < '2014-09-11'", "CAST(ts AS DATE) = '2014-09-11'"):
+            refused = ours(days, predicate, "postgres") is None
+            assert refused == (source == "TIMESTAMP WITH TIME ZONE"), predicate
+        assert ours(days, "ts IS NOT NULL", "postgres") == len(RAW) - 1
+    finally:
+        days.cursor.use_time_zone("UTC")

@@ -168,3 +168,25 @@ def test_columns_of_times_are_called_as_in_postgresql(
         "to_date('2020', 'YYYY'), to_timestamp(0), now() at time zone 'UTC'"
     )
     assert [name for name, _ in world.answer(sql)[0]] == named(sql)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York"])
+def test_a_time_with_a_zone_is_compared_in_the_session_s(
+    world: World,
+    postgres_connection: psycopg.Connection,
+    postgres_oracle: PostgresOracle,
+    zone: str,
+) -> None:
+    world.cursor.use_time_zone(zone)
+    postgres_connection.execute(f"SET TimeZone = '{zone}'")
+    try:
+        for literal in ("2020-01-02 00:00:00+00", "2020-01-01 23:00:00+00", "2020-01-02 05:00:00Z"):
+            for operator in ("<", "<=", "="):
+                sql = f"select count(*) from person where born {operator} timestamptz '{literal}'"
+                assert agree(world, postgres_oracle, sql, ordered=False)
+        for sql in lines(BOTH)[-9:-3]:
+            if "at time zone" not in sql:
+                assert agree(world, postgres_oracle, sql, ordered=False)
+    finally:
+        world.cursor.use_time_zone("UTC")
+        postgres_connection.execute("SET TimeZone = 'UTC'")
