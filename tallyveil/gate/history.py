@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.accountant import Accountant
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.estimated import Criterion, Estimated, surpasses
@@ -76,6 +77,7 @@ class History:
         for table, workload in request.workloads.items():
             noise, columns = wanted[table], []
             for number, column in enumerate(workload.columns):
+                deadline.check()
                 found: Sequence[Known | None] = (None,) * column.height
                 if request.source != "fresh":
                     if _additive(noise, noise.scales[number]) or noise.by_auto:
@@ -131,6 +133,7 @@ class History:
         if isinstance(purchase.mechanism, CountMechanism):
             return
         for number, column in enumerate(request.workloads[table].columns):
+            deadline.check()
             outlook = found.outlooks.get((table, number))
             if outlook is None:
                 continue

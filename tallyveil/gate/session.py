@@ -67,6 +67,7 @@ class GateSession:
                 deadline.check()
                 with _positions_from(piece.offset):
                     statements.append(parse_piece(piece, self._dialect))
+            deadline.check()
         return tuple(statements)
 
     def describe(
@@ -86,6 +87,7 @@ class GateSession:
             columns = self._gate.descriptions.get(
                 self._key(piece, types, nothing), lambda: self._describe(plan)
             )
+            deadline.check()
             return Description(types, columns)
 
     def execute(

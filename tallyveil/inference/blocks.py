@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from tallyveil import deadline
 from tallyveil.inference.exchangeable import (
     EXACT,
     best_combination,
@@ -250,6 +251,7 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
     left = _WORK
     result: dict[int, _Solution] = {}
     for block, own in wanted.items():
+        deadline.check()
         if left < 0:
             result |= dict.fromkeys(own)
             continue
@@ -266,7 +268,10 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
         if together is not None:
             solutions = together.solve(variances)
         else:
-            solutions = [best_combination(matrix, variances, query) for query in queries]
+            solutions = []
+            for query in queries:
+                deadline.check()
+                solutions.append(best_combination(matrix, variances, query))
         for sort, weights in zip(own, solutions, strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])

@@ -9,6 +9,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import (
     FeatureNotSupported,
     NumericValueOutOfRange,
@@ -140,6 +141,7 @@ def check(tree: exp.Expr) -> None:
     """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
     selects = 0
     for node in tree.walk():
+        deadline.check()
         _check_node(node)
         _check_lists(node)
         selects += isinstance(node, exp.Select)

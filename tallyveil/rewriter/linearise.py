@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tallyveil import deadline
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.workload import Factor
@@ -20,9 +21,12 @@ from tallyveil.rewriter.workload import Factor
 __all__ = ["GRID_BITS", "MAX_COEFFICIENT", "IntArray", "factor", "groups", "indicator", "nothing"]
 
 IntArray = npt.NDArray[np.int64]
+_Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 
 MAX_COEFFICIENT: Final = 2**52
 GRID_BITS: Final = 40
+# How many decimals are looked at between two looks at the deadline.
+_PORTION: Final = 1024
 
 
 def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, IntArray]:
@@ -32,11 +36,13 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     """
     combined = np.zeros(len(cells), dtype=np.int64)
     for key in keys:
+        deadline.check()
         encoded = _plain(key).dictionary_encode(null_encoding="encode")
         codes = encoded.indices.to_numpy().astype(np.int64)
         _, combined = np.unique(
             combined * max(len(encoded.dictionary), 1) + codes, return_inverse=True
         )
+    deadline.check()
     order = np.argsort(cells, kind="stable")
     _, first, inverse = np.unique(combined[order], return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
@@ -135,45 +141,64 @@ def _integers(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
     answered has those coefficients, which differ from the written ones by less than 2^-40 of the
     largest per record.
     """
-    unique, inverse = _unique(values)
-    exact = [_fraction(value) for value in unique]
-    denominator = math.lcm(*(q.denominator for q in exact)) if exact else 1
-    largest = max((abs(q) for q in exact), default=Fraction(0))
-    if largest * denominator > MAX_COEFFICIENT:
-        if pa.types.is_floating(values.type):
-            grid = Fraction(2) ** (math.frexp(float(largest))[1] - GRID_BITS)
-            exact = [round(q / grid) * grid for q in exact]
-            denominator = grid.denominator
-            if grid > 1:
-                exact, denominator = [q / grid for q in exact], 1
-                return _primitive([int(q) for q in exact], inverse, grid)
-        else:
-            raise InvalidParameterValue(
-                f"a SUM reaches values of {largest}; the limit is 2^52 smallest units",
-                hint="Divide the argument, or round it to fewer decimals.",
-            )
-    return _primitive([int(q * denominator) for q in exact], inverse, Fraction(1, denominator))
+    array, places = values.combine_chunks(), None
+    if pa.types.is_floating(array.type):
+        integers, unit = _of_floats(array.to_numpy(zero_copy_only=False))
+    elif pa.types.is_integer(array.type):
+        integers, unit = _of_integers(array.to_numpy(zero_copy_only=False)), Fraction(1)
+    else:
+        encoded = array.dictionary_encode()
+        integers, unit = _of_decimals(encoded.dictionary.to_pylist())
+        places = encoded.indices.to_numpy().astype(np.int64)
+    deadline.check()
+    if not len(integers):
+        return np.zeros(0, dtype=np.int64), unit
+    divisor = int(np.gcd.reduce(integers)) or 1
+    integers = integers if divisor == 1 else integers // divisor
+    return integers if places is None else integers[places], unit * divisor
 
 
-def _primitive(integers: list[int], inverse: IntArray, unit: Fraction) -> tuple[IntArray, Fraction]:
-    divisor = math.gcd(*integers) or 1
-    scaled = np.array([i // divisor for i in integers], dtype=np.int64)
-    return scaled[inverse] if len(scaled) else np.zeros(0, dtype=np.int64), unit * divisor
+def _of_integers(values: _Numbers) -> IntArray:
+    largest = max(abs(int(values.min(initial=0))), int(values.max(initial=0)))
+    if largest > MAX_COEFFICIENT:
+        raise _too_large(largest)
+    return values.astype(np.int64)
 
 
-def _unique(values: pa.ChunkedArray) -> tuple[list[Any], IntArray]:
-    array = values.combine_chunks()
-    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
-        unique, inverse = np.unique(array.to_numpy(zero_copy_only=False), return_inverse=True)
-        return unique.tolist(), inverse.astype(np.int64)
-    encoded = array.dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
-
-
-def _fraction(value: int | float | Decimal) -> Fraction:
-    if isinstance(value, float) and not math.isfinite(value):
+def _of_floats(values: _Numbers) -> tuple[IntArray, Fraction]:
+    """A double is m · 2^x with an integer m; scaling by a power of two rounds nothing."""
+    for value in values[~np.isfinite(values)].tolist():
         raise InvalidParameterValue(
             f"a SUM meets the value {value} somewhere in the public domain",
             hint="Guard the argument, for instance with CASE WHEN … THEN … ELSE 0 END.",
         )
-    return Fraction(value)
+    values = values.astype(np.float64)
+    parts, powers = np.frexp(values[values != 0])
+    odd = np.ldexp(parts, 53).astype(np.int64)
+    trailing = np.frexp((odd & -odd).astype(np.float64))[1] - 1
+    places = max(0, int((53 - powers - trailing).max(initial=0)))
+    largest = float(np.abs(values).max(initial=0))
+    if Fraction(largest) * 2**places > MAX_COEFFICIENT:
+        places = GRID_BITS - math.frexp(largest)[1]
+    return np.rint(np.ldexp(values, places)).astype(np.int64), 1 / Fraction(2) ** places
+
+
+def _of_decimals(values: list[Decimal]) -> tuple[IntArray, Fraction]:
+    exact = []
+    for number, value in enumerate(values):
+        if not number % _PORTION:
+            deadline.check()
+        exact.append(Fraction(value))
+    denominator = math.lcm(*{q.denominator for q in exact}) if exact else 1
+    largest = max((abs(q) for q in exact), default=Fraction(0))
+    if largest * denominator > MAX_COEFFICIENT:
+        raise _too_large(largest)
+    integers = [q.numerator * (denominator // q.denominator) for q in exact]
+    return np.array(integers, dtype=np.int64), Fraction(1, denominator)
+
+
+def _too_large(largest: Fraction | int) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f"a SUM reaches values of {largest}; the limit is 2^52 smallest units",
+        hint="Divide the argument, or round it to fewer decimals.",
+    )

@@ -186,7 +186,11 @@ class Rewriter:
     def _checked(self, sql: str, dialect: Dialect) -> exp.Expr:
         """The syntax tree with the views in their places."""
         try:
-            tree = normalize_identifiers(parse_query(sql, dialect).copy(), dialect=dialect)
+            parsed = parse_query(sql, dialect)
+            deadline.check()
+            tree = parsed.copy()
+            deadline.check()
+            tree = normalize_identifiers(tree, dialect=dialect)
             write_out(tree)
             check(tree)
             expand_views(tree, self._catalog)

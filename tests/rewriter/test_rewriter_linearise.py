@@ -72,6 +72,27 @@ def test_doubles_are_within_the_grid(values: list[float]) -> None:
 
 
 @given(
+    st.lists(
+        st.floats(allow_nan=False, allow_infinity=False)
+        | st.floats(-1000, 1000, allow_subnormal=False).map(lambda x: round(x * 8) / 8)
+        | st.sampled_from([5e-324, 2.0**-1022, 2.0**52, 2.0**53 + 2, 0.5, -0.0]),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_doubles_are_the_integers_that_fractions_give(values: list[float]) -> None:
+    """⌊v/g⌉ for the grid g: the finest binary place of the values, or 2^-40 of the largest."""
+    made, unit = _factor(values + [0.0] * (24 - len(values)), pa.float64())
+    exact = [Fraction(v) for v in values]
+    grid = Fraction(1, math.lcm(*(q.denominator for q in exact)))
+    largest = max(map(abs, exact))
+    if largest / grid > MAX_COEFFICIENT:
+        grid = Fraction(2) ** (math.frexp(float(largest))[1] - GRID_BITS)
+    found = list(_dense(made, unit).values())
+    assert found[: len(values)] == [round(q / grid) * grid for q in exact]
+
+
+@given(
     st.sets(st.sampled_from("abc")),
     st.lists(st.integers(-2, 2), min_size=24, max_size=24),
 )

@@ -1,0 +1,142 @@
+"""How long a statement runs on after its cancel, whatever it is at.
+
+Each statement spends its time in another phase, and is cancelled at random moments, as the server
+does it: by the flag that every phase asks for, and by an interrupt of the public database. What
+has been charged is drawn and recorded before the cancel takes effect.
+
+    make bench NAME=cancel
+    REPEATS=20 make bench NAME=cancel
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import duckdb
+
+from bench.measure import percentiles, report
+from tallyveil import TallyveilError, parse_policy
+from tallyveil.gate import Gate
+from tallyveil.gate.session import GateSession
+
+__all__ = ["STATEMENTS", "Cancelled", "cancel_after", "opened", "statement"]
+
+REPEATS = int(os.environ.get("REPEATS", "8"))
+
+# Within so many seconds of its beginning a statement is cancelled.
+_WITHIN: Final = 1.0
+_PATIENCE: Final = 120.0
+
+_FILTERS: Final = ", ".join(
+    f"count(*) FILTER (WHERE a > {n} AND c < {1 + n % 9})" for n in range(150)
+)
+
+# {n} makes each one another statement, which nothing is known of.
+STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "long disjunction": "SELECT count(*) FROM t WHERE "
+        + " OR ".join(f"a = {{n}} AND b = {k}" for k in range(1200)),
+        "wide CASE": "SELECT CASE a "
+        + " ".join(f"WHEN {k} + 0 * {{n}} THEN 'g{k % 50}'" for k in range(1200))
+        + " END, count(*) FROM t GROUP BY 1",
+        "chain of common tables": "WITH q0 AS (SELECT a, b FROM t), "
+        + ", ".join(f"q{k} AS (SELECT a + 0 AS a, b FROM q{k - 1})" for k in range(1, 60))
+        + " SELECT count(*) FROM q59 WHERE a > {n}",
+        "domain of 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",
+        "two sums": "SELECT sum(a + {n}), sum(b) FROM t",
+        "many filters": f"SELECT {_FILTERS} FROM t WHERE b > {{n}}",
+        "20,000 groups": "SELECT a, c, count(*) FROM t WHERE b > {n} GROUP BY a, c",
+        "20,000 groups summed up": "SELECT a, c, count(*), dp_interval_low(count(*)) FROM t "
+        "WHERE b > {n} GROUP BY ROLLUP (a, c)",
+        "join of noisy rows": "WITH g AS (SELECT a, count(*) AS k FROM t WHERE b > {n} GROUP BY a) "
+        "SELECT count(*) FROM g x, g y, g z WHERE x.k + y.k > z.k",
+        "EXPLAIN": "EXPLAIN SELECT a, c, sum(b + {n}), sum(b * b) FROM t GROUP BY a, c",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """``latency`` is from the cancel to the end, in seconds; ``error`` None if it ended before."""
+
+    latency: float
+    error: TallyveilError | None
+
+
+def opened(base: Path) -> Gate:
+    with duckdb.connect(":memory:") as source:
+        source.execute(
+            "CREATE TABLE t AS SELECT i % 2000 AS a, i * 7 % 2000 AS b, i % 10 AS c "
+            "FROM range(20000) r(i)"
+        )
+        attributes = {name: {"range": [0, most]} for name, most in (("a", 1999), ("b", 1999))}
+        attributes["c"] = {"range": [0, 9]}
+        table = {"attributes": attributes, "budget": {"epsilon": 10**5}}
+        declared = {"tables": {"t": table}, "defaults": {"epsilon": 1.0}}
+        return Gate(parse_policy(declared, base=base), source)
+
+
+def statement(name: str, number: int) -> str:
+    return STATEMENTS[name].replace("{n}", str(number))
+
+
+def cancel_after(session: GateSession, sql: str, seconds: float) -> Cancelled:
+    """Execute ``sql`` in a thread of its own and cancel it after so long."""
+    flag, done = threading.Event(), threading.Event()
+    raised: list[TallyveilError] = []
+    ended: list[float] = []
+
+    def execute() -> None:
+        try:
+            (parsed,) = session.parse(sql)
+            session.describe(parsed)
+            session.execute(parsed, cancelled=flag.is_set)
+        except TallyveilError as error:
+            raised.append(error)
+        finally:
+            ended.append(time.monotonic())
+            done.set()
+
+    worker = threading.Thread(target=execute)
+    worker.start()
+    done.wait(seconds)
+    start = time.monotonic()
+    flag.set()
+    session.interrupt()
+    worker.join(_PATIENCE)
+    if worker.is_alive():
+        raise TimeoutError(f"it runs on {_PATIENCE:g} s after a cancel: {sql[:60]}")
+    return Cancelled(max(0.0, ended[0] - start), raised[0] if raised else None)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        gate = opened(Path(directory))
+        session = gate.session("analyst")
+        moments = random.Random()
+        number = 0
+        for name in STATEMENTS:
+            times: list[float] = []
+            for _ in range(REPEATS):
+                number += 1
+                found = cancel_after(session, statement(name, number), moments.uniform(0, _WITHIN))
+                if found.error is not None:
+                    times.append(found.latency)
+            if times:
+                most = round(1000 * max(times), 1)
+                report(bench="cancel", statement=name, **percentiles(times), max_ms=most)
+        session.close()
+        gate.close()
+
+
+if __name__ == "__main__":
+    main()
