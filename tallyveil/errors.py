@@ -21,6 +21,9 @@
     │   ├── InvalidParameterValue          22023
     │   │   └── BinCut                     22023  a predicate cuts through a declared bin
     │   ├── InvalidTextRepresentation      22P02
+    │   ├── InvalidEncoding                22021  not UTF-8, or a NUL inside a text
+    │   ├── InvalidDatetimeFormat          22007
+    │   ├── DatetimeFieldOverflow          22008
     │   ├── DivisionByZero                 22012
     │   ├── NumericValueOutOfRange         22003
     │   ├── DataError                      22000
@@ -53,11 +56,14 @@ __all__ = [
     "BudgetExceeded",
     "DataError",
     "DatatypeMismatch",
+    "DatetimeFieldOverflow",
     "DivisionByZero",
     "EvaluationFailed",
     "FeatureNotSupported",
     "GroupingError",
     "InsufficientPrivilege",
+    "InvalidDatetimeFormat",
+    "InvalidEncoding",
     "InvalidParameterValue",
     "InvalidTextRepresentation",
     "LedgerError",
@@ -236,6 +242,20 @@ class BinCut(InvalidParameterValue):
 
 class InvalidTextRepresentation(StatementError):
     sqlstate = "22P02"
+
+
+class InvalidEncoding(StatementError):
+    sqlstate = "22021"
+
+
+class InvalidDatetimeFormat(StatementError):
+    sqlstate = "22007"
+
+
+class DatetimeFieldOverflow(StatementError):
+    """A date, time or interval that its type cannot hold."""
+
+    sqlstate = "22008"
 
 
 class DivisionByZero(StatementError):

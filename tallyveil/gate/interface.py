@@ -79,7 +79,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Result:
-    """``rows`` hold Python values of the types in ``columns``; ``tag`` is complete (SELECT 5)."""
+    """``rows`` hold Python values of the types in ``columns``; ``tag`` is complete (SELECT 5).
+
+    An INTERVAL is a `tallyveil.interval.Interval`. A date or timestamp that Python has no value
+    for is a text, as PostgreSQL writes it.
+    """
 
     columns: tuple[ColumnType, ...] | None
     rows: Sequence[tuple[Any, ...]]

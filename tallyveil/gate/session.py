@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -142,9 +142,9 @@ class GateSession:
             return _as_arrow(result), result
         piece: Piece = statement.tree
         with self._limited(), _positions_from(piece.offset):
-            plan, notices = self._release(piece, parameters, ())
-            with self._cursor.tables(plan.tables):
-                table = self._cursor.arrow(plan.sql)
+            released, notices = self._release(piece, parameters, (), lambda columns: None)
+            with self._cursor.tables(released.tables):
+                table = self._cursor.arrow(released.plan.sql)
         heard = tuple(n for n in notices if self.hears(n))
         return table, Result(None, (), f"SELECT {table.num_rows}", heard)
 
@@ -242,7 +242,11 @@ class GateSession:
     def _describe(self, plan: Plan) -> tuple[ColumnType, ...]:
         tables = empty_tables(plan) | self._relations(plan)
         with self._cursor.tables(tables):
-            return tuple(ColumnType(n, t) for n, t in self._cursor.describe(plan.sql))
+            return self._described(plan.sql)
+
+    def _described(self, sql: str) -> tuple[ColumnType, ...]:
+        """The columns of a query whose tables are there."""
+        return tuple(ColumnType(n, t) for n, t in self._cursor.describe(sql))
 
     def _relations(self, plan: Plan) -> dict[str, pa.Table]:
         gate = self._gate
@@ -269,15 +273,20 @@ class GateSession:
         piece: Piece,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
+        see: Callable[[tuple[ColumnType, ...]], object],
     ) -> tuple[_Released, tuple[Notice, ...]]:
-        """Everything the statement over the noisy rows needs. This is where budget is spent."""
+        """Everything the statement over the noisy rows needs. This is where budget is spent.
+
+        ``see`` is called with the result's columns before that, and may refuse them.
+        """
         declared = parameter_types or tuple(map(_python_type, parameters))
         types = self._types(piece, declared)
         plan = self._plan(piece, types, tuple(parameters))
         deadline.check()
         tables = empty_tables(plan) if not plan.private else {}
         notices = warnings(plan, piece.offset)
-        self._check_outer(piece, plan)
+        if plan.private:
+            see(self._columns(plan, lambda: self._describe(plan)))
         if plan.noisy:
             request = self._request(plan, piece.sql)
             answered = self._gate.decision.answer(request)
@@ -285,14 +294,16 @@ class GateSession:
             tables = noisy_tables(plan, answered, confidence, nonnegative=nonnegative)
             if plan.private and self.settings.notices:
                 notices = (*notices, notice(request, answered, self._gate.accountant))
-        return _Released(plan.sql, tables | self._relations(plan)), notices
+        return _Released(plan, tables | self._relations(plan)), notices
 
-    def _check_outer(self, piece: Piece, plan: Plan) -> None:
-        """Have DuckDB bind the outer statement before anything is charged for it."""
-        if plan.private:
-            types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
-            key = ("outer", self._dialect, plan.sql, types)
-            self._gate.descriptions.get(exact_key(key), lambda: self._describe(plan))
+    def _columns(
+        self, plan: Plan, describe: Callable[[], tuple[ColumnType, ...]]
+    ) -> tuple[ColumnType, ...]:
+        """The columns of the outer statement, as DuckDB binds it."""
+        types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
+        key = exact_key(("outer", self._dialect, plan.sql, types))
+        columns: tuple[ColumnType, ...] = self._gate.descriptions.get(key, describe)
+        return columns
 
     def _select(
         self,
@@ -302,15 +313,22 @@ class GateSession:
         receive: Receive | None,
     ) -> Result:
         piece: Piece = statement.tree
+        rows: list[tuple[Any, ...]] = []
+        takers: list[Callable[[list[tuple[Any, ...]]], object]] = []
+
+        def begin(columns: tuple[ColumnType, ...]) -> None:
+            takers.append(rows.extend if receive is None else receive(columns))
+
         with _positions_from(piece.offset):
-            released, notices = self._release(piece, parameters, parameter_types)
+            released, notices = self._release(piece, parameters, parameter_types, begin)
+            plan = released.plan
             with self._cursor.tables(released.tables):
-                rows: list[tuple[Any, ...]] = []
-                columns, count = self._cursor.fetch(
-                    released.sql,
-                    lambda columns: rows.extend if receive is None else receive(_types(columns)),
-                )
-        return Result(_types(columns), rows, f"SELECT {count}", notices)
+                columns = self._columns(plan, lambda: self._described(plan.sql))
+                if not takers:
+                    begin(columns)
+                kinds = [column.type for column in columns]
+                count = self._cursor.values(plan.sql, kinds, takers[0])
+        return Result(columns, rows, f"SELECT {count}", notices)
 
     def _explain(
         self,
@@ -362,12 +380,12 @@ class GateSession:
         raise UndefinedFunction(f"function {name} is not answered")
 
 
+@dataclass(frozen=True)
 class _Released:
     """What the public DuckDB needs for the outer statement."""
 
-    def __init__(self, sql: str, tables: dict[str, pa.Table]) -> None:
-        self.sql = sql
-        self.tables = tables
+    plan: Plan
+    tables: dict[str, pa.Table]
 
 
 @contextmanager
@@ -379,10 +397,6 @@ def _positions_from(offset: int) -> Iterator[None]:
         if error.position is not None:
             error.position += offset
         raise
-
-
-def _types(columns: Sequence[tuple[str, str]]) -> tuple[ColumnType, ...]:
-    return tuple(ColumnType(name, kind) for name, kind in columns)
 
 
 def _python_type(value: Any) -> str | None:

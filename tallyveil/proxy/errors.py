@@ -19,11 +19,7 @@
     ├── TooManyPrepared                 54000
     ├── NoActiveTransaction             25P01
     ├── UndefinedSavepoint              3B001
-    ├── InvalidEncoding                 22021  not UTF-8, or a NUL inside a text
-    ├── InvalidBinaryRepresentation     22P03
-    ├── NumericValueOutOfRange          22003
-    ├── InvalidDatetimeFormat           22007
-    └── DatetimeFieldOverflow           22008
+    └── InvalidBinaryRepresentation     22P03
 """
 
 from __future__ import annotations
@@ -34,16 +30,12 @@ __all__ = [
     "AdminShutdown",
     "BadMessage",
     "ConnectionRefused",
-    "DatetimeFieldOverflow",
     "DuplicatePortal",
     "DuplicatePreparedStatement",
     "InvalidAuthorization",
     "InvalidBinaryRepresentation",
-    "InvalidDatetimeFormat",
-    "InvalidEncoding",
     "InvalidPassword",
     "NoActiveTransaction",
-    "NumericValueOutOfRange",
     "OutOfMemory",
     "PortalCannotRun",
     "ProtocolViolation",
@@ -131,21 +123,5 @@ class UndefinedSavepoint(StatementError):
     sqlstate = "3B001"
 
 
-class InvalidEncoding(StatementError):
-    sqlstate = "22021"
-
-
 class InvalidBinaryRepresentation(StatementError):
     sqlstate = "22P03"
-
-
-class NumericValueOutOfRange(StatementError):
-    sqlstate = "22003"
-
-
-class InvalidDatetimeFormat(StatementError):
-    sqlstate = "22007"
-
-
-class DatetimeFieldOverflow(StatementError):
-    sqlstate = "22008"

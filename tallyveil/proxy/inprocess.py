@@ -18,6 +18,7 @@ import duckdb
 from tallyveil.cube import Given, connected
 from tallyveil.errors import StatementError, TallyveilError
 from tallyveil.gate import ColumnType, Gate, Notice
+from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
 
 __all__ = ["Connection", "Cursor", "InterfaceError", "connect"]
@@ -177,7 +178,7 @@ class Cursor:
         if result.columns is not None:
             self.description = [_described(column) for column in result.columns]
             self.rowcount = len(result.rows)
-            self._rows = iter(result.rows)
+            self._rows = map(_as_python, result.rows)
         return self
 
     def executemany(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
@@ -240,6 +241,20 @@ def _close_all() -> None:
 
 def _described(column: ColumnType) -> tuple[str, str, None, None, None, None, None]:
     return (column.name, column.type, None, None, None, None, None)
+
+
+def _as_python(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An interval as a timedelta, unless it has months."""
+    return tuple(map(_timedelta, row)) if any(map(_is_interval, row)) else row
+
+
+def _is_interval(value: Any) -> bool:
+    return isinstance(value, Interval)
+
+
+def _timedelta(value: Any) -> Any:
+    span = value.timedelta() if isinstance(value, Interval) else None
+    return value if span is None else span
 
 
 def _user() -> str:

@@ -15,6 +15,7 @@ from tallyveil.deadline import Deadline
 from tallyveil.errors import StatementError, StatementTooComplex
 from tallyveil.rewriter.duckdb_errors import BROKEN, as_duckdb, translate
 from tallyveil.rewriter.engine import Engine
+from tallyveil.rewriter.python_values import as_text, read_columns, readers
 from tallyveil.rewriter.watchdog import Watchdog
 
 __all__ = ["MAX_BYTES", "MAX_VALUES", "Cursor"]
@@ -97,8 +98,21 @@ class Cursor:
                 self._check_portion(values, size, limit)
             return pa.Table.from_batches(batches, reader.schema)
 
+    def values(self, sql: str, kinds: Sequence[str], take: Callable[[Rows], object]) -> int:
+        """How many rows a query has whose columns are of these DuckDB types. They go by portions
+        to ``take``, as Python values: see `python_values` for dates, times and intervals.
+        """
+        reads = readers(kinds, self._zone)
+        if not any(reads):
+            return self.fetch(sql, lambda columns: take)[1]
+
+        def read(portion: Rows) -> None:
+            take(read_columns(portion, reads))
+
+        return self.fetch(as_text(sql, kinds), lambda columns: read)[1]
+
     def rows(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
-        """The result's (name, DuckDB type) columns and its rows as Python values."""
+        """The result's (name, DuckDB type) columns and its rows as DuckDB gives them to Python."""
         rows: list[tuple[Any, ...]] = []
         columns, _ = self.fetch(sql, lambda columns: rows.extend)
         return columns, rows

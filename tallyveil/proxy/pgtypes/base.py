@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tallyveil.errors import FeatureNotSupported, InvalidTextRepresentation
-from tallyveil.proxy.errors import (
+from tallyveil.errors import (
     DatetimeFieldOverflow,
-    InvalidBinaryRepresentation,
+    FeatureNotSupported,
     InvalidDatetimeFormat,
     InvalidEncoding,
+    InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
+from tallyveil.proxy.errors import InvalidBinaryRepresentation
 
 __all__ = [
     "PgType",

@@ -1,7 +1,6 @@
-"""Intervals, as Python's timedelta: days and microseconds, no months.
+"""Intervals: results as `Interval`, parameters as Python's timedelta, which has no months.
 
-A month has no fixed length, so a parameter with months is refused; a result has none left, since
-DuckDB gives Python 30 days for each.
+A month has no fixed length, so a parameter with months is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import struct
 from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported
+from tallyveil.interval import Interval
 from tallyveil.proxy.pgtypes.base import PgType, datetime_overflow
 
 __all__ = ["INTERVAL"]
 
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 _INTERVAL: Final = struct.Struct("!qii")
 _UNITS: Final = {"day": 1, "week": 7}
 _SECONDS: Final = {"hour": 3600, "minute": 60, "min": 60, "second": 1, "sec": 1}
@@ -26,22 +25,13 @@ _SIGNED_CLOCK: Final = re.compile(r"([+-]?)(\d{1,9}):(\d{2})(?::(\d{2}(?:\.\d{1,
 
 
 def _encode_interval_text(value: Any) -> bytes:
-    """PostgreSQL's own style: ``1 day 02:03:04``, ``-1 days +02:03:04``."""
-    days, clock = value.days, value - dt.timedelta(days=value.days)
-    parts = [f"{days} day{'' if days == 1 else 's'}"] if days else []
-    if clock or not days:
-        hours, rest = divmod(clock // _MICROSECOND, 3_600_000_000)
-        minutes, micros = divmod(rest, 60_000_000)
-        seconds, micros = divmod(micros, 1_000_000)
-        sign = "+" if days < 0 else ""
-        fraction = f".{micros:06d}".rstrip("0") if micros else ""
-        parts.append(f"{sign}{hours:02d}:{minutes:02d}:{seconds:02d}{fraction}")
-    return " ".join(parts).encode()
+    """PostgreSQL's own style: ``1 mon 1 day 02:03:04``, ``-1 days +02:03:04``."""
+    return str(Interval.of(value)).encode()
 
 
 def _encode_interval_binary(value: Any) -> bytes:
-    clock = value - dt.timedelta(days=value.days)
-    return _INTERVAL.pack(clock // _MICROSECOND, value.days, 0)
+    months, days, microseconds = Interval.of(value)
+    return _INTERVAL.pack(microseconds, days, months)
 
 
 def _interval(days: float, seconds: float, micros: int, months: int) -> dt.timedelta:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tallyveil.proxy.errors import NumericValueOutOfRange
+from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.proxy.pgtypes.base import PgType, out_of_range
 
 __all__ = ["NUMBERS"]

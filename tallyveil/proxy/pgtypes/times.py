@@ -1,8 +1,8 @@
 """Dates, times and timestamps.
 
-PostgreSQL counts binary dates in days and times in microseconds from 2000-01-01. Python has no
-infinite date, so an infinite parameter becomes the greatest or least value Python has, which is
-also what DuckDB gives for it. Timestamps with time zone are shown in UTC.
+PostgreSQL counts binary dates in days and times in microseconds from 2000-01-01. A value that
+Python has no type for is a text, as PostgreSQL writes it: ``infinity``, ``10000-01-01``,
+``0044-03-15 12:00:00 BC``. Every such text of a date of PostgreSQL's has a binary form.
 """
 
 from __future__ import annotations
@@ -72,25 +72,50 @@ def _is_infinite(text: str) -> int:
     return 0 if match is None else -1 if match[1] == "-" else 1
 
 
+_INFINITY: Final = {True: "infinity", False: "-infinity"}
+_FAR: Final = re.compile(
+    r"(\d{4,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?( BC)?"
+)
+_CYCLE: Final = 400  # years, after which the calendar repeats itself
+_CYCLE_DAYS: Final = 146_097
+
+
+def _far(text: str) -> tuple[int, int]:
+    """Days from 2000-01-01, and microseconds of the day, of a text that is no Python value."""
+    match = _FAR.fullmatch(text)
+    if match is None:
+        raise datetime_overflow("date")
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    cycles, rest = divmod((1 - year if match[8] else year) - 1, _CYCLE)
+    days = dt.date(rest + 1, month, day).toordinal() + cycles * _CYCLE_DAYS
+    micros = ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((match[7] or "").ljust(6, "0"))
+    return days - _EPOCH_DATE.toordinal(), micros
+
+
 def _encode_date_text(value: Any) -> bytes:
-    return dt.date.isoformat(value)[:10].encode()
+    text = value if isinstance(value, str) else dt.date.isoformat(value)[:10]
+    return text.encode()
 
 
 def _encode_date_binary(value: Any) -> bytes:
+    if isinstance(value, str):
+        if infinite := _is_infinite(value):
+            return _INT32.pack(2**31 - 1 if infinite > 0 else -(2**31))
+        return _INT32.pack(_far(value)[0])
     return _INT32.pack(dt.date.toordinal(value) - _EPOCH_DATE.toordinal())
 
 
-def _decode_date_text(text: str) -> dt.date:
+def _decode_date_text(text: str) -> dt.date | str:
     infinite = _is_infinite(text)
     if infinite:
-        return dt.date.max if infinite > 0 else dt.date.min
+        return _INFINITY[infinite > 0]
     return _moment(text, "date")[0].date()
 
 
-def _decode_date_binary(data: bytes) -> dt.date:
+def _decode_date_binary(data: bytes) -> dt.date | str:
     (days,) = _INT32.unpack(data)
     if days in (2**31 - 1, -(2**31)):
-        return dt.date.max if days > 0 else dt.date.min
+        return _INFINITY[days > 0]
     try:
         return dt.date.fromordinal(days + _EPOCH_DATE.toordinal())
     except (ValueError, OverflowError):
@@ -107,37 +132,48 @@ def _in_utc(value: dt.datetime) -> dt.datetime:
 
 
 def _encode_timestamp_text(value: Any) -> bytes:
-    return _trimmed(dt.datetime.isoformat(_in_utc(value), " ")).encode()
+    if isinstance(value, str):
+        return value.encode()
+    return _trimmed(dt.datetime.isoformat(value.replace(tzinfo=None), " ")).encode()
 
 
 def _encode_timestamptz_text(value: Any) -> bytes:
-    return _encode_timestamp_text(value) + b"+00"
+    """In the zone it is given in, with that zone's hours, minutes and seconds east of UTC."""
+    if isinstance(value, str):
+        return value.encode()
+    return _encode_timestamp_text(value) + _zone_text(value).encode()
 
 
 def _encode_timestamp_binary(value: Any) -> bytes:
+    if isinstance(value, str):
+        if infinite := _is_infinite(value):
+            return _INT64.pack(2**63 - 1 if infinite > 0 else -(2**63))
+        days, micros = _far(value)
+        return _INT64.pack(days * _DAY + micros)
     return _INT64.pack((_in_utc(value) - _EPOCH) // _MICROSECOND)
 
 
-def _decode_timestamp_text(text: str) -> dt.datetime:
+def _decode_timestamp_text(text: str) -> dt.datetime | str:
     infinite = _is_infinite(text)
     if infinite:
-        return dt.datetime.max if infinite > 0 else dt.datetime.min
+        return _INFINITY[infinite > 0]
     return _moment(text, "timestamp")[0]
 
 
-def _decode_timestamp_binary(data: bytes) -> dt.datetime:
+def _timestamp(data: bytes) -> dt.datetime | str:
     (micros,) = _INT64.unpack(data)
     if micros in (2**63 - 1, -(2**63)):
-        return dt.datetime.max if micros > 0 else dt.datetime.min
+        return _INFINITY[micros > 0]
     try:
         return _EPOCH + dt.timedelta(microseconds=micros)
     except OverflowError:
         raise datetime_overflow("timestamp") from None
 
 
-def _decode_timestamptz_text(text: str) -> dt.datetime:
-    if _is_infinite(text):
-        return _decode_timestamp_text(text).replace(tzinfo=dt.UTC)
+def _decode_timestamptz_text(text: str) -> dt.datetime | str:
+    infinite = _is_infinite(text)
+    if infinite:
+        return _INFINITY[infinite > 0]
     moment, zone = _moment(text, "timestamp with time zone")
     try:
         return moment.replace(tzinfo=zone or dt.UTC).astimezone(dt.UTC)
@@ -145,13 +181,17 @@ def _decode_timestamptz_text(text: str) -> dt.datetime:
         raise datetime_overflow("timestamp with time zone") from None
 
 
-def _decode_timestamptz_binary(data: bytes) -> dt.datetime:
-    return _decode_timestamp_binary(data).replace(tzinfo=dt.UTC)
+def _decode_timestamptz_binary(data: bytes) -> dt.datetime | str:
+    moment = _timestamp(data)
+    return moment if isinstance(moment, str) else moment.replace(tzinfo=dt.UTC)
+
+
+_MIDNIGHT: Final = re.compile(r"24:00:00(?:([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?)?")
 
 
 def _micros(value: Any) -> int:
     """Microseconds since midnight. DuckDB's 24:00:00 has no Python time and comes as text."""
-    if value == "24:00:00":
+    if isinstance(value, str):
         return _DAY
     hours = dt.timedelta(hours=value.hour, minutes=value.minute, seconds=value.second)
     return hours // _MICROSECOND + int(value.microsecond)
@@ -159,7 +199,7 @@ def _micros(value: Any) -> int:
 
 def _encode_time_text(value: Any) -> bytes:
     if isinstance(value, str):
-        return value.encode()
+        return value[:8].encode()
     return _trimmed(value.replace(tzinfo=None).isoformat()).encode()
 
 
@@ -188,12 +228,20 @@ def _decode_time_binary(data: bytes) -> dt.time:
     return _time(_INT64.unpack(data)[0])
 
 
-def _zone_seconds(value: dt.time) -> int:
+def _zone_seconds(value: Any) -> int:
+    """East of Greenwich."""
+    if isinstance(value, str):
+        match = _MIDNIGHT.fullmatch(value)
+        hours, minutes, seconds = (
+            (int(part or 0) for part in match.groups()[1:]) if match else (0,) * 3
+        )
+        east = (hours * 60 + minutes) * 60 + seconds
+        return -east if match and match[1] == "-" else east
     offset = value.utcoffset() or dt.timedelta()
-    return offset // dt.timedelta(seconds=1)
+    return int(offset // dt.timedelta(seconds=1))
 
 
-def _encode_timetz_text(value: Any) -> bytes:
+def _zone_text(value: Any) -> str:
     seconds = _zone_seconds(value)
     hours, rest = divmod(abs(seconds), 3600)
     minutes, seconds_left = divmod(rest, 60)
@@ -202,7 +250,11 @@ def _encode_timetz_text(value: Any) -> bytes:
         zone += f":{minutes:02d}"
     if seconds_left:
         zone += f":{seconds_left:02d}"
-    return _encode_time_text(value) + zone.encode()
+    return zone
+
+
+def _encode_timetz_text(value: Any) -> bytes:
+    return _encode_time_text(value) + _zone_text(value).encode()
 
 
 def _encode_timetz_binary(value: Any) -> bytes:
@@ -259,7 +311,7 @@ TIMES: Final = (
         _encode_timestamp_text,
         _encode_timestamp_binary,
         _decode_timestamp_text,
-        _decode_timestamp_binary,
+        _timestamp,
     ),
     PgType(
         1184,

@@ -1,0 +1,139 @@
+"""DuckDB's dates, times and intervals as Python values, without loss.
+
+DuckDB's own conversion gives the last day Python has for an infinite one, 30 days for a month, and
+needs a package of time zones. So these are fetched as texts. A value that Python has no type for
+stays a text, as PostgreSQL writes it: ``infinity``, ``10000-01-01``, ``0044-03-15 BC``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from tallyveil.errors import DatetimeFieldOverflow
+from tallyveil.interval import Interval
+
+__all__ = ["Read", "as_text", "read_columns", "readers"]
+
+Read: TypeAlias = Callable[[str], Any]
+
+_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_LISTED: Final = re.compile(r"(.+?)(\[\d*\])?", re.DOTALL)
+
+# Before Christ DuckDB says so after the date, PostgreSQL after all.
+_BEFORE_CHRIST: Final = re.compile(r"(\d+)(-\S+) \(BC\)(.*)")
+_YEAR: Final = re.compile(r"\d+")
+
+# PostgreSQL's dates and timestamps: from 4713 BC on, and up to these years.
+_FIRST_YEAR: Final = 4713
+_LAST_YEAR: Final = {"DATE": 5_874_897, "TIMESTAMP": 294_276}
+
+
+def readers(kinds: Sequence[str], zone: str) -> list[Read | None]:
+    """For each column of these DuckDB types, what reads its text; None for one fetched as it is.
+
+    Timestamps with time zone are given in ``zone``. A reader raises DatetimeFieldOverflow for a
+    value beyond PostgreSQL's types.
+    """
+    return [_reader(kind, zone) for kind in kinds]
+
+
+def read_columns(
+    rows: list[tuple[Any, ...]], reads: Sequence[Read | None]
+) -> list[tuple[Any, ...]]:
+    """The rows with what each column's reader makes of its texts."""
+    columns = [
+        column if read is None else [None if text is None else read(text) for text in column]
+        for read, column in zip(reads, zip(*rows, strict=True), strict=True)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def as_text(sql: str, kinds: Sequence[str]) -> str:
+    """The query whose columns of the types above are texts, in the same order of rows."""
+    names = [f'"{number}"' for number in range(len(kinds))]
+    items = ", ".join(_text(name, kind) for name, kind in zip(names, kinds, strict=True))
+    return f'SELECT {items} FROM ({sql}) AS "result" ({", ".join(names)})'
+
+
+def _split(kind: str) -> tuple[str, bool]:
+    """The type, or its elements' if it is a list."""
+    match = _LISTED.fullmatch(kind)
+    return (kind, False) if match is None else (match[1], match[2] is not None)
+
+
+def _text(name: str, kind: str) -> str:
+    element, listed = _split(kind)
+    if _scalar(element, "UTC") is None:
+        return name
+    if element == _ZONED:
+        moment = f"list_transform({name}, lambda v: timezone('UTC', v))" if listed else None
+        name = moment or f"timezone('UTC', {name})"
+    return f"CAST({name} AS VARCHAR{'[]' if listed else ''})"
+
+
+def _reader(kind: str, zone: str) -> Read | None:
+    element, listed = _split(kind)
+    read = _scalar(element, zone)
+    if read is None or not listed:
+        return read
+
+    def read_list(texts: Any) -> list[Any]:
+        return [None if text is None else read(text) for text in texts]
+
+    return read_list
+
+
+def _scalar(kind: str, zone: str) -> Read | None:
+    match kind:
+        case "DATE":
+            return _date
+        case "INTERVAL":
+            return Interval.parse
+        case "TIMESTAMP WITH TIME ZONE":
+            return _zoned(zoneinfo.ZoneInfo(zone))
+        case "TIMESTAMP" | "TIMESTAMP_S" | "TIMESTAMP_MS" | "TIMESTAMP_NS":
+            return _timestamp
+    return None
+
+
+def _date(text: str) -> dt.date | str:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        return _beyond(text, "DATE")
+
+
+def _timestamp(text: str) -> dt.datetime | str:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return _beyond(text, "TIMESTAMP")
+
+
+def _zoned(zone: zoneinfo.ZoneInfo) -> Read:
+    def read(text: str) -> dt.datetime | str:
+        try:
+            return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).astimezone(zone)
+        except (ValueError, OverflowError):
+            return _beyond(text, "TIMESTAMP", "+00")
+
+    return read
+
+
+def _beyond(text: str, kind: str, zone: str = "") -> str:
+    """The text of a value that Python does not have, as PostgreSQL writes it."""
+    if text in ("infinity", "-infinity"):
+        return text
+    match = _BEFORE_CHRIST.fullmatch(text)
+    year = _YEAR.match(text)
+    late = _FIRST_YEAR if match else _LAST_YEAR[kind]
+    if year is None or int(year[0]) > late:
+        raise DatetimeFieldOverflow(
+            f"{kind.lower()} out of range: {text}",
+            hint="Keep it between 4713 BC and the year 290000.",
+        )
+    return f"{match[1]}{match[2]}{match[3]}{zone} BC" if match else text + zone
