@@ -87,6 +87,9 @@ class _Body:
         self._at = end + 1
         return piece
 
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._at)
+
     def name(self) -> str:
         # Two names stay two names, whatever their bytes.
         return self.cstring().decode("utf-8", "backslashreplace")
@@ -133,13 +136,27 @@ def _password(body: _Body) -> Password:
 
 
 def _query(body: _Body) -> Query:
-    return Query(body.cstring())
+    """What holds a NUL is refused as a text later on; the connection goes on, as PostgreSQL's."""
+    sql = body.rest()
+    if not sql.endswith(b"\0"):
+        raise body.malformed()
+    return Query(sql[:-1])
 
 
 def _parse(body: _Body) -> Parse:
-    name, sql = body.name(), body.cstring()
-    count = body.uint16()
-    return Parse(name, sql, struct.unpack(f"!{count}I", body.take(4 * count)))
+    """After the text come its types. If they do not fit, a NUL has ended the text too early."""
+    name = body.name()
+    text = _Body(body.rest(), "parse")
+    sql = text.cstring()
+    try:
+        count = text.uint16()
+        types = struct.unpack(f"!{count}I", text.take(4 * count))
+        text.end()
+    except ProtocolViolation:
+        if not sql:
+            raise
+        return Parse(name, sql + b"\0", ())
+    return Parse(name, sql, types)
 
 
 def _bind(body: _Body) -> Bind:

@@ -22,6 +22,7 @@ from tallyveil.errors import (
     UndefinedColumn,
     UndefinedFunction,
 )
+from tallyveil.rewriter.duckdb_words import in_postgresqls_words, with_postgresqls_types
 
 __all__ = ["BROKEN", "as_duckdb", "translate"]
 
@@ -40,6 +41,7 @@ _ERRORS: Final = MappingProxyType(
         duckdb.InvalidInputException: InvalidParameterValue,
         duckdb.BinderException: DatatypeMismatch,
         duckdb.NotImplementedException: FeatureNotSupported,
+        duckdb.CatalogException: UndefinedFunction,
     }
 )
 
@@ -96,11 +98,13 @@ def translate(error: duckdb.Error) -> StatementError:
     unknown = _UNKNOWN_COLUMN.match(message)
     if isinstance(error, duckdb.BinderException) and unknown:
         return UndefinedColumn(f'column "{unknown[1]}" does not exist')
-    if isinstance(error, duckdb.CatalogException):
-        return UndefinedFunction(message.split("\n")[0])
-    if isinstance(error, duckdb.BinderException) and "not found" in message:
-        return UndefinedColumn(message.split("\n")[0])
-    for kind, ours in _ERRORS.items():
-        if isinstance(error, kind):
-            return ours(message.split("\n")[0])
-    return DataError(message.split("\n")[0])
+    if isinstance(error, duckdb.ParserException):
+        return FeatureNotSupported(
+            "DuckDB does not read a construct of the statement", hint="Write it in another way."
+        )
+    ours = in_postgresqls_words(message)
+    if ours is not None:
+        return ours
+    words = with_postgresqls_types(message.split("\n")[0])
+    kinds = (kind for of, kind in _ERRORS.items() if isinstance(error, of))
+    return next(kinds, DataError)(words)

@@ -14,7 +14,12 @@ from sqlglot.dialects import DuckDB, Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidEncoding,
+    SQLSyntaxError,
+    StatementTooComplex,
+)
 from tallyveil.rewriter.constants import read_constants
 
 __all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
@@ -75,13 +80,14 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         StatementTooComplex: the text is longer than MAX_CHARACTERS or MAX_TOKENS, or would be
             read in more than MAX_WORK steps.
         SQLSyntaxError: a string or comment does not end.
+        InvalidEncoding: the text holds a NUL.
     """
     if len(sql) > MAX_CHARACTERS:
         raise StatementTooComplex(
             f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
         )
     if "\0" in sql:
-        raise SQLSyntaxError("the statement holds a NUL character", position=sql.index("\0") + 1)
+        raise InvalidEncoding("the statement holds a NUL character", position=sql.index("\0") + 1)
     try:
         tokens = _tokens(sql, dialect)
     except TokenError as error:

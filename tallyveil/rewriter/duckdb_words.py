@@ -1,0 +1,208 @@
+"""What DuckDB says of values and types, in PostgreSQL's words and with its SQLSTATEs.
+
+The first pattern that matches the whole message decides. What none matches keeps its own words,
+with PostgreSQL's names for the types.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from tallyveil.errors import (
+    DataError,
+    DatatypeMismatch,
+    DatetimeFieldOverflow,
+    InvalidDatetimeFormat,
+    InvalidParameterValue,
+    InvalidTextRepresentation,
+    NumericValueOutOfRange,
+    StatementError,
+    UndefinedColumn,
+    UndefinedFunction,
+)
+
+__all__ = ["in_postgresqls_words", "with_postgresqls_types"]
+
+
+class _Saying(NamedTuple):
+    """``message`` may name the groups of the pattern; ``type`` is said by PostgreSQL's name."""
+
+    pattern: re.Pattern[str]
+    error: type[StatementError]
+    message: str
+    hint: str | None = None
+
+
+_CAST: Final = "Cast one to the type of the other."
+_GUARD: Final = "Guard it: CASE WHEN … THEN … END."
+
+
+def _saying(
+    pattern: str, error: type[StatementError], message: str, hint: str | None = None
+) -> _Saying:
+    return _Saying(re.compile(pattern, re.DOTALL), error, message, hint)
+
+
+_SAYINGS: Final = (
+    _saying(
+        r'(?:date|time|timestamp) field value out of range: "(?P<value>.*?)".*',
+        DatetimeFieldOverflow,
+        'date/time field value out of range: "{value}"',
+    ),
+    _saying(
+        r'invalid (?P<type>date|time|timestamp) field format: "(?P<value>.*?)".*',
+        InvalidDatetimeFormat,
+        'invalid input syntax for type {type}: "{value}"',
+        "Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
+    ),
+    _saying(
+        r"Type (?P<from>\S+) with value .* can't be cast because the value is out of range for "
+        r"the destination type (?P<type>\S+)",
+        NumericValueOutOfRange,
+        "{type} out of range",
+        "Cast to a wider type.",
+    ),
+    _saying(
+        r"Could not cast value .* to DECIMAL\((?P<type>.*)\)",
+        NumericValueOutOfRange,
+        "numeric field overflow",
+        "The type numeric({type}) has too few digits for the value.",
+    ),
+    _saying(
+        r"Overflow in \w+ of (?P<type>\w+) .*",
+        NumericValueOutOfRange,
+        "{type} out of range",
+        "Cast to a wider type, such as bigint or numeric.",
+    ),
+    _saying(
+        r"(?:Overflow in \w+ of|Could not \w+) ?(?P<type>DECIMAL)\(?.*(?:overflow|out of range).*",
+        NumericValueOutOfRange,
+        "numeric field overflow",
+    ),
+    _saying(
+        r"Could not convert string ['\"](?P<value>.*)['\"] to (?P<type>\w+).*",
+        InvalidTextRepresentation,
+        'invalid input syntax for type {type}: "{value}"',
+    ),
+    _saying(
+        r"Unimplemented type for cast \((?P<from>.*) -> (?P<type>.*?)\)(?: when .*)?",
+        DatatypeMismatch,
+        "cannot cast type {from} to {type}",
+    ),
+    _saying(
+        r"DECIMAL type width must be between 1 and 38",
+        InvalidParameterValue,
+        "NUMERIC precision must be between 1 and 38",
+    ),
+    _saying(
+        r"extract specifier \"(?P<value>.*)\" not recognized",
+        InvalidDatetimeFormat,
+        'invalid input syntax for type interval: "{value}"',
+    ),
+    _saying(r"Cannot (?P<value>subtract infinite \w+).*", DatetimeFieldOverflow, "cannot {value}"),
+    _saying(
+        r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
+        r"[^.]*(?:out of range|overflow)).*",
+        DatetimeFieldOverflow,
+        "date, time or interval out of range",
+        _GUARD,
+    ),
+    _saying(
+        r"No function matches the given name and argument types '(?P<type>.*?)'\..*",
+        UndefinedFunction,
+        "function {type} does not exist",
+        "No function matches the given name and argument types. You might need to add explicit "
+        "type casts.",
+    ),
+    _saying(
+        r"Cannot (?:compare|mix) values of type (?P<from>.*?) (?:and|with) (?:type )?"
+        r"(?P<type>\S+).*",
+        UndefinedFunction,
+        "values of types {from} and {type} do not go together",
+        _CAST,
+    ),
+    _saying(
+        r"Cannot extract field '(?P<value>.*)' from expression .*",
+        UndefinedColumn,
+        'column "{value}" does not exist',
+    ),
+    _saying(
+        r'Referenced column "(?P<value>.+?)" (?:was )?not found.*',
+        UndefinedColumn,
+        'column "{value}" does not exist',
+    ),
+    _saying(
+        r'Referenced table "(?P<value>.+?)" not found.*',
+        UndefinedColumn,
+        'missing FROM-clause entry for table "{value}"',
+    ),
+    _saying(
+        r'Table "(?P<table>.+?)" does not have a column named "(?P<value>.+?)".*',
+        UndefinedColumn,
+        "column {table}.{value} does not exist",
+    ),
+    _saying(
+        r"\w+(?: \w+)? Function with name \"?(?P<value>\w+)\"? does not exist.*",
+        UndefinedFunction,
+        "function {value} does not exist",
+    ),
+    _saying(
+        r"More than one row returned by a subquery used as an expression.*",
+        DataError,
+        "more than one row returned by a subquery used as an expression",
+        "Aggregate in the subquery, or add LIMIT 1.",
+    ),
+    _saying(
+        r"LIMIT/OFFSET cannot be negative",
+        InvalidParameterValue,
+        "LIMIT and OFFSET must not be negative",
+    ),
+)
+
+_TYPES: Final = {
+    "BOOL": "boolean",
+    "BOOLEAN": "boolean",
+    "INT8": "smallint",
+    "TINYINT": "smallint",
+    "INT16": "smallint",
+    "INT32": "integer",
+    "INTEGER_LITERAL": "integer",
+    "INT64": "bigint",
+    "INT128": "numeric",
+    "HUGEINT": "numeric",
+    "FLOAT": "real",
+    "DECIMAL": "numeric",
+    "DOUBLE": "double precision",
+    "VARCHAR": "text",
+    "STRING_LITERAL": "text",
+    "BLOB": "bytea",
+    "TIMESTAMP WITH TIME ZONE": "timestamp with time zone",
+    **{
+        name: name.lower()
+        for name in ("SMALLINT", "INTEGER", "BIGINT", "DATE", "TIME", "TIMESTAMP", "INTERVAL")
+    },
+}
+_TYPE: Final = re.compile(
+    r"\b(?:TIMESTAMP WITH TIME ZONE|DECIMAL(?=\()|U?(?:INT(?:8|16|32|64|128)|HUGEINT)|"
+    + "|".join(_TYPES)
+    + r")\b"
+)
+
+
+def with_postgresqls_types(text: str) -> str:
+    return _TYPE.sub(lambda match: _TYPES.get(match[0], "numeric"), text)
+
+
+def in_postgresqls_words(message: str) -> StatementError | None:
+    """None where PostgreSQL has nothing of the kind to say."""
+    for saying in _SAYINGS:
+        match = saying.pattern.fullmatch(message)
+        if match is not None:
+            values = {
+                name: with_postgresqls_types(text) if name in ("type", "from") else text
+                for name, text in match.groupdict("").items()
+            }
+            hint = saying.hint.format(**values) if saying.hint else None
+            return saying.error(saying.message.format(**values), hint=hint)
+    return None
