@@ -16,6 +16,7 @@
     │   ├── UndefinedFunction              42883
     │   ├── UndefinedParameter             42P02
     │   ├── DatatypeMismatch               42804
+    │   ├── CannotCoerce                   42846
     │   ├── GroupingError                  42803
     │   ├── FeatureNotSupported            0A000  understood and refused; says what to ask instead
     │   ├── InvalidParameterValue          22023
@@ -54,6 +55,7 @@ __all__ = [
     "AmbiguousColumn",
     "BinCut",
     "BudgetExceeded",
+    "CannotCoerce",
     "DataError",
     "DatatypeMismatch",
     "DatetimeFieldOverflow",
@@ -222,6 +224,12 @@ class UndefinedSetting(UndefinedObject):
 
 class DatatypeMismatch(StatementError):
     sqlstate = "42804"
+
+
+class CannotCoerce(StatementError):
+    """There is no cast from one type to the other."""
+
+    sqlstate = "42846"
 
 
 class GroupingError(StatementError):

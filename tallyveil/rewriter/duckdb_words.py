@@ -10,8 +10,8 @@ import re
 from typing import Final, NamedTuple
 
 from tallyveil.errors import (
+    CannotCoerce,
     DataError,
-    DatatypeMismatch,
     DatetimeFieldOverflow,
     InvalidDatetimeFormat,
     InvalidParameterValue,
@@ -87,7 +87,7 @@ _SAYINGS: Final = (
     ),
     _saying(
         r"Unimplemented type for cast \((?P<from>.*) -> (?P<type>.*?)\)(?: when .*)?",
-        DatatypeMismatch,
+        CannotCoerce,
         "cannot cast type {from} to {type}",
     ),
     _saying(

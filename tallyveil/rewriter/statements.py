@@ -21,6 +21,7 @@ from tallyveil.errors import (
     StatementTooComplex,
 )
 from tallyveil.rewriter.constants import read_constants
+from tallyveil.rewriter.interval_texts import read_intervals
 
 __all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
 
@@ -115,7 +116,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
     tokens: list[Token] = words[dialect](dialect=dialect).tokenize(sql)
-    return read_constants(sql, tokens, based=dialect == "postgres")
+    return read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
 
 
 def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:

@@ -380,3 +380,14 @@ def test_run_until_sigterm() -> None:
         assert client.at_end()
     _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, "")
+
+
+def test_a_nul_in_a_statement_ends_the_statement_alone(server: Server) -> None:
+    with RawClient(server.port) as client:
+        client.start()
+        client.socket.sendall(b"Q" + struct.pack("!I", 14) + b"select\x001;\0")
+        assert error_of(client.until("Z")) == "22021"
+        body = b"\0select 1\0x\0\0\0"
+        client.socket.sendall(b"P" + struct.pack("!I", len(body) + 4) + body + b"S\0\0\0\x04")
+        assert error_of(client.until("Z")) == "22021"
+        assert client.ask("select 1")[-1] == ("Z", "I")

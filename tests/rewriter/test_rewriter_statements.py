@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementTooComplex
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidEncoding,
+    SQLSyntaxError,
+    StatementTooComplex,
+)
 from tallyveil.rewriter import Dialect, parse_query, split
 
 SPLITS = [
@@ -104,5 +109,5 @@ def test_bounds() -> None:
         split("select '" + "x" * 200_000 + "'", "postgres")
     with pytest.raises(StatementTooComplex, match="words"):
         split("select " + "1," * 10_001 + "1", "postgres")
-    with pytest.raises(SQLSyntaxError, match="NUL"):
+    with pytest.raises(InvalidEncoding, match="NUL"):
         split("select '\0'", "postgres")

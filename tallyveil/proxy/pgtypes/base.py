@@ -113,5 +113,5 @@ def datetime_overflow(name: str) -> DatetimeFieldOverflow:
 
 def unsupported(message: str) -> FeatureNotSupported:
     return FeatureNotSupported(
-        message, hint="Cast it to a type PostgreSQL knows, for example to VARCHAR."
+        message, hint="Cast it to a type PostgreSQL knows, for example to text."
     )

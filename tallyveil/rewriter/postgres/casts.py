@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, InvalidTextRepresentation
+from tallyveil.errors import CannotCoerce, FeatureNotSupported, InvalidTextRepresentation
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
@@ -28,6 +28,19 @@ _OTHER_TYPES = (
     exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.ARRAY,
 )  # fmt: skip
 
+_MOMENTS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"})
+
+# What PostgreSQL casts to a type; nothing is known of other types.
+_SOURCES: Final = {
+    exp.DType.DATE: _MOMENTS,
+    exp.DType.TIMESTAMP: _MOMENTS,
+    exp.DType.TIMESTAMPNTZ: _MOMENTS,
+    exp.DType.TIMESTAMPTZ: _MOMENTS,
+    exp.DType.TIME: frozenset({"TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "VARCHAR"}),
+    exp.DType.INTERVAL: frozenset({"INTERVAL", "TIME", "VARCHAR"}),
+    exp.DType.BOOLEAN: frozenset({"BOOLEAN", "INTEGER", "VARCHAR"}),
+}
+
 # Types whose values both write with the same characters.
 SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
 
@@ -43,10 +56,20 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if kind is exp.DType.DOUBLE and not node.to.expressions:
         return None
     if kind in _OTHER_TYPES:
+        _need_source(node, scope)
         return None
     if kind in _PADDED_TYPES:
         raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
     raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+
+
+def _need_source(node: exp.Cast, scope: Scope) -> None:
+    source, sources = scope.type_of(node.this), _SOURCES.get(node.to.this)
+    if source is not None and sources is not None and source not in sources:
+        raise CannotCoerce(
+            f"cannot cast type {spoken(source)} to {node.to.sql('postgres').lower()}",
+            position=position(node),
+        )
 
 
 def _refused(node: exp.Cast, why: str, hint: str) -> FeatureNotSupported:
