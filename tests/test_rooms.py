@@ -11,8 +11,8 @@ import tallyveil
 
 PACKAGE = Path(tallyveil.__file__).parent
 
-# Everybody may import errors, locks, the deadline, intervals, and the value types of domains and
-# workloads.
+# Everybody may import errors, events, locks, the deadline, intervals, and the value types of
+# domains and workloads.
 VALUES = {"tallyveil.policy.domain", "tallyveil.rewriter.workload"}
 MAY_IMPORT: dict[str, set[str]] = {
     "policy": set(),
@@ -38,7 +38,8 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_a_room_imports_what_it_may(room: str) -> None:
-    allowed = MAY_IMPORT[room] | {room, "errors", "deadline", "interval", "locks"}
+    own = {"errors", "deadline", "events", "interval", "locks"}
+    allowed = MAY_IMPORT[room] | {room} | own
     for path in (PACKAGE / room).rglob("*.py"):
         foreign = {name for name in imports(path) - VALUES if name.split(".")[1] not in allowed}
         assert not foreign, f"{path.relative_to(PACKAGE)} imports {foreign}"

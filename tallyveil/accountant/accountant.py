@@ -39,6 +39,7 @@ from tallyveil.errors import (
     TallyveilError,
     UndefinedTable,
 )
+from tallyveil.events import report
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import Loss, charged
 from tallyveil.mechanisms.units import from_units
@@ -128,6 +129,16 @@ class Accountant:
             for number, charge, filters in zip(numbers, charges, steps, strict=True):
                 self._advance(number, charge.workload.table, filters)
             self._charges_seen = end
+        for number, charge, loss in zip(numbers, charges, losses, strict=True):
+            report(
+                "charged",
+                analyst=analyst,
+                table=charge.workload.table,
+                charge=number,
+                cost=float(from_units(loss.bound)),
+                unit=loss.measure,
+                statement=charge.sql,
+            )
         return tuple(
             issue_receipt(number, charge.key, charge.scales)
             for number, charge in zip(numbers, charges, strict=True)

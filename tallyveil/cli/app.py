@@ -88,12 +88,46 @@ def serve(
         bool,
         typer.Option("--allow-remote-trust", help="Believe whoever connects from elsewhere, too."),
     ] = False,
+    max_connections: Annotated[
+        int, typer.Option(help="Clients that may be logged in at a time.", min=1, max=10_000)
+    ] = 100,
+    memory: Annotated[
+        int,
+        typer.Option(help="MiB kept for all clients: results, parameters, statements.", min=1),
+    ] = 512,
+    connection_memory: Annotated[
+        int, typer.Option(help="MiB kept for one connection.", min=1)
+    ] = 128,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="How the log on standard error is written.")
+    ] = "text",
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="The least that is logged."),
+    ] = "info",
+    log_statements: Annotated[
+        bool,
+        typer.Option("--log-statements", help="Log the SQL of charges and refusals, too."),
+    ] = False,
 ) -> None:
     """Serve the policy's tables to PostgreSQL clients, until Ctrl-C."""
+    from tallyveil.cli.serving import Options
     from tallyveil.cli.serving import serve as work
 
+    options = Options(
+        host=host,
+        port=port,
+        password_file=password_file,
+        allow_remote_trust=allow_remote_trust,
+        max_connections=max_connections,
+        memory=memory,
+        connection_memory=connection_memory,
+        log_format=log_format,
+        log_level=log_level,
+        log_statements=log_statements,
+    )
     with complaints():
-        work(policy, host, port, password_file, allow_remote_trust)
+        work(policy, options)
 
 
 @app.command()

@@ -4,61 +4,120 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import typer
 
+from tallyveil.cli.log import Format, Level, logging_to_stderr
 from tallyveil.cli.passwords import read_passwords
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue, PolicyError
+from tallyveil.events import report
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
-from tallyveil.proxy import Authentication, Server, Trust, leave, run
+from tallyveil.proxy import Authentication, Limits, Server, Trust, leave, run
 
-__all__ = ["address_errors", "dsn", "serve"]
+__all__ = ["Options", "address_errors", "dsn", "serve"]
 
-
-_BELIEVED = (
-    "warning: without --password-file whoever connects is believed, so anybody can spend any "
+_BELIEVED: Final = (
+    "without --password-file whoever connects is believed, so anybody can spend any "
     "analyst's share; the tables' budgets hold all the same."
 )
 
 
-def serve(
-    path: Path, host: str, port: int, password_file: Path | None, allow_remote_trust: bool
-) -> None:
-    """Serve until SIGINT or SIGTERM.
+@dataclass(frozen=True)
+class Options:
+    """What `tallyveil serve` was told; sizes in MiB."""
+
+    host: str
+    port: int
+    password_file: Path | None
+    allow_remote_trust: bool
+    max_connections: int
+    memory: int
+    connection_memory: int
+    log_format: Format
+    log_level: Level
+    log_statements: bool
+
+
+def serve(path: Path, options: Options) -> None:
+    """Serve until SIGINT or SIGTERM; SIGHUP reads the password file anew.
 
     Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for an address that
     cannot be had, or that lets anybody in from elsewhere without saying so.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    policy = load_policy(path)
-    if policy.analysts and password_file is None:
-        typer.echo(_BELIEVED, err=True)
-    auth: Authentication = Trust() if password_file is None else read_passwords(password_file)
-    with closing(Gate(policy)) as gate:
-        server = _server(gate, host, port, auth, allow_remote_trust)
-        tables = ", ".join(policy.tables)
-        with address_errors(host, port):
-            ended = run(
-                server, ready=lambda s: typer.echo(f"serving {tables}: {dsn(host, s.port)}")
-            )
-        if not ended:
-            typer.echo("closed, though statements still ran")
-            leave()
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens, and has a handler
+    with logging_to_stderr(
+        options.log_format, options.log_level, statements=options.log_statements
+    ):
+        _serve(path, options)
     typer.echo("closed")
 
 
-def _server(
-    gate: Gate, host: str, port: int, auth: Authentication, allow_remote_trust: bool
-) -> Server:
+def _serve(path: Path, options: Options) -> None:
+    policy = load_policy(path)
+    if policy.analysts and options.password_file is None:
+        report(_BELIEVED, level=logging.WARNING)
+    with closing(Gate(policy)) as gate:
+        server = _server(gate, options)
+        tables = ", ".join(policy.tables)
+        with address_errors(options.host, options.port):
+            ended = run(
+                server,
+                ready=lambda s: typer.echo(f"serving {tables}: {dsn(options.host, s.port)}"),
+                reload=partial(_reload, server, options.password_file),
+            )
+        if not ended:
+            typer.echo("closed, though statements still ran")
+            logging.shutdown()
+            leave()
+
+
+def _authentication(password_file: Path | None) -> Authentication:
+    return Trust() if password_file is None else read_passwords(password_file)
+
+
+def _reload(server: Server, password_file: Path | None) -> None:
+    """Take the passwords as they are now; if the file is wrong, those from before go on."""
+    if password_file is None:
+        report("nothing to reload")
+        return
     try:
-        return Server(gate.session, host, port, auth=auth, allow_remote_trust=allow_remote_trust)
+        server.auth = _authentication(password_file)
+    except PolicyError as error:
+        # Neither message nor detail holds a password.
+        reason = " ".join((error.message, *error.mistakes))
+        report("passwords not reloaded", level=logging.ERROR, reason=reason)
+    else:
+        report("passwords reloaded")
+
+
+def _server(gate: Gate, options: Options) -> Server:
+    limits = Limits(
+        max_connections=options.max_connections,
+        memory=options.memory << 20,
+        connection_memory=options.connection_memory << 20,
+    )
+    try:
+        return Server(
+            gate.session,
+            options.host,
+            options.port,
+            auth=_authentication(options.password_file),
+            limits=limits,
+            allow_remote_trust=options.allow_remote_trust,
+        )
     except ValueError:
         raise InvalidParameterValue(
-            f"listening on {host} would let everybody who can reach it connect as anybody",
+            f"listening on {options.host} would let everybody who can reach it connect as anybody",
             hint="Give --password-file, listen on 127.0.0.1, or say --allow-remote-trust if the "
             "network is closed.",
         ) from None

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from tallyveil.errors import TallyveilError
+from tallyveil.events import report
 from tallyveil.proxy.codec import Reader
 from tallyveil.proxy.conversation import Conversation, Host, Phase
 from tallyveil.proxy.errors import AdminShutdown, ProtocolViolation
@@ -62,12 +63,14 @@ class Connection(asyncio.Protocol):
         self._working = False
         self._may_write = True
         self._leaving = False
+        self._entered = False
 
     # What the event loop reports
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
-        if not self._owner.opened(self, _address(transport)):
+        self._conversation.address = address = _address(transport)
+        if not self._owner.opened(self, address):
             transport.abort()
             return
         raw = transport.get_extra_info("socket")
@@ -96,6 +99,8 @@ class Connection(asyncio.Protocol):
         self._abandon()
         self._stop_timer()
         self._transport = None
+        if self._entered:
+            self._report("disconnected")
         if not self._working:
             self._retire()
 
@@ -119,6 +124,10 @@ class Connection(asyncio.Protocol):
     def _abandon(self) -> None:
         self.interruption.abandon()
         self._owner.workers.hurry(self.interruption)
+
+    def _report(self, event: str) -> None:
+        who = self._conversation
+        report(event, user=who.user, address=who.address, connection=who.pid)
 
     # What happens next
 
@@ -206,6 +215,8 @@ class Connection(asyncio.Protocol):
         elif self._conversation.authenticated and self._timer is not None:
             self._stop_timer()
             self._owner.entered(self)
+            self._entered = True
+            self._report("connected")
             self._reader.message_limit = self._owner.limits.max_message
 
     # How it ends

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
+from tallyveil import events
 from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParameter
 from tallyveil.gate.interface import Session, Statement
 from tallyveil.proxy import backend
@@ -62,12 +63,17 @@ class Phase(enum.Enum):
 
 
 class Conversation:
-    """What one client has said so far, and what it means."""
+    """What one client has said so far, and what it means.
+
+    ``address`` is where it is, for the log; ``pid`` names its connection once it is let in.
+    """
 
     def __init__(self, host: Host, interruption: Interruption) -> None:
+        self.address = ""
         needs_password = isinstance(host.auth, Passwords)
         self.phase = Phase.CHALLENGING if needs_password else Phase.TRUSTING
         self.session: Session | None = None
+        self.pid = 0
         self._host = host
         self._interruption = interruption
         self._holding = host.holding()
@@ -128,6 +134,7 @@ class Conversation:
             yield from step.handle(self, message)
             self.phase = step.done
         except TallyveilError as error:
+            self._report(error)
             yield backend.error_response(error, fatal=fatal)
             self._fail(step)
         except Exception as error:  # noqa: BLE001
@@ -138,6 +145,28 @@ class Conversation:
             self._fail(step)
         if step.ready and self.phase is not Phase.CLOSED:
             yield self._ready()
+
+    def _report(self, error: TallyveilError) -> None:
+        state, name = error.sqlstate, type(error).__name__
+        if self._executor is not None:
+            events.report(
+                "refused",
+                user=self.user,
+                connection=self.pid,
+                sqlstate=state,
+                error=name,
+                statement=self._executor.latest,
+            )
+            return
+        user = "" if self._request is None else self._request.user
+        events.report(
+            "login failed",
+            level=logging.WARNING,
+            user=user,
+            address=self.address,
+            sqlstate=state,
+            error=name,
+        )
 
     def _fail(self, step: _Step) -> None:
         self.phase = step.failed
@@ -186,7 +215,7 @@ class Conversation:
         request = self._request
         if request is None:
             raise ProtocolViolation("expected a startup message first")
-        pid, secret = self._host.admit(self._interruption)
+        self.pid, secret = self._host.admit(self._interruption)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         executor = Executor(self.session, self._interruption, self._extended.deallocate)
@@ -194,7 +223,7 @@ class Conversation:
             self.session.set(name, value)
         yield backend.AUTHENTICATION_OK
         yield executor.changes()
-        yield backend.backend_key(pid, secret)
+        yield backend.backend_key(self.pid, secret)
         self._executor = executor
 
     def _query(self, message: m.Query) -> Iterator[bytes]:

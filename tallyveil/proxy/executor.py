@@ -26,7 +26,8 @@ _EMPTY: Final = Statement("", "empty", "")
 class Executor:
     """One analyst's gate session, with the transaction block and the cancel flag around it.
 
-    ``deallocate`` drops the prepared statement of that name, or for None all of them.
+    ``latest`` is the SQL that was parsed or run last. ``deallocate`` drops the prepared statement
+    of that name, or for None all of them.
     """
 
     def __init__(
@@ -37,13 +38,14 @@ class Executor:
     ) -> None:
         self.transaction = Transaction()
         self.session = session
+        self.latest = ""
         self._interruption = interruption
         self._deallocate = deallocate
         self._reported: dict[str, str] = {}
 
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
         """At least one statement; the only one is of kind ``empty`` if there is none."""
-        text = decode_utf8(sql)
+        self.latest = text = decode_utf8(sql)
         with self._interruption.running(self.session.interrupt):
             statements = self.session.parse(text)
         kept = tuple(s for s in statements if s.kind != "empty")
@@ -63,6 +65,7 @@ class Executor:
         types: Sequence[str] = (),
     ) -> Result:
         """``rows`` take those of the result, which has none then; they are dropped if it fails."""
+        self.latest = statement.sql
         try:
             result = self._run(statement, rows, parameters, types)
             if result.columns is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
 
+from tallyveil.events import report
 from tallyveil.proxy.housekeeping import short_pauses
 from tallyveil.proxy.server import Server
 
@@ -27,8 +28,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> bool:
-    """Serve until SIGINT or SIGTERM, then close in order. ``ready`` is called once it listens.
+def run(
+    server: Server,
+    *,
+    ready: Callable[[Server], None] | None = None,
+    reload: Callable[[], None] = lambda: report("nothing to reload"),
+) -> bool:
+    """Serve until SIGINT or SIGTERM, then close in order. ``ready`` is called once it listens,
+    ``reload`` at each SIGHUP, on a thread of its own.
 
     Whether everything has come to its end. If not, a statement cannot be stopped, and its thread
     would keep the process: `leave` ends it.
@@ -38,8 +45,6 @@ def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> boo
 
     async def main() -> None:
         await server.start()
-        if ready is not None:
-            ready(server)
         loop = asyncio.get_running_loop()
         closing: list[asyncio.Task[None]] = []
 
@@ -51,6 +56,9 @@ def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> boo
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, stop)
+            loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, reload)
+        if ready is not None:
+            ready(server)
         await server.serve_forever()
 
     with short_pauses(), asyncio.Runner(loop_factory=_loop_factory()) as runner:

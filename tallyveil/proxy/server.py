@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from tallyveil.events import report
 from tallyveil.gate.interface import Session
 from tallyveil.proxy.auth import Authentication, Passwords, Trust
 from tallyveil.proxy.connection import Connection
@@ -113,6 +114,7 @@ class Server:
             lambda: Connection(self, loop), self.host, self._requested_port, backlog=256
         )
         self._housekeeping.start()
+        report("listening", host=self.host, port=self.port)
 
     @property
     def port(self) -> int:
@@ -136,6 +138,7 @@ class Server:
             self._stop_workers()
             return
         self._closing = True
+        report("closing", connections=len(self._connections))
         self._listener.close()
         ending = [connection.closed for connection in self._connections]
         for connection in tuple(self._connections):
@@ -144,6 +147,7 @@ class Server:
             # Twice: once to let the client read its farewell, once for its session to close.
             await asyncio.wait(ending, timeout=min(2 * self.limits.close_timeout, GRACE))
         self._stop_workers()
+        report("closed")
         self._closed.set()
 
     @property
@@ -167,6 +171,12 @@ class Server:
             return False
         if len(self._entering) >= self.limits.max_waiting:
             slowest = self._slowest()
+            report(
+                "connection dropped",
+                level=logging.WARNING,
+                address=address if slowest is None else self._entering[slowest],
+                reason="too many sockets that have not logged in",
+            )
             if slowest is None:
                 return False
             del self._entering[slowest]

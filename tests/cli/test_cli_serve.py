@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -57,7 +59,8 @@ def test_serve_answers_a_client_and_ends_in_order(policy: Path, ending: signal.S
         out, err = process.communicate(timeout=30)
     assert process.returncode == 0
     assert out == "closed\n"
-    assert err == ""
+    found = {line.split(" ")[2] for line in err.splitlines()}
+    assert found == {"listening", "connected", "charged", "disconnected", "closing", "closed"}
 
 
 def test_serve_asks_for_the_passwords_of_the_file(policy: Path, tmp_path: Path) -> None:
@@ -176,3 +179,92 @@ def test_a_signal_ends_the_server_whatever_its_sessions_do(
     assert process.returncode == 0
     assert out.startswith("closed")
     assert took < 10  # 3 seconds of grace, and what a busy machine adds
+
+
+def events(err: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in err.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP on Windows")
+def test_the_log_says_who_came_what_was_refused_and_what_was_charged(
+    policy: Path, tmp_path: Path
+) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.touch(mode=0o600)
+    passwords.write_text("alice:first\n")
+    with serving(policy, "--password-file", passwords, "--log-format", "json") as (
+        process,
+        address,
+    ):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(address, user="eve\n{}", password="guessed")
+        with psycopg.connect(address, user="alice", password="first", autocommit=True) as client:
+            client.execute("SELECT count(*) FROM person WHERE sex = 'F'")
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                client.execute("SELECT secret FROM person")
+        passwords.write_text("alice:second\n")
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr is not None
+        lines = []
+        while not lines or "reloaded" not in lines[-1]:
+            lines.append(process.stderr.readline())
+        with psycopg.connect(address, user="alice", password="second"):
+            pass
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=30)
+    assert process.returncode == 0
+    found = events("".join(lines) + rest)
+    # The second client's leaving may be noticed after the signal to close.
+    assert sorted(event["event"] for event in found) == sorted(
+        [
+            *("listening", "login failed", "connected", "charged", "refused", "disconnected"),
+            *("passwords reloaded", "connected", "disconnected", "closing", "closed"),
+        ]
+    )
+    by_name = {event["event"]: event for event in reversed(found)}
+    assert by_name["login failed"].items() >= {"user": "eve\n{}", "sqlstate": "28P01"}.items()
+    charged = {"analyst": "alice", "table": "person", "charge": 1, "cost": 0.05, "unit": "epsilon"}
+    assert by_name["charged"].items() >= charged.items()
+    assert by_name["refused"]["sqlstate"] == "0A000"
+    assert by_name["refused"]["connection"] == by_name["connected"]["connection"]
+    for hidden in ("first", "second", "guessed", "SELECT", "secret", "sex"):
+        assert hidden not in "".join(lines) + rest
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP on Windows")
+def test_sighup_ends_nothing_and_statements_are_logged_where_wanted(policy: Path) -> None:
+    with serving(policy, "--log-statements", "--log-level", "info") as (process, address):
+        process.send_signal(signal.SIGHUP)
+        with psycopg.connect(address, user="alice", autocommit=True) as client:
+            client.execute("SELECT count(*) FROM person")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "nothing to reload" in err
+    assert 'statement="SELECT count(*) FROM person"' in err
+
+
+def test_a_log_nobody_reads_holds_nothing_up(policy: Path) -> None:
+    with (
+        serving(policy, "--log-level", "debug") as (_, address),
+        psycopg.connect(address, user="a" * 60, autocommit=True) as client,
+    ):
+        for _ in range(1_000):  # more than a pipe holds
+            with pytest.raises(psycopg.Error):
+                client.execute("SHOW nothing")
+
+
+def test_limits_of_memory_are_options(policy: Path) -> None:
+    numbers = ", ".join(f"({n})" for n in range(100))
+    large = (
+        f"SELECT * FROM (VALUES {numbers}) a(n), (VALUES {numbers}) b(n), (VALUES {numbers}) c(n)"
+    )
+    with (
+        serving(policy, "--connection-memory", "1", "--max-connections", "1") as (_, address),
+        psycopg.connect(address, user="alice", autocommit=True) as client,
+    ):
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="keep too much"):
+            client.execute(f"{large} LIMIT 100000".encode())
+        assert client.execute("SELECT 1").fetchone() == (1,)
+        with pytest.raises(psycopg.OperationalError, match="too many clients"):
+            psycopg.connect(address, user="bob")
