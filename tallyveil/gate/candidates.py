@@ -2,9 +2,9 @@
 
 A column can have a part in an answer only if it has cells in common with the question, or with a
 column that has, and so on. Of these, columns with rows of the question come first, the latest
-first; then those that are nearest, and of these the ones that would answer most precisely by
-themselves, the latest among equals. How many of them take part is bounded by the work that makes
-(`related`), and not here.
+first, and exact ones; then those that are nearest, and of these the ones that would answer most
+precisely by themselves, the latest among equals. How many of them take part is bounded by the work
+that makes (`related`), and not here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallyveil.rewriter.workload import Column, IntArray
 __all__ = ["Candidates", "Chosen", "rows_needed"]
 
 _WORK: Final = 100_000
-_UNKNOWN: Final = 10_000  # for each row, where it is not known whether history determines them
+_UNKNOWN: Final = 20_000  # for each row, where it is not known whether history determines them
 
 _Bools = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float64]
@@ -77,11 +77,14 @@ class Candidates:
         never too few."""
         kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
         axes, reached = frozenset(question.axes), hull_of(question)
+        exact = [kind.numbers[kind.variances == 0] for kind in kinds]
         nearest = [np.zeros(0, dtype=np.int64)]
         while True:
             met = [kind.take(which) for kind in kinds if (which := kind.meets(reached)).any()]
             if not met:
-                return np.concatenate(nearest)
+                found = np.concatenate(nearest)
+                known = np.isin(found, np.concatenate([found[:0], *exact]))
+                return np.concatenate([found[known], found[~known]])
             numbers = np.concatenate([kind.numbers for kind in met])
             expected = np.concatenate([kind.expected(axes) for kind in met])
             nearest.append(numbers[np.lexsort((-numbers, expected))])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -24,18 +24,18 @@ from tallyveil.accountant import Answer, Charge
 from tallyveil.errors import StatementTooComplex
 from tallyveil.gate.candidates import rows_needed
 from tallyveil.gate.estimated import Estimated, Weights
-from tallyveil.gate.nearness import distances
-from tallyveil.gate.related import Prepared, Related, related
+from tallyveil.gate.nearness import distances, may_nest
+from tallyveil.gate.related import Prepared, Related, prepared, related
 from tallyveil.inference import Fit, Law, Noises
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import IntArray
 
 __all__ = ["Precision", "Prospect", "prospects", "too_complex"]
 
-_COLUMNS: Final = 64  # of the history that hold none of the rows, at most
 _ROWS: Final = 20_000  # that are looked at, differences included
 _ENTRIES: Final = 1_000_000  # of the differences
 _HEIGHT: Final = 1_500  # rows to be bought, and recorded ones
+_BESIDE: Final = 1_000  # of these, where recorded ones are neither of the same rows nor nested
 _TERMS: Final = 400_000  # of all rows
 _TOGETHER: Final = 1_000
 
@@ -209,9 +209,11 @@ def _prospect(
         raise TypeError(f"{noise.name} is no noise that is added")
     parts = [(n, charge.workload.columns[n], charge.scales[n]) for n in numbers]
     fresh = [Prepared.of(column) for _, column, _ in parts]
-    others = _relevant(fresh, history)
-    every = [*fresh, *(Prepared.of(answer.column) for answer, _ in others)]
-    found = _fitting(every, len(fresh))
+    relevant = _relevant(fresh, history)
+    others = relevant.columns
+    every = [*fresh, *(prepared(answer.column) for answer, _ in others)]
+    # Columns bought together are looked at one by one as well, where this is not all.
+    found = _fitting(every, len(fresh) + (relevant.needed if len(fresh) == 1 else 0))
     laws = [_noises(noise.law(scale).family, scale, column.height) for _, column, scale in parts]
     laws += [_repeated(own, answer.column.height) for answer, own in others]
     values = [np.full(column.height, np.nan) for _, column, _ in parts]
@@ -234,14 +236,14 @@ def _prospect(
     return [Prospect(rows, origins, answers, noises, queries[:, used], before)], complete
 
 
-def _fitting(every: Sequence[Prepared], fresh: int) -> Related:
-    """The fresh columns, which come first, with those of the others for which there is room."""
-    others = len(every) - fresh
+def _fitting(every: Sequence[Prepared], needed: int) -> Related:
+    """The first columns, which are needed, with those of the others for which there is room."""
+    others = len(every) - needed
     while True:
-        found = related(every[0], range(fresh + others), every.__getitem__, _TERMS)
-        if found is not None and found.used[:fresh] == tuple(range(fresh)):
+        found = related(every[0], range(needed + others), every.__getitem__, _TERMS)
+        if found is not None and found.used[:needed] == tuple(range(needed)):
             return found
-        if not others or fresh == 1:
+        if not others:
             raise too_complex()
         others //= 2
 
@@ -257,10 +259,20 @@ def _connected(rows: sparse.csr_matrix, fresh: _Bools) -> _Bools:
     return found
 
 
-def _relevant(fresh: Sequence[Prepared], history: Sequence[Answer]) -> list[tuple[Answer, Noises]]:
-    """Of the recorded columns whose noise is added those that bear most on the fresh ones, with a
-    row's noise: columns with rows of the fresh ones; at most `_COLUMNS` others, nearest first, and
-    of these the most precise. So what is about other people pushes nothing out.
+@dataclass(frozen=True, eq=False)
+class _Relevant:
+    """Recorded columns that bear on the fresh ones, with a row's noise; ``needed`` are those
+    before all others without which too little would be looked at."""
+
+    columns: tuple[tuple[Answer, Noises], ...]
+    needed: int
+
+
+def _relevant(fresh: Sequence[Prepared], history: Sequence[Answer]) -> _Relevant:
+    """Of the recorded columns whose noise is added, in order: those with rows of the fresh ones,
+    those that have cells in common with them and may hold one of their rows or lie within one; then
+    the nearest, and of these the most precise, while there are few enough rows. So what is about
+    other people pushes nothing out.
     """
     axes = frozenset(axis for column in fresh for axis in column.axes)
     keys = frozenset(key for column in fresh for key in column.column.row_keys)
@@ -273,24 +285,27 @@ def _relevant(fresh: Sequence[Prepared], history: Sequence[Answer]) -> list[tupl
     near = distances([one.column for one in fresh], [answer.column for answer in added])
     found = []
     for number, (answer, distance) in enumerate(zip(added, near, strict=True)):
-        noise = mechanism(answer.mechanism)
-        if isinstance(noise, CountMechanism):
-            own = Noises.of(Law.DISCRETE_LAPLACE, 0.0)
-        else:
-            own = Noises.of(noise.law(answer.scale).family, answer.scale)
-        same = not keys.isdisjoint(answer.column.row_keys)
-        spread = float(own.variances[0]) * rows_needed(answer.column, axes)
-        found.append((not same, distance, spread, -number, answer, own))
+        column, own = answer.column, _row_noise(answer.mechanism, answer.scale)
+        same = not keys.isdisjoint(column.row_keys)
+        needed = same or (not distance and any(may_nest(one.column, column) for one in fresh))
+        spread = float(own.variances[0]) * rows_needed(column, axes)
+        found.append((not needed, distance, spread, -number, answer, own))
     found.sort(key=lambda one: one[:4])
-    left = _HEIGHT - sum(one.column.height for one in fresh)
-    others = 0
+    height = sum(one.column.height for one in fresh)
     chosen: list[tuple[Answer, Noises]] = []
     for other, _, _, _, answer, own in found:
-        if others + other <= _COLUMNS and answer.column.height <= left:
+        if not other or height + answer.column.height <= _BESIDE:
             chosen.append((answer, own))
-            left -= answer.column.height
-            others += other
-    return chosen
+            height += answer.column.height
+    return _Relevant(tuple(chosen), sum(not one[0] for one in found))
+
+
+@lru_cache(maxsize=4096)
+def _row_noise(name: str, scale: float) -> Noises:
+    noise = mechanism(name)
+    if isinstance(noise, CountMechanism):
+        return Noises.of(Law.DISCRETE_LAPLACE, 0.0)
+    return Noises.of(noise.law(scale).family, scale)
 
 
 def _noises(family: Law, scale: float, height: int) -> Noises:

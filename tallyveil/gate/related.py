@@ -11,9 +11,10 @@ part of the history is unbiased too, and its law is what it says.
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -22,13 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from tallyveil.rewriter.workload import Column, Factor, IntArray
+from tallyveil.gate.cache import Cache
+from tallyveil.gate.expansion import Entries, Layout, Places, Work
+from tallyveil.rewriter.workload import Column, IntArray
 
-__all__ = ["Prepared", "Related", "related"]
+__all__ = ["Prepared", "Related", "prepared", "related"]
 
 _CELLS: Final = 100_000
-_COLUMN: Final = 100  # entries that are as much work as a column itself
-_PRODUCT: Final = 1_000_000  # entries of a product of which some rows are taken
+_COLUMN: Final = 50  # entries that are as much work as a column itself
 
 # Nobody who writes SQL may know it: with known marks, two values could be made to look alike.
 _SEED: Final = secrets.randbits(128)
@@ -44,13 +46,20 @@ class Prepared:
     column: Column
     axes: frozenset[str]
     signs: _Signs
-    places: tuple[tuple[IntArray, ...], ...]
+    places: Places
     """Of each factor's entries, along each of its axes."""
 
     @cached_property
     def too_large(self) -> bool:
         """Whether a coefficient may not be an int64."""
         return self.column.largest >= 2**63
+
+    @cached_property
+    def alike(self) -> tuple[str, ...] | None:
+        """Equal for columns that can be written out at once; None for those that cannot."""
+        column = self.column
+        single = len(column.factors) == 1 and column.selected is None
+        return column.axes if single and not self.too_large else None
 
     @property
     def weight(self) -> int:
@@ -81,6 +90,14 @@ class Prepared:
         return cls(column, frozenset(column.axes), signs, tuple(places))
 
 
+_kept: Final[Cache[Prepared]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
+
+
+def prepared(column: Column) -> Prepared:
+    """As `Prepared.of`, kept for some time for this very object."""
+    return _kept.get(column, lambda: Prepared.of(column))
+
+
 def _marks(random: np.random.Generator, number: int) -> npt.NDArray[np.uint64]:
     """Odd, so that no product of them is 0."""
     return random.integers(0, 2**64, number, dtype=np.uint64) | np.uint64(1)
@@ -108,8 +125,8 @@ def related(
     """The matrices of those of the columns ``numbers``, from the first, that are ``work`` entries
     together; None if there are none, or the question itself is too large.
 
-    Columns that tell values apart make entries of all others, so where most do not fit, the last
-    half is left out from the start.
+    Columns that tell values apart make entries of all others, so where most do not fit, it is done
+    again with fewer.
     """
     columns = [(n, history(n)) for n in numbers[: work // _COLUMN]]
     while columns:
@@ -117,41 +134,51 @@ def related(
         if not values.told_apart(question):
             return None
         columns = _fitting(values, columns)
-        found = _matrices(question, columns, values, work)
+        found = _matrices(question, columns, values.layout(), work)
         if found is None or 2 * len(found.used) >= len(columns):
             return found
-        columns = columns[: len(columns) // 2]
+        columns = columns[: min(len(columns) // 2, 4 * len(found.used))]
     return None
 
 
 def _matrices(
-    question: Prepared, columns: Sequence[tuple[int, Prepared]], values: _Values, work: int
+    question: Prepared, columns: Sequence[tuple[int, Prepared]], layout: Layout, work: int
 ) -> Related | None:
-    labels = values.labels()
-    sizes = {axis: int(ranks.max()) + 1 for axis, ranks in labels.items()}
-    strides: dict[str, int] = {}
-    step = 1
-    for axis, size in sizes.items():
-        strides[axis], step = step, step * size
-    asked = _spread(question, labels, sizes, strides, work)
+    asked = None if question.too_large else layout.spread(question.column, question.places, work)
     if asked is None:
         return None
-    left = work - len(asked[0])
-    parts: dict[int, _Entries] = {}
-    heights = []
-    for number, prepared in columns:
-        spread = _spread(prepared, labels, sizes, strides, left) if left > 0 else None
-        if spread is not None:
-            parts[number] = spread
-            heights.append(prepared.column.height)
-            left -= len(spread[0]) + _COLUMN
-    if not parts:
+    left = Work(work - len(asked[0]), _COLUMN)
+    used: list[int] = []
+    parts: list[Entries] = []
+    heights: list[int] = []
+    for alike, run in itertools.groupby(columns, lambda one: one[1].alike):
+        some = list(run)
+        for taken, entries in _spread([one for _, one in some], alike is not None, layout, left):
+            used += [some[n][0] for n in taken]
+            heights.append(sum(some[n][1].column.height for n in taken))
+            parts.append(entries)
+    if not used:
         return None
     return Related(
-        _stacked(list(parts.values()), step, heights),
-        _stacked([asked], step, [question.column.height]),
-        tuple(parts),
+        _stacked(parts, layout.cells, heights),
+        _stacked([asked], layout.cells, [question.column.height]),
+        tuple(used),
     )
+
+
+def _spread(
+    some: Sequence[Prepared], alike: bool, layout: Layout, work: Work
+) -> Iterator[tuple[list[int], Entries]]:
+    """Which there is the work for, and their entries."""
+    if alike:
+        columns, places = [one.column for one in some], [one.places for one in some]
+        yield layout.spread_alike(columns, places, work)
+        return
+    for n, one in enumerate(some):
+        if work.left > 0 and not one.too_large:
+            entries = layout.spread(one.column, one.places, work.left)
+            if entries is not None and work.allows(len(entries[0])):
+                yield [n], entries
 
 
 def _fitting(values: _Values, columns: list[tuple[int, Prepared]]) -> list[tuple[int, Prepared]]:
@@ -189,85 +216,17 @@ class _Values:
         self._signs, self._sizes = signs, sizes
         return True
 
-    def labels(self) -> dict[str, IntArray]:
-        """For each axis the number of each value, −1 for one that is like an earlier one."""
+    def layout(self) -> Layout:
         labels = {}
         for axis, sums in self._signs.items():
             first = np.sort(np.unique(sums, return_index=True)[1])
             ranks = np.full(len(sums), -1, dtype=np.int64)
             ranks[first] = np.arange(len(first))
             labels[axis] = ranks
-        return labels
+        return Layout(labels)
 
 
-_Entries = tuple[IntArray, IntArray, IntArray]
-
-
-def _spread(
-    prepared: Prepared,
-    labels: Mapping[str, IntArray],
-    sizes: Mapping[str, int],
-    strides: Mapping[str, int],
-    limit: int,
-) -> _Entries | None:
-    """Rows, cells and coefficients over all axes; None if there are more than ``limit``."""
-    column = prepared.column
-    if prepared.too_large:
-        return None
-    missing = [axis for axis in sizes if axis not in prepared.axes]
-    parts = [
-        _merged(factor, places, labels, strides)
-        for factor, places in zip(column.factors, prepared.places, strict=True)
-    ]
-    parts += [_ones(sizes[axis], strides[axis]) for axis in missing]
-    heights = [factor.height for factor in column.factors] + [1] * len(missing)
-    rows, cells, coefficients = _ones(1, 0)
-    for height, (own, places, weights) in zip(heights, parts, strict=True):
-        if len(rows) * len(own) > (limit if column.selected is None else _PRODUCT):
-            return None
-        rows = (rows[:, None] * height + own).ravel()
-        cells = (cells[:, None] + places).ravel()
-        coefficients = (coefficients[:, None] * weights).ravel()
-    if column.selected is None:
-        return rows, cells, coefficients
-    number = np.searchsorted(column.selected, rows)
-    number[number == column.height] = 0
-    kept = column.selected[number] == rows
-    return None if kept.sum() > limit else (number[kept], cells[kept], coefficients[kept])
-
-
-def _ones(size: int, stride: int) -> _Entries:
-    return (
-        np.zeros(size, dtype=np.int64),
-        np.arange(size, dtype=np.int64) * stride,
-        np.ones(size, dtype=np.int64),
-    )
-
-
-def _merged(
-    factor: Factor,
-    places: Sequence[IntArray],
-    labels: Mapping[str, IntArray],
-    strides: Mapping[str, int],
-) -> _Entries:
-    """The factor's entries over the values that are told apart."""
-    if not factor.axes:
-        return factor.rows, factor.cells, factor.coefficients
-    if len(factor.axes) == 1:
-        [axis], [at] = factor.axes, places
-        rank = labels[axis][at]
-        own = rank >= 0
-        return factor.rows[own], rank[own] * strides[axis], factor.coefficients[own]
-    ranks = [labels[axis][at] for axis, at in zip(factor.axes, places, strict=True)]
-    kept = np.logical_and.reduce([rank >= 0 for rank in ranks])
-    cells = sum(
-        (rank * strides[axis] for axis, rank in zip(factor.axes, ranks, strict=True)),
-        start=np.zeros(len(kept), dtype=np.int64),
-    )
-    return factor.rows[kept], cells[kept], factor.coefficients[kept]
-
-
-def _stacked(parts: list[_Entries], cells: int, heights: list[int]) -> sparse.csr_matrix:
+def _stacked(parts: list[Entries], cells: int, heights: list[int]) -> sparse.csr_matrix:
     starts = np.cumsum([0, *heights])
     rows = np.concatenate([part[0] + start for part, start in zip(parts, starts, strict=False)])
     columns, data = (np.concatenate([part[n] for part in parts]) for n in (1, 2))

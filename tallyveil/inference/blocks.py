@@ -29,8 +29,10 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.inference.exchangeable import (
     EXACT,
+    LARGEST,
     best_combination,
     least_norm,
+    least_norm_work,
     weighed,
     without_dust,
 )
@@ -39,10 +41,9 @@ from tallyveil.inference.pruning import Entries, Pruned, entries_of
 
 __all__ = ["Combination", "best_combinations"]
 
-_WORK: Final = 1e8  # floating point operations, roughly
+_WORK: Final = 2e8  # floating point operations, roughly
 _ALONE: Final = 4e6  # of one query solved by itself, about
 _TOGETHER: Final = 3
-_WIDTH: Final = 512
 _SMALL: Final = 4096  # entries up to which it takes longer to find cells that are alike
 
 _Ints = npt.NDArray[np.int64]
@@ -288,17 +289,17 @@ class _Together:
 
     @classmethod
     def of(cls, matrix: sparse.csr_matrix, queries: list[_Ints]) -> _Together | None:
-        """None if that is too wide."""
-        if not queries or matrix.shape[0] > _WIDTH:
+        """None if that is too much work."""
+        if not queries:
             return None
-        if matrix.shape[0] * matrix.shape[1] <= _SMALL and matrix.shape[1] <= _WIDTH:
+        if matrix.shape[0] * matrix.shape[1] <= _SMALL:
             return cls(matrix.toarray().astype(np.float64), np.array(queries, dtype=np.float64))
         stacked = sparse.vstack([matrix, sparse.csr_matrix(np.array(queries))], format="csc")
         stacked.sort_indices()
         starts = stacked.indptr.astype(np.int64)
         columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
         first = np.unique(_alike([], (starts, columns)))
-        if len(first) > _WIDTH:
+        if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
             return None
         dense = stacked[:, first].toarray().astype(np.float64)
         return cls(dense[: matrix.shape[0]], dense[matrix.shape[0] :])
@@ -306,7 +307,7 @@ class _Together:
     @property
     def work(self) -> float:
         m, n = self.matrix.shape
-        return float(2 * m * n * min(m, n) + 4 * len(self.queries) * m * n)
+        return float(2 * least_norm_work(m, n) + 4 * len(self.queries) * m * n)
 
     def solve(self, variances: FloatArray) -> list[FloatArray | None]:
         spreads = weighed(variances)

@@ -30,11 +30,19 @@ from threadpoolctl import ThreadpoolController
 
 from tallyveil.inference.noise import FloatArray
 
-__all__ = ["EXACT", "best_combination", "least_norm", "weighed", "without_dust"]
+__all__ = [
+    "EXACT",
+    "LARGEST",
+    "best_combination",
+    "least_norm",
+    "least_norm_work",
+    "weighed",
+    "without_dust",
+]
 
 EXACT: Final = 1e-11  # what A H may differ from q, relative to the largest |q| and |A_i H_ij|
 _DUST: Final = 1e-14  # of the largest share of the error; what is less is left by rounding
-_COLOURS: Final = 250
+LARGEST: Final = 5e7  # system that is solved, by the work it makes
 _ROUNDS: Final = 50
 _NOTHING: Final = 1e-12
 _DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
@@ -53,9 +61,9 @@ def best_combination(
         return None if query.any() else np.zeros(rows.shape[0])
     sorts, cells = _colours(rows, variances, query)
     number = int(sorts.max()) + 1
-    if number > _COLOURS:
-        return None
     _, first = np.unique(cells, return_index=True)
+    if least_norm_work(number, len(first)) > LARGEST:
+        return None
     gather = sparse.csr_matrix(
         (np.ones(len(sorts)), (sorts, np.arange(len(sorts)))), shape=(number, len(sorts))
     )
@@ -88,6 +96,11 @@ def without_dust(weights: FloatArray, spreads: FloatArray) -> FloatArray:
         dust = measure <= _DUST * measure.max(axis=-1, keepdims=True, initial=0.0)
         weights = np.where(dust & looked_at, 0.0, weights)
     return weights
+
+
+def least_norm_work(rows: int, cells: int) -> float:
+    """About the multiplications that `least_norm` makes for a matrix of this size."""
+    return float(rows * cells * min(rows, cells))
 
 
 def least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:

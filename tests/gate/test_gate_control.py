@@ -14,7 +14,7 @@ import pytest
 from scipy import sparse
 
 import tallyveil
-from tallyveil.gate.nearness import distances
+from tallyveil.gate.nearness import distances, may_nest
 from tallyveil.gate.prospect import Precision, Prospect
 from tallyveil.inference import Estimator, Law, Noises, discrete_laplace
 from tallyveil.mechanisms import CountMechanism, mechanism
@@ -314,7 +314,7 @@ def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
     controlled: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers about other people are cheap: only so many are looked at, but never before these."""
-    monkeypatch.setattr("tallyveil.gate.prospect._COLUMNS", 4)
+    monkeypatch.setattr("tallyveil.gate.prospect._BESIDE", 5)
     connection = controlled()
     connection.execute("SET dp.half_width = 6")
     connection.execute(f"{WHOLE} WHERE age = 3")
@@ -332,6 +332,21 @@ def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
     connection.execute(f"{WHOLE} WHERE age = 12")
 
 
+def test_what_cannot_be_looked_at_with_nested_answers_is_refused(
+    controlled: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rather than without them: each could give away a difference."""
+    monkeypatch.setattr("tallyveil.gate.prospect._TERMS", 500)
+    connection = controlled()
+    connection.execute("SET dp.half_width = 30")
+    verdicts = [verdict(connection, f"{WHOLE} WHERE age < {age}") for age in range(20, 32)]
+    assert verdicts[0] is None
+    assert verdicts[-1] == "54001"
+    assert set(verdicts) == {None, "54001"}
+    # What has nothing to do with those can be asked still.
+    connection.execute(f"{WHOLE} WHERE age = 90")
+
+
 def test_columns_are_near_by_the_cells_they_share() -> None:
     def ages(*cells: int) -> Column:
         at = np.array(cells, dtype=np.int64)
@@ -342,6 +357,32 @@ def test_columns_are_near_by_the_cells_they_share() -> None:
     assert distances([ages(3)], [ages(7), Column()]) == [1, 0]
     assert distances([ages(3), ages(7)], [ages(7), ages(8)]) == [0, 1]
     assert distances([ages(3)], []) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_within_one_another_are_always_seen(seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def single(axes: tuple[str, ...]) -> Column:
+        shape = tuple({"a": 3, "b": 2, "c": 2}[axis] for axis in axes)
+        touched = np.flatnonzero(random.random(math.prod(shape)) < 0.7)
+        return Column.joint(axes, shape, 1, np.zeros_like(touched), touched, np.ones_like(touched))
+
+    def cells(one: Column) -> np.ndarray:
+        [factor] = one.factors
+        dense = np.zeros(factor.shape, dtype=bool)
+        dense.reshape(-1)[factor.cells] = True
+        shape = [size if a in one.axes else 1 for a, size in (("a", 3), ("b", 2), ("c", 2))]
+        return np.broadcast_to(dense.reshape(shape), (3, 2, 2))
+
+    for axes in itertools.product([("a",), ("a", "b"), ("b", "c"), ("a", "b", "c")], repeat=2):
+        one, other = single(axes[0]), single(axes[1])
+        first, second = cells(one), cells(other)
+        if first.any() and second.any():
+            nested = (first <= second).all() or (second <= first).all()
+            assert may_nest(one, other) >= nested
+    boxes = [Column.joint(("a",), (3,), 1, *np.array([[0], [n], [1]])) for n in (0, 1)]
+    assert not may_nest(*boxes)
 
 
 @pytest.mark.parametrize("seed", range(10))
