@@ -162,7 +162,7 @@ class Decision:
         """
         return {
             table: self._choice.noise(
-                workload, request.target, request.mechanism, additive=table in request.summed
+                workload, request.target, request.mechanism, additive=table in request.additive
             )
             for table, workload in request.workloads.items()
         }

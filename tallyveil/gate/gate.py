@@ -16,6 +16,7 @@ from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.fitness import check_mechanisms
+from tallyveil.gate.looks import Looks
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
@@ -109,6 +110,7 @@ class Gate:
             cubes = load_cubes(policy, source)
             totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
             choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
+            self.looks = Looks(self.accountant)
             control = Control(self.accountant, policy.tables)
             self.decision = Decision(self.accountant, choice, cubes, control)
             self.policy = as_read(policy, cubes)

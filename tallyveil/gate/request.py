@@ -20,7 +20,8 @@ Rows: TypeAlias = tuple[tuple[Known | None, ...], ...]
 class Request:
     """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto".
 
-    Of the tables in ``summed`` answers are added up, which takes additive noise. ``custodian``:
+    The answers about tables in ``additive`` need noise that is added, for they are added up, or
+    their intervals are to hold at all looks. ``custodian``:
     it is the custodian who asks, and needs no share of a budget.
     """
 
@@ -30,5 +31,5 @@ class Request:
     mechanism: str
     sql: str
     analyst: str
-    summed: frozenset[str] = frozenset()
+    additive: frozenset[str] = frozenset()
     custodian: bool = False

@@ -13,6 +13,7 @@ from tallyveil import deadline
 from tallyveil.gate.claims import deviation, probability
 from tallyveil.gate.decision import Answered
 from tallyveil.gate.known import Known, Noisy, ends
+from tallyveil.gate.looks import Watched
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
 from tallyveil.rewriter.workload import IntArray
@@ -33,17 +34,19 @@ def noisy_tables(
     plan: Plan,
     answered: Answered,
     confidence: Fraction,
+    looks: Watched | None = None,
     *,
     nonnegative: bool = False,
 ) -> dict[str, pa.Table]:
     """Every noisy table of the plan: keys, values, intervals at the confidence, and what else is
     asked about values.
 
+    With ``looks`` the intervals are those over all looks, which answers that are added up lack.
     ``nonnegative``: a value and the ends of its interval are at least 0, where no coefficient is
     negative, so that the truth is not either. That looks at released numbers and at public ones.
     """
     return {
-        table.name: _table(table, plan.workloads, answered, confidence, nonnegative)
+        table.name: _table(table, plan.workloads, answered, confidence, looks, nonnegative)
         for table in plan.noisy
     }
 
@@ -53,6 +56,7 @@ def _table(
     workloads: Mapping[str, Workload],
     answered: Answered,
     confidence: Fraction,
+    looks: Watched | None,
     nonnegative: bool,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
@@ -60,7 +64,7 @@ def _table(
     columns = [workloads[output.table].columns[output.column] for output in table.outputs]
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
         least = 0 if nonnegative and _counts_up(column) else None
-        found = _ends(groups[number], confidence)
+        found = _ends(groups[number], confidence) if looks is None else _watched(output, looks)
         for kind, steps in zip(_KINDS, found, strict=True):
             arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, least)
     for number in table.deviations:
@@ -138,6 +142,15 @@ def _ends(groups: Sequence[_Group], confidence: Fraction) -> tuple[_Steps, _Step
         lows.append(low)
         highs.append(high)
     return middles, lows, highs
+
+
+def _watched(output: Output, looks: Watched) -> tuple[_Steps, _Steps, _Steps]:
+    """As `_ends`, over all looks."""
+    rows = looks.ends[output.table, output.column]
+    if output.rows is not None:
+        rows = [rows[row] for row in output.rows.tolist()]
+    ends = [(None, None, None) if row is None else row for row in rows]
+    return [v for v, _, _ in ends], [low for _, low, _ in ends], [high for _, _, high in ends]
 
 
 def _doubles(values: Iterable[float | None]) -> pa.Array:

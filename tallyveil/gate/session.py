@@ -258,14 +258,20 @@ class GateSession:
 
     def _request(self, plan: Plan, sql: str) -> Request:
         settings = self.settings
+        workloads = {t: w for t, w in plan.workloads.items() if w.columns}
+        additive = frozenset(o.table for t in plan.noisy for o in t.outputs if o.sums is not None)
+        if settings.all_looks:
+            if settings.ranged:
+                raise _needs_added_noise(settings.mechanism)
+            additive = frozenset(workloads)
         return Request(
-            {t: w for t, w in plan.workloads.items() if w.columns},
+            workloads,
             settings.target,
             settings.source,
             settings.mechanism,
             sql,
             self._user,
-            frozenset(o.table for t in plan.noisy for o in t.outputs if o.sums is not None),
+            additive,
         )
 
     def _release(
@@ -291,9 +297,10 @@ class GateSession:
             request = self._request(plan, piece.sql)
             answered = self._gate.decision.answer(request)
             confidence, nonnegative = request.target.confidence, self.settings.nonnegative
-            tables = noisy_tables(plan, answered, confidence, nonnegative=nonnegative)
+            looks = self._gate.looks.over(request, answered) if self.settings.all_looks else None
+            tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
             if plan.private and self.settings.notices:
-                notices = (*notices, notice(request, answered, self._gate.accountant))
+                notices = (*notices, notice(request, answered, self._gate.accountant, looks))
         return _Released(plan, tables | self._relations(plan)), notices
 
     def _columns(
@@ -378,6 +385,13 @@ class GateSession:
                     "set_config is not answered", hint=f"SET {arguments[0]} = …"
                 )
         raise UndefinedFunction(f"function {name} is not answered")
+
+
+def _needs_added_noise(mechanism: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"dp.coverage = always needs noise that is added, and dp.mechanism is {mechanism}",
+        hint="SET dp.coverage = once, or SET dp.mechanism = auto.",
+    )
 
 
 @dataclass(frozen=True)

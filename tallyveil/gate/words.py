@@ -11,6 +11,7 @@ from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.known import EXACT, InRange, error_of
+from tallyveil.gate.looks import Watched
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
 from tallyveil.mechanisms import CountMechanism, sensitivity
@@ -25,17 +26,20 @@ def number(value: Fraction | float) -> str:
     return format(float(value), ".10g")
 
 
-def notice(request: Request, answered: Answered, accountant: Accountant) -> Notice:
-    """What the answer cost, how wide it is, and what remains."""
+def notice(
+    request: Request, answered: Answered, accountant: Accountant, looks: Watched | None = None
+) -> Notice:
+    """What the answer cost, how wide it is, and what remains. With ``looks`` the intervals are
+    those over all looks."""
     confidence = request.target.confidence
     columns = [
         (column.multiplier, answers)
         for table, workload in request.workloads.items()
         for column, answers in zip(workload.columns, answered.columns[table], strict=True)
     ]
-    halves: set[Fraction] = set()
+    halves: set[Fraction] = set() if looks is None else _over_all_looks(request, looks)
     ranged: set[InRange] = set()
-    for multiplier, answers in columns:
+    for multiplier, answers in columns if looks is None else ():
         for known in {error_of(row): row for row in answers if row is not None}.values():
             if isinstance(known, InRange):
                 ranged.add(known)
@@ -47,12 +51,32 @@ def notice(request: Request, answered: Answered, accountant: Accountant) -> Noti
     if answered.quote and answered.bought < height:
         parts[0] += f" for {answered.bought} of {height} rows, the others from history"
     if halves:
-        parts.append(_interval(halves, confidence))
+        parts.append(_interval(halves, confidence) + (" over all looks" if looks else ""))
     if ranged:
         parts.append(_widths([k.ends(confidence) for k in ranged], confidence))
         parts.append(_from(ranged, answered.noise))
     parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
-    return Notice("; ".join(parts), hint=_unknown(missing, height) if missing else None)
+    hints = [_unknown(missing, height)] if missing else []
+    if looks is not None and looks.without_ends:
+        hints.append(_no_answer_of_its_own(looks.without_ends, height))
+    return Notice("; ".join(parts), hint=" ".join(hints) or None)
+
+
+def _over_all_looks(request: Request, looks: Watched) -> set[Fraction]:
+    return {
+        column.multiplier * half
+        for table, workload in request.workloads.items()
+        for number, column in enumerate(workload.columns)
+        for half in looks.half_widths(table, number)
+    }
+
+
+def _no_answer_of_its_own(rows: int, height: int) -> str:
+    which = "the row itself was" if height == 1 else f"{rows} of {height} rows themselves were"
+    return (
+        f"No interval over all looks: {which} never answered, it follows from others."
+        " SET dp.source = fresh buys an answer."
+    )
 
 
 def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:

@@ -8,6 +8,7 @@ scale that must meet a target is never too large.
 from tallyveil.inference import discrete_gaussian
 from tallyveil.inference.blocks import Combination, best_combinations
 from tallyveil.inference.classes import Classes, KroneckerRow, classes_of
+from tallyveil.inference.confidence_sequence import confidence_sequence
 from tallyveil.inference.discrete_laplace import (
     half_width,
     scale_for_half_width,
@@ -51,6 +52,7 @@ __all__ = [
     "between",
     "classes_of",
     "combined",
+    "confidence_sequence",
     "count_posterior",
     "debiased",
     "discrete_gaussian",

@@ -25,7 +25,7 @@ from scipy.special import erfc, erfcinv
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.confidence import check_scale, miss_of
 
-__all__ = ["half_width", "scale_for_half_width", "tail", "variance"]
+__all__ = ["half_width", "normaliser", "scale_for_half_width", "tail", "variance"]
 
 _SUMMED: Final = 4096.0
 _REACH: Final = 40  # e^{−40²/2} is less than the smallest float
@@ -43,7 +43,7 @@ def variance(scale: float) -> float:
     if scale >= 4:
         return scale * scale
     k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
-    return float(2 * (k * k * np.exp(-((k / scale) ** 2) / 2)).sum() / _normaliser(scale))
+    return float(2 * (k * k * np.exp(-((k / scale) ** 2) / 2)).sum() / normaliser(scale))
 
 
 def tail(half: int, scale: float) -> float:
@@ -55,7 +55,7 @@ def tail(half: int, scale: float) -> float:
         return 0.0
     if scale <= _SUMMED:
         k = np.arange(half + 1, half + 2 + math.ceil(_REACH * scale), dtype=np.float64)
-        value = 2 * float(np.exp(-((k / scale) ** 2) / 2).sum()) / _normaliser(scale)
+        value = 2 * float(np.exp(-((k / scale) ** 2) / 2).sum()) / normaliser(scale)
     else:
         start = half + 0.5 if half + 0.5 >= scale else float(half)
         value = float(erfc(start / (scale * math.sqrt(2))))
@@ -103,7 +103,7 @@ def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
     return scale
 
 
-def _normaliser(scale: float) -> float:
+def normaliser(scale: float) -> float:
     """N, by its terms or, for σ ≥ 1, by Poisson's summation σ√(2π) Σ_m e^{−2π²σ²m²}."""
     if scale >= 1:
         m = np.arange(1, 4, dtype=np.float64)

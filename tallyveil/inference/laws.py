@@ -52,6 +52,10 @@ class NoiseLaw(Protocol):
         """P(|K| > half), rounded up."""
         ...
 
+    def log_mass(self, steps: Floats) -> Floats:
+        """ln P(K = k) at k = ``steps``; concave, also between integers."""
+        ...
+
     def phi(self, points: Floats) -> Floats:
         """The characteristic function E cos(tK) at t = ``points`` in [0, π]."""
         ...
@@ -87,6 +91,11 @@ class DiscreteLaplaceLaw:
 
     def tail(self, half: int) -> float:
         return discrete_laplace.tail(half, self.scale)
+
+    def log_mass(self, steps: Floats) -> Floats:
+        """ln (1−a)/(1+a) − |k|/b, where (1−a)/(1+a) = tanh(1/2b)."""
+        result: Floats = math.log(math.tanh(0.5 / self.scale)) - np.abs(steps) / self.scale
+        return result
 
     def phi(self, points: Floats) -> Floats:
         """(1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)), v the variance (MATH §4)."""
@@ -130,6 +139,12 @@ class DiscreteGaussianLaw:
 
     def tail(self, half: int) -> float:
         return discrete_gaussian.tail(half, self.scale)
+
+    def log_mass(self, steps: Floats) -> Floats:
+        """−k²/2σ² − ln N."""
+        normaliser = math.log(discrete_gaussian.normaliser(self.scale))
+        result: Floats = -((steps / self.scale) ** 2) / 2 - normaliser
+        return result
 
     def phi(self, points: Floats) -> Floats:
         """Σ_k e^{−k²/2σ²} cos kt / N for σ < 1; else, by Poisson's summation formula,

@@ -19,6 +19,7 @@ DESCRIPTIONS: Final = MappingProxyType(
         "dp.rho": "what a statement may cost, in rho per privacy unit, instead of dp.epsilon",
         "dp.half_width": "buy just enough for intervals of this half-width, instead of a cost",
         "dp.confidence": "the probability with which an interval holds the true value",
+        "dp.coverage": "once: an interval holds at one look, chosen beforehand; always: at all",
         "dp.mechanism": "the noise: auto, auto(properties=…), " + ", ".join(mechanism_names()),
         "dp.delta": "the delta of Gaussian noise for dp.epsilon, where it is not the budget's",
         "dp.calibration": "how epsilon and delta become Gaussian noise: "
@@ -42,6 +43,7 @@ def defaults(given: Defaults) -> dict[str, str]:
         "dp.rho": "" if given.rho is None else _decimal(given.rho),
         "dp.half_width": "" if given.half_width is None else repr(given.half_width),
         "dp.confidence": repr(given.confidence),
+        "dp.coverage": "once",
         "dp.mechanism": canonical_choice(given.mechanism),
         "dp.delta": "",
         "dp.calibration": "zcdp",
@@ -89,6 +91,7 @@ READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
         "dp.rho": _positive,
         "dp.half_width": _positive,
         "dp.confidence": _confidence,
+        "dp.coverage": one_of("once", "always"),
         "dp.mechanism": _mechanism,
         "dp.delta": _delta,
         "dp.calibration": one_of(*CALIBRATIONS),

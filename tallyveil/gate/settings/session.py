@@ -67,13 +67,23 @@ class Settings:
     def shares(self) -> bool:
         """Whether answers may be summed up from finer ones.
 
-        A target for the interval is one for every row; a cost leaves the choice to planning. The
-        answers of a mechanism with a public range do not add up.
+        A target for the interval is one for every row, and so is an interval over all looks; a
+        cost leaves the choice to planning. The answers of a mechanism with a public range do not
+        add up.
         """
-        ranged = family_of(self.mechanism) is not None or (
+        return self.target.half_width is None and not self.ranged and not self.all_looks
+
+    @property
+    def ranged(self) -> bool:
+        """Whether the mechanism set is one with a public range."""
+        return family_of(self.mechanism) is not None or (
             self.mechanism != AUTO and chart_of(self.mechanism) is not None
         )
-        return self.target.half_width is None and not ranged
+
+    @property
+    def all_looks(self) -> bool:
+        """Whether intervals are to hold at all looks together, not at one."""
+        return self._dp["dp.coverage"] == "always"
 
     @property
     def source(self) -> Answers:

@@ -1,0 +1,184 @@
+"""Intervals that hold at all looks: a confidence sequence for one whole number (Ville 1939; Robbins
+1970, *Statistical Methods Related to the Law of the Iterated Logarithm*; Waudby-Smith and Ramdas
+2020, *Confidence Sequences for Sampling Without Replacement*).
+
+Answers y_i = θ + N_i, i = 1, 2, …, have noises of known laws p_i. Each N_i is independent of all
+that came before it, its law included, which may have been chosen in view of y_1, …, y_{i−1}.
+
+For s fixed, let π(t) = p_s(y_s − t), a distribution on the integers t, and for n ≥ s
+
+    M_n(θ) = Σ_t π(t) ∏_{s<i≤n} p_i(y_i − t) / p_i(y_i − θ).
+
+At the truth, E[p_n(y_n − t) / p_n(y_n − θ) | y_1, …, y_{n−1}] = Σ_k p_n(k + θ − t) = 1 for each t,
+so M is a martingale that starts at 1, and P(M_n(θ) ≥ 1/β for any n) ≤ β by Ville's inequality. The
+θ with M_n(θ) ≤ 1/β are an interval, since the laws are log-concave. With it goes y_s ± h, which
+misses θ with probability β at most.
+
+A first answer of much noise would widen all that follow by its logarithm. So there is a
+sequence for s = 1, and one for each s whose noise is less than a sixteenth of that of the s before.
+The j-th, j = 0, 1, …, has α_j = (7/8) 8^{−j} (1 − confidence), half of it for each of its two
+intervals; Σ α_j ≤ 1 − confidence. They are intersected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.laws import Floats, NoiseLaw
+
+__all__ = ["confidence_sequence"]
+
+_FINER: Final = 16  # a sequence starts anew at a noise smaller by this
+_SHARE: Final = Fraction(1, 8)
+_GROWTH: Final = 1 / 32  # of the steps of the sum over t, away from the mode
+_REACH: Final = 40  # standard deviations that the sum over t goes beyond the answers
+_HALVINGS: Final = 200
+_ROUNDING: Final = 1e-9
+
+
+def confidence_sequence(
+    laws: Sequence[NoiseLaw], answers: Sequence[Sequence[int]], confidence: Fraction
+) -> list[tuple[int, int]]:
+    """For each row of ``answers`` the ends of the interval after all of them: ``laws[i]`` is the
+    law of the i-th answer's noise, in every row.
+
+    With probability ≥ confidence a row's intervals after 1, 2, 3, … answers all hold its θ, if that
+    is an integer. Sums are rounded to the honest side, so that no interval is too narrow.
+
+    Raises InvalidParameterValue without answers, for a scale of 0, or unless 0 < confidence < 1.
+    """
+    if not laws or any(law.scale == 0 for law in laws):
+        raise InvalidParameterValue("a confidence sequence is one of noisy answers")
+    if not 0 < confidence < 1:
+        raise InvalidParameterValue(f"a confidence lies strictly between 0 and 1, not {confidence}")
+    origins = [row[0] for row in answers]
+    # Differences of noises: what is large about the answers themselves is left out of floats.
+    offsets = np.array(
+        [[float(y - row[0]) for y in row] for row in answers], dtype=np.float64
+    ).reshape(len(origins), len(laws))
+    low = np.full(len(origins), -math.inf)
+    high = np.full(len(origins), math.inf)
+    level = (1 - _SHARE) * (1 - confidence)
+    for start in _starts(laws):
+        half = laws[start].half_width(1 - level / 2)
+        bounds = [(offsets[:, start] - half, offsets[:, start] + half)]
+        if start + 1 < len(laws):
+            bounds.append(_likely(laws[start:], offsets[:, start:], math.log(level / 2)))
+        low = np.maximum.reduce([low, *(ends[0] for ends in bounds)])
+        high = np.minimum.reduce([high, *(ends[1] for ends in bounds)])
+        # Where intervals do not meet, one of them does not hold; the latest is as good as any.
+        empty = low > high
+        low, high = np.where(empty, bounds[-1][0], low), np.where(empty, bounds[-1][1], high)
+        level *= _SHARE
+    return [
+        (origin + math.floor(a - _slack(a)), origin + math.ceil(b + _slack(b)))
+        for origin, a, b in zip(origins, low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def _starts(laws: Sequence[NoiseLaw]) -> list[int]:
+    """Where a sequence starts. It depends on the laws up to there alone."""
+    starts, deviation = [0], math.sqrt(laws[0].variance)
+    for number, law in enumerate(laws):
+        if math.sqrt(law.variance) * _FINER < deviation:
+            starts.append(number)
+            deviation = math.sqrt(law.variance)
+    return starts
+
+
+def _likely(laws: Sequence[NoiseLaw], offsets: Floats, log_level: float) -> tuple[Floats, Floats]:
+    """The ends of {θ: ln ∏_{i>0} p_i(y_i − θ) ≥ ln β + ln m}, with ln β = ``log_level`` and
+    m = Σ_t p_0(y_0 − t) ∏_{i>0} p_i(y_i − t)."""
+    later = _Likelihood(laws[1:], offsets[:, 1:])
+    mode = later.mode()
+    least = log_level + _log_evidence(_Likelihood(laws, offsets))
+    least -= _ROUNDING * (1 + np.abs(least))
+    return _farthest(later, mode, least, -1), _farthest(later, mode, least, 1)
+
+
+class _Likelihood:
+    """ln ∏_i p_i(y_i − t), which is concave in t: a row for each row of answers."""
+
+    def __init__(self, laws: Sequence[NoiseLaw], offsets: Floats) -> None:
+        self.laws, self.offsets = laws, offsets
+
+    def at(self, points: Floats) -> Floats:
+        """At ``points[row]``, or at each of ``points[row, :]``."""
+        wide = points.ndim > 1
+        total = np.zeros_like(points)
+        for number, law in enumerate(self.laws):
+            answers = self.offsets[:, number]
+            total += law.log_mass((answers[:, None] if wide else answers) - points)
+        return total
+
+    def mode(self) -> Floats:
+        """The integer where it is largest, by halving: it rises before, and falls behind."""
+        low: Floats = self.offsets.min(axis=1)
+        high: Floats = self.offsets.max(axis=1)
+        for _ in range(_HALVINGS):
+            if not (low < high).any():
+                break
+            middle = np.floor((low + high) / 2)
+            rising = self.at(middle + 1) > self.at(middle)
+            low, high = (
+                np.where(rising, np.minimum(middle + 1, high), low),
+                np.where(rising, high, middle),
+            )
+        return low
+
+
+def _log_evidence(likelihood: _Likelihood) -> Floats:
+    """At most ln Σ_t ∏_i p_i(y_i − t), over the integers t.
+
+    The product rises up to its mode and falls from there. So between two points on one side of it,
+    it is at least what it is at the farther one, which counts for all integers from there to the
+    other. Steps between points are small beside what the product can change in, and grow outwards.
+    """
+    deviations = [math.sqrt(law.variance) for law in likelihood.laws]
+    step = 1 / (16 * sum(1 / max(d, 0.1) for d in deviations))
+    spread = float((likelihood.offsets.max(axis=1) - likelihood.offsets.min(axis=1)).max())
+    reach = spread + _REACH * min(deviations) + 1
+    count = math.ceil(math.log1p(_GROWTH * reach / step) / math.log1p(_GROWTH))
+    grown = np.expm1(np.arange(1, count + 1) * math.log1p(_GROWTH)) / _GROWTH
+    steps = np.unique(np.ceil(np.concatenate([[0.0], step * grown])))
+    widths = np.log(np.diff(steps))
+    mode = likelihood.mode()[:, None]
+    right, left = likelihood.at(mode + steps), likelihood.at(mode - steps)
+    terms = [left[:, :1], right[:, 1:] + widths, left[:, 1:] + widths]
+    return _log_sum(np.concatenate(terms, axis=1))
+
+
+def _log_sum(terms: Floats) -> Floats:
+    largest = terms.max(axis=1)
+    result: Floats = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))
+    return result
+
+
+def _farthest(likelihood: _Likelihood, mode: Floats, least: Floats, sign: int) -> Floats:
+    """The integer farthest from the mode, on one side of it, where the logarithm is ``least``."""
+    reach = np.ones_like(mode)
+    for _ in range(_HALVINGS):
+        inside = likelihood.at(mode + sign * reach) >= least
+        if not inside.any():
+            break
+        reach = np.where(inside, 2 * reach, reach)
+    near, far = np.floor(reach / 2), reach
+    for _ in range(_HALVINGS):
+        if not (far - near > 1).any():
+            break
+        middle = np.floor((near + far) / 2)
+        inside = likelihood.at(mode + sign * middle) >= least
+        near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+    farthest: Floats = mode + sign * near
+    return farthest
+
+
+def _slack(end: float) -> float:
+    """What an end so far out may have lost as a float."""
+    return math.floor(abs(end) * 1e-12)
