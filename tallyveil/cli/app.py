@@ -196,7 +196,7 @@ def check(
         bool, typer.Option("--source", help="Read the source as well, as serving would.")
     ] = False,
 ) -> None:
-    """Say what the policy protects, or everything that is wrong with it."""
+    """Say what the policy protects, or what is wrong with it."""
     from tallyveil.cli.checking import check as work
 
     with complaints(json=json):

@@ -270,3 +270,14 @@ def test_source_history_never_spends(shell: Shell, policy: Path) -> None:
     assert known["rows"] == bought["rows"]
     wrong = shell("sql", policy, query, "--source", "past")
     assert "Choose one of: auto, history, fresh." in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sql", "explain", "check", "budget", "history", "sanitise", "warm", "audit"]
+    + [f"mechanism {one}" for one in ("list", "show", "compare")],
+)
+def test_the_commands_the_guide_names_take_json(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert shown.exit_code == 0
+    assert "--json" in shown.output

@@ -262,3 +262,28 @@ def test_summary(tmp_path: Path) -> None:
     ]
     assert lines[7].endswith("that can happen by: sex, age, born")
     assert lines[-1] == f"ledger: {tmp_path / 'people.ledger.sqlite'}"
+
+
+@pytest.mark.parametrize(
+    ("url", "unit", "counted"),
+    [
+        ("people.parquet", "row", "all records"),
+        (
+            "people.csv.gz",
+            "row",
+            "all records; lines that are not UTF-8, or longer than 2 MB, are left out",
+        ),
+        (
+            "people.parquet",
+            {"column": "pid", "max_rows": 3},
+            "at most 3 of each pid, and none without a pid",
+        ),
+    ],
+)
+def test_the_summary_says_which_records_are_counted(
+    tmp_path: Path, url: str, unit: Any, counted: str
+) -> None:
+    axes = {"sex": {"values": ["F", "M"], "other": True}}
+    table = {"budget": {"epsilon": 1}, "privacy_unit": unit, "attributes": axes}
+    policy = parse_policy({"source": {"url": url}, "tables": {"person": table}}, base=tmp_path)
+    assert f"  every record has a cell: count(*) counts {counted}" in summary(policy)

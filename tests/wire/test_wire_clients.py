@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 import asyncpg
+import pandas as pd
 import psycopg
 import pytest
 import sqlalchemy
@@ -103,3 +104,27 @@ def test_psql(house: Any, answer: int) -> None:
     assert failed.returncode == 1
     assert "LINE 1: SELECT count(*) FROM person WHERE income > 20000" in failed.stderr
     assert "The nearest edges are 15000 and 30000" in failed.stderr
+
+
+def test_what_the_guide_says_does_not_work_yet_is_refused_free(house: Any) -> None:
+    """The guide lists it; whoever makes one of these work takes it off the list."""
+    with house.connect() as connection:
+        for statement in (
+            "COPY (SELECT count(*) FROM person) TO STDOUT",
+            "DECLARE c CURSOR FOR SELECT count(*) FROM person",
+            "SELECT table_name FROM information_schema.tables",
+            "SELECT relname FROM pg_catalog.pg_class",
+        ):
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(statement)
+            assert caught.value.diag.message_hint
+    assert house.spent() == 0
+
+
+def test_pandas_reads_a_query(house: Any, answer: int) -> None:
+    url = house.dsn.replace("postgresql://", "postgresql+psycopg://")
+    engine = sqlalchemy.create_engine(url, use_native_hstore=False)
+    with engine.connect() as connection:
+        frame = pd.read_sql_query(sqlalchemy.text(COUNT), connection)
+    engine.dispose()
+    assert frame.iloc[0, 0] == answer
