@@ -22,12 +22,12 @@ from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil import deadline
-from tallyveil.errors import StatementTooComplex
+from tallyveil.errors import StatementTooComplex, UndefinedFunction
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import parameters as parameter
 from tallyveil.rewriter.block import Block, take_apart
 from tallyveil.rewriter.catalog import Catalog
-from tallyveil.rewriter.check import check, function_name
+from tallyveil.rewriter.check import check, function_name, position
 from tallyveil.rewriter.columns import raw_rows
 from tallyveil.rewriter.common import inline_common_tables
 from tallyveil.rewriter.cursor import Cursor
@@ -254,7 +254,12 @@ def _replace_session_functions(tree: exp.Expr, session: Callable[[str, list[str]
         if not _is_session_function(node):
             continue
         name = function_name(node)
-        arguments = [argument.name for argument in node.iter_expressions()]
+        given = [a.this if isinstance(a, exp.Cast) else a for a in node.iter_expressions()]
+        if not all(argument.is_string for argument in given):
+            raise UndefinedFunction(
+                f"function {name} takes texts in quotes", position=position(node)
+            )
+        arguments = [argument.name for argument in given]
         value = exp.convert(session(name, arguments))
         target = node.parent if isinstance(node.parent, exp.Dot) else node
         item = target.parent

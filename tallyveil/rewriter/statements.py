@@ -22,6 +22,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.constants import read_constants
 from tallyveil.rewriter.interval_texts import read_intervals
+from tallyveil.rewriter.postgres_functions import refuse_other_functions
 
 __all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
 
@@ -180,7 +181,8 @@ def _parse(sql: str, dialect: Dialect) -> exp.Expr:
     _refuse_other_than_queries(sql, dialect)
     try:
         parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
-        trees = parser.parse(_tokens(sql, dialect), sql)
+        tokens = _tokens(sql, dialect)
+        trees = parser.parse(tokens, sql)
     except ParseError as error:
         raise _syntax_error(sql, dialect, error) from error
     except TokenError as error:
@@ -203,6 +205,8 @@ def _parse(sql: str, dialect: Dialect) -> exp.Expr:
             node.set("this", exp.Star())  # DuckDB's count()
     if not isinstance(tree, exp.Query):
         raise _no_query(sql.split(None, 1)[0], 1)
+    if dialect == "postgres":
+        refuse_other_functions(tree, tokens)
     return tree
 
 

@@ -59,7 +59,7 @@ WHERE
 GROUP BY
   DATE_TRUNC('MONTH', moved)
 LIMIT 1000;
--- refused 0A000 to_date is not answered
+-- answered
 
 SELECT
   DATE_TRUNC('MONTH', moved) AS moved,

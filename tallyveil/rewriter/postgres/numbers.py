@@ -15,9 +15,18 @@ from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, NUMERICS, family, spoken
+from tallyveil.rewriter.types import INTEGERS, NUMERICS, family, is_literal_text, spoken
 
-__all__ = ["add_up", "divide", "divide_whole", "exact_operands", "round_half", "truncate"]
+__all__ = [
+    "add_up",
+    "divide",
+    "divide_whole",
+    "exact_operands",
+    "need_number",
+    "remainder",
+    "round_half",
+    "truncate",
+]
 
 
 def divide(node: exp.Div, scope: Scope) -> exp.Expr:
@@ -64,6 +73,27 @@ def exact_operands(node: exp.Expr, scope: Scope) -> None:
     """Arithmetic on a quotient has an exact answer only where nothing hinges on its last digit."""
     if scope.type_of(node) == "INEXACT":
         refuse_inexact(node, scope)
+
+
+def need_number(node: exp.Func, scope: Scope) -> None:
+    """DuckDB takes a boolean for 0 or 1."""
+    kind = scope.type_of(node.this)
+    if kind is not None and family(kind) != "number" and not is_literal_text(node.this):
+        raise UndefinedFunction(
+            f"function {function_name(node)}({spoken(kind)}) does not exist",
+            hint="Give it a number.",
+            position=position(node),
+        )
+
+
+def remainder(node: exp.Mod, scope: Scope) -> None:
+    """PostgreSQL has none of double precision."""
+    if "DOUBLE" in (scope.type_of(node.this), scope.type_of(node.expression)):
+        raise UndefinedFunction(
+            "mod of double precision does not exist",
+            hint="Cast the number to numeric(p, s) or to bigint.",
+            position=position(node),
+        )
 
 
 def add_up(node: exp.AggFunc, scope: Scope) -> None:

@@ -32,6 +32,10 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.TableAlias: (identifiers.relation,),
         exp.Div: (numbers.exact_operands, numbers.divide),
         exp.IntDiv: (numbers.divide_whole,),
+        exp.Mod: (numbers.remainder,),
+        exp.Lower: (texts.need_text,),
+        exp.Upper: (texts.need_text,),
+        exp.Trim: (texts.need_text,),
         exp.Mul: (numbers.exact_operands,),
         exp.Add: (numbers.exact_operands,),
         exp.Sub: (numbers.exact_operands,),
@@ -39,7 +43,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Trunc: (numbers.truncate,),
         exp.Log: (numbers.exact_operands, functions.logarithm),
         exp.Pow: (numbers.exact_operands, functions.power),
-        exp.Sqrt: (numbers.exact_operands, functions.root),
+        exp.Sqrt: (numbers.need_number, numbers.exact_operands, functions.root),
         exp.Cbrt: (numbers.exact_operands,),
         exp.Ln: (numbers.exact_operands, functions.logarithm),
         exp.Exp: (numbers.exact_operands, functions.exponential),
@@ -83,6 +87,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Extract: (times.extract,),
         exp.TimestampTrunc: (times.truncate,),
         exp.DateTrunc: (times.truncate,),
+        exp.Anonymous: (times.finite,),
     }
 )
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported
+from tallyveil.errors import FeatureNotSupported, UndefinedFunction
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.postgres.build import call
 from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
 from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.types import family, spoken
 
-__all__ = ["join", "join_all", "refuse_reverse", "split_part", "substring"]
+__all__ = ["join", "join_all", "need_text", "refuse_reverse", "split_part", "substring"]
 
 
 def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
@@ -29,6 +30,17 @@ def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
     if length is None:
         return call("__pg_substring_from", node.this, start)
     return call("__pg_substring", node.this, start, length)
+
+
+def need_text(node: exp.Func, scope: Scope) -> None:
+    """DuckDB writes anything as text where a text is wanted."""
+    kind = scope.type_of(node.this)
+    if kind is not None and family(kind) != "text":
+        raise UndefinedFunction(
+            f"function {function_name(node)}({spoken(kind)}) does not exist",
+            hint="Cast the value to text.",
+            position=position(node),
+        )
 
 
 def split_part(node: exp.SplitPart, scope: Scope) -> None:

@@ -6,11 +6,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported
-from tallyveil.rewriter.check import position
+from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.types import family, spoken
 
-__all__ = ["extract", "truncate"]
+__all__ = ["extract", "finite", "truncate"]
 
 _DATE_PARTS: Final = frozenset(
     {
@@ -39,5 +40,18 @@ def truncate(node: exp.Func, scope: Scope) -> None:
         raise FeatureNotSupported(
             f"date_trunc to {unit} is not answered",
             hint=f"These are: {', '.join(sorted(_UNITS))}; without a time zone.",
+            position=position(node),
+        )
+
+
+def finite(node: exp.Anonymous, scope: Scope) -> None:
+    """DuckDB has isfinite of numbers too."""
+    if function_name(node) != "isfinite" or not node.expressions:
+        return
+    kind = scope.type_of(node.expressions[0])
+    if kind is not None and family(kind) != "time":
+        raise UndefinedFunction(
+            f"function isfinite({spoken(kind)}) does not exist",
+            hint="Give it a date or a timestamp.",
             position=position(node),
         )
