@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil import deadline
 from tallyveil.gate.cache import Cache
 from tallyveil.gate.expansion import Entries, Layout, Places, Work
 from tallyveil.rewriter.workload import Column, IntArray
@@ -188,6 +189,13 @@ def _fitting(values: _Values, columns: list[tuple[int, Prepared]]) -> list[tuple
     return [(number, prepared) for number, prepared in columns if values.told_apart(prepared)]
 
 
+def _distinct(signs: npt.NDArray[np.uint64]) -> int:
+    """How many there are, by sorting: counting by a hash takes many times as long."""
+    deadline.check()
+    ordered = np.sort(signs)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
 class _Values:
     """The values of each attribute, as far as some columns tell them apart."""
 
@@ -210,7 +218,7 @@ class _Values:
                 mixed = (sums ^ (sums >> np.uint64(29))) * mark
                 signs[axis] = signs[axis] + mixed if axis in signs else mixed
         changed = {axis for prepared in columns for axis in prepared.signs}
-        sizes = self._sizes | {axis: len(np.unique(signs[axis])) for axis in changed}
+        sizes = self._sizes | {axis: _distinct(signs[axis]) for axis in changed}
         if math.prod(sizes.values()) > _CELLS:
             return False
         self._signs, self._sizes = signs, sizes

@@ -146,6 +146,8 @@ def _integers(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
         integers, unit = _of_floats(array.to_numpy(zero_copy_only=False))
     elif pa.types.is_integer(array.type):
         integers, unit = _of_integers(array.to_numpy(zero_copy_only=False)), Fraction(1)
+    elif (units := _short_decimals(array)) is not None:
+        integers, unit = _of_units(units, 10**array.type.scale)
     else:
         encoded = array.dictionary_encode()
         integers, unit = _of_decimals(encoded.dictionary.to_pylist())
@@ -163,6 +165,28 @@ def _of_integers(values: _Numbers) -> IntArray:
     if largest > MAX_COEFFICIENT:
         raise _too_large(largest)
     return values.astype(np.int64)
+
+
+def _short_decimals(array: pa.Array) -> IntArray | None:
+    """Decimals of 128 bits in units of the last decimal; None if they take more than 64 bits.
+
+    DuckDB's sums of integers come as such.
+    """
+    if not pa.types.is_decimal128(array.type) or array.null_count:
+        return None
+    words = np.frombuffer(array.buffers()[1], dtype="<i8")
+    low, high = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2).T
+    short = (high == low >> 63) & (low != np.iinfo(np.int64).min)
+    return low.astype(np.int64) if short.all() else None
+
+
+def _of_units(units: IntArray, denominator: int) -> tuple[IntArray, Fraction]:
+    """units / denominator, in lowest terms together."""
+    common = math.gcd(int(np.gcd.reduce(units)) if len(units) else 0, denominator)
+    largest = int(np.abs(units).max(initial=0))
+    if largest // common > MAX_COEFFICIENT:
+        raise _too_large(Fraction(largest, denominator))
+    return units // common, Fraction(common, denominator)
 
 
 def _of_floats(values: _Numbers) -> tuple[IntArray, Fraction]:

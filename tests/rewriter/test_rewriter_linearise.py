@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -60,6 +60,26 @@ def test_integers_are_exact_and_primitive(values: list[int]) -> None:
 def test_decimals_are_exact(values: list[Decimal]) -> None:
     made, unit = _factor(values, pa.decimal128(18, 3))
     assert list(_dense(made, unit).values()) == [Fraction(v) for v in values]
+
+
+decimals = st.decimals(-9, 9, places=18) | st.integers(-(10**15), 10**15).map(Decimal)
+
+
+@given(st.lists(decimals, min_size=1, max_size=24), st.sampled_from([0, 3, 18]))
+def test_decimals_are_as_exact_beyond_64_bits(values: list[Decimal], scale: int) -> None:
+    """In units of the least place that any of them has, of which the largest is at most 2^52."""
+    values = [
+        value.quantize(Decimal(1).scaleb(-scale), context=Context(prec=60)) for value in values
+    ]
+    padded = values + [Decimal(0)] * (24 - len(values))
+    exact = [Fraction(v) for v in padded]
+    denominator = math.lcm(*(q.denominator for q in exact))
+    if max(map(abs, exact)) * denominator > MAX_COEFFICIENT:
+        with pytest.raises(InvalidParameterValue, match="reaches values"):
+            _factor(padded, pa.decimal128(38, scale))
+        return
+    made, unit = _factor(padded, pa.decimal128(38, scale))
+    assert list(_dense(made, unit).values()) == exact
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=24, max_size=24))
