@@ -9,6 +9,7 @@ is occupied by it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -188,7 +189,12 @@ class Connection(asyncio.Protocol):
                     size += len(part)
             sound = True
         finally:
-            self._loop.call_soon_threadsafe(self._worked, b"".join(parts), more, sound)
+            self._tell(self._worked, b"".join(parts), more, sound)
+
+    def _tell(self, what: Callable[..., None], *arguments: object) -> None:
+        """On a worker: have the event loop do it."""
+        with contextlib.suppress(RuntimeError):  # the server, and its loop, have ended meanwhile
+            self._loop.call_soon_threadsafe(what, *arguments)
 
     def _worked(self, data: bytes, more: bool, sound: bool) -> None:
         self._working = False
@@ -259,7 +265,7 @@ class Connection(asyncio.Protocol):
         try:
             close()
         finally:
-            self._loop.call_soon_threadsafe(self._retired)
+            self._tell(self._retired)
 
     def _retired(self) -> None:
         if not self.closed.done():

@@ -10,8 +10,10 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import math
 import secrets
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +93,7 @@ class Server:
         self._keys: dict[int, tuple[bytes, Interruption]] = {}
         self._connections: set[Connection] = set()
         self._entering: dict[Connection, str] = {}
+        self._dropped, self._reported = 0, -math.inf
         self._listener: asyncio.Server | None = None
         self._closed: asyncio.Event | None = None
         self._closing = False
@@ -171,12 +174,7 @@ class Server:
             return False
         if len(self._entering) >= self.limits.max_waiting:
             slowest = self._slowest()
-            report(
-                "connection dropped",
-                level=logging.WARNING,
-                address=address if slowest is None else self._entering[slowest],
-                reason="too many sockets that have not logged in",
-            )
+            self._report_drop(address if slowest is None else self._entering[slowest])
             if slowest is None:
                 return False
             del self._entering[slowest]
@@ -184,6 +182,20 @@ class Server:
         self._connections.add(connection)
         self._entering[connection] = address
         return True
+
+    def _report_drop(self, address: str) -> None:
+        """Once a second at most: whoever floods the server does not flood its log."""
+        self._dropped += 1
+        if time.monotonic() - self._reported < 1.0:
+            return
+        report(
+            "connections dropped",
+            level=logging.WARNING,
+            count=self._dropped,
+            address=address,
+            reason="too many sockets that have not logged in",
+        )
+        self._dropped, self._reported = 0, time.monotonic()
 
     def _slowest(self) -> Connection | None:
         """Of the address with most that have not logged in, who has been at it for longest.

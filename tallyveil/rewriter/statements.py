@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -167,14 +168,15 @@ def _unterminated(sql: str) -> int:
 def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
     """The syntax tree of one query. It is shared: copy before changing it.
 
-    Trees are kept, of long statements only the last few: they take a thousand times the text.
+    Trees are kept, of long statements only the last few: they take hundreds of times the text.
 
     Raises:
         SQLSyntaxError: with the position of the first mistake.
         StatementTooComplex: nested too deeply.
         FeatureNotSupported: it parses, but is no query.
     """
-    return (_parsed_long if len(sql) > _LONG else _parsed)(sql, dialect)
+    kept = next(kept for most, kept in _KEPT if len(sql) <= most)
+    return kept(sql, dialect)
 
 
 def _parse(sql: str, dialect: Dialect) -> exp.Expr:
@@ -224,9 +226,14 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
     return literal
 
 
-_LONG: Final = 5_000
-_parsed: Final = lru_cache(maxsize=512)(_parse)
-_parsed_long: Final = lru_cache(maxsize=4)(_parse)
+# Up to so many characters, so many trees: a character takes up to 450 bytes of its tree, so that
+# what is kept for strangers' statements stays within 100 MB or so of each length.
+_KEPT: Final = (
+    (500, lru_cache(maxsize=512)(_parse)),
+    (5_000, lru_cache(maxsize=48)(_parse)),
+    (MAX_CHARACTERS, lru_cache(maxsize=4)(_parse)),
+    (sys.maxsize, _parse),
+)
 
 
 def _refuse_other_than_queries(sql: str, dialect: Dialect) -> None:

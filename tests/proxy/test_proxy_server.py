@@ -114,7 +114,9 @@ def test_too_many_clients(sessions: Sessions) -> None:
             assert again.start()[-1] == ("Z", "I")
 
 
-def test_who_is_slow_to_log_in_gives_way_to_newcomers(sessions: Sessions) -> None:
+def test_who_is_slow_to_log_in_gives_way_to_newcomers(
+    sessions: Sessions, caplog: pytest.LogCaptureFixture
+) -> None:
     packet = write(m.Startup(3 << 16, (("user", "slow"),)))
     with contextlib.ExitStack() as opened, serving(sessions, max_waiting=4) as server:
         slow = [opened.enter_context(RawClient(server.port)) for _ in range(12)]
@@ -127,6 +129,7 @@ def test_who_is_slow_to_log_in_gives_way_to_newcomers(sessions: Sessions) -> Non
                 newcomer.start()
                 assert newcomer.ask("select 1")[-1] == ("Z", "I")
         assert all(client.at_end() for client in slow)
+    assert 1 <= caplog.text.count("connections dropped") < 10
 
 
 def test_who_has_logged_in_gives_way_to_nobody(sessions: Sessions) -> None:
