@@ -5,6 +5,7 @@ carries it out, and says what it cost. Sockets, files and dialects of the wire s
 `interface` is what the faces of the gate rely on.
 """
 
+from tallyveil.cube import Given
 from tallyveil.gate.beliefs import Belief
 from tallyveil.gate.gate import Gate
 from tallyveil.gate.interface import (
@@ -25,6 +26,7 @@ __all__ = [
     "Description",
     "Gate",
     "GateSession",
+    "Given",
     "Notice",
     "Result",
     "Session",

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger, Share
-from tallyveil.cube import as_read, load_cubes, load_public
+from tallyveil.cube import Given, as_read, connected, load_cubes, load_public
 from tallyveil.gate.cache import Cache
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
@@ -90,41 +90,48 @@ def _amount(budget: Budget) -> Fraction:
 class Gate:
     """Opens the ledger, loads the source and answers sessions until it is closed.
 
-    ``source`` is an open DuckDB connection to read the tables from instead of the policy's
-    source. Raises PolicyError, LedgerError, LedgerMismatch, SourceError.
+    ``source`` is what to read the tables from instead of the policy's source: an open DuckDB
+    connection or a data frame. Raises PolicyError, LedgerError, LedgerMismatch, SourceError, and
+    TypeError for another source.
     """
 
     def __init__(
         self,
         policy: Policy,
-        source: duckdb.DuckDBPyConnection | None = None,
+        source: Given = None,
         *,
         time_limit: float = 10.0,
     ) -> None:
         check_mechanisms(policy)
         self.policy = policy
         self.accounts = accounts(policy)
-        self._ledger = Ledger(policy.ledger)
-        try:
-            self.accountant = Accountant(self._ledger, self.accounts)
-            cubes = load_cubes(policy, source)
-            totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
-            choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
-            self.looks = Looks(self.accountant)
-            control = Control(self.accountant, policy.tables)
-            self.decision = Decision(self.accountant, choice, cubes, control)
-            self.policy = as_read(policy, cubes)
-            domains = {name: cube.domain for name, cube in cubes.items()}
-            public = load_public(policy, source)
-            self.copies = read_copies(policy, public)
-            self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
-            columns = {name: self.database.columns(name) for name in public}
-            self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
-        except BaseException:
-            self._ledger.close()
-            raise
+        with connected(policy, source) as given:
+            self._ledger = Ledger(policy.ledger)
+            try:
+                self._load(policy, given, time_limit)
+            except BaseException:
+                self._ledger.close()
+                raise
         self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
         self.descriptions: Cache[Any] = Cache(1024, 1 << 26, _entry_bytes)
+
+    def _load(
+        self, policy: Policy, source: duckdb.DuckDBPyConnection | None, time_limit: float
+    ) -> None:
+        self.accountant = Accountant(self._ledger, self.accounts)
+        cubes = load_cubes(policy, source)
+        totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
+        choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
+        self.looks = Looks(self.accountant)
+        control = Control(self.accountant, policy.tables)
+        self.decision = Decision(self.accountant, choice, cubes, control)
+        self.policy = as_read(policy, cubes)
+        domains = {name: cube.domain for name, cube in cubes.items()}
+        public = load_public(policy, source)
+        self.copies = read_copies(policy, public)
+        self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
+        columns = {name: self.database.columns(name) for name in public}
+        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

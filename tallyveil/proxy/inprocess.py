@@ -15,9 +15,8 @@ from typing import Any, Final
 
 import duckdb
 
-from tallyveil.cube import Given, connected
 from tallyveil.errors import StatementError, TallyveilError
-from tallyveil.gate import ColumnType, Gate, Notice
+from tallyveil.gate import ColumnType, Gate, Given, Notice
 from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
 
@@ -53,8 +52,7 @@ def connect(
     Raises PolicyError, SourceError, LedgerError, LedgerMismatch; TypeError for another source.
     """
     declared = policy if isinstance(policy, Policy) else load_policy(policy)
-    with connected(declared, source) as given:
-        return Connection(Gate(declared, given), user)
+    return Connection(Gate(declared, source), user)
 
 
 class Connection:
