@@ -22,6 +22,7 @@ from tallyveil.rewriter.linear import Linear, Term, linear
 from tallyveil.rewriter.moments import MOMENTS, Centring, moment, over
 from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.records import is_aggregate, outer_columns, own_nodes
+from tallyveil.rewriter.separable import apart, ties_too_much
 from tallyveil.rewriter.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["MAX_AGGREGATES", "MAX_GROUPING", "Outputs"]
@@ -53,6 +54,7 @@ class Outputs:
         self._keys = {key: number for number, key in enumerate(block.groups.keys)}
         self._several = block.groups.several
         self._select = block.select
+        self._domain, self._plain = block.domain, block.source.plain
         self.coefficients: list[exp.Expr] = []
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
@@ -100,9 +102,9 @@ class Outputs:
         if type(node.this if isinstance(node, exp.Filter) else node) in MOMENTS:
             return self._moment(node)
         if is_aggregate(node):
-            return self._output(_single(node))
+            return self._counted(node)
         form = linear(node)
-        if form is not None and len(form.terms) > 1 and not self._all_alone(form):
+        if form is not None and len(form.terms) > 1 and not self._one_by_one(form):
             return exp.paren(self._output(form))
         if isinstance(node, exp.Column) and is_resolved(node):
             raise GroupingError(
@@ -119,8 +121,18 @@ class Outputs:
             column.replace(self.rewrite(original))
         return copy
 
-    def _all_alone(self, form: Linear) -> bool:
-        return all(term.aggregate in self._alone for term in form.terms)
+    def _counted(self, aggregate: exp.Expr) -> exp.Expr:
+        """A COUNT or SUM; in parts where it would tie too many cells together."""
+        parts = apart(self._domain, aggregate) if self._plain else None
+        if parts is not None:
+            return exp.paren(self.rewrite(parts))
+        return self._output(_single(aggregate))
+
+    def _one_by_one(self, form: Linear) -> bool:
+        """Whether the aggregates are asked anyway, or tie too many cells together."""
+        if all(term.aggregate in self._alone for term in form.terms):
+            return True
+        return self._plain and ties_too_much(self._domain, _coefficient(form))
 
     def _children(self, node: exp.Expr) -> exp.Expr:
         copy = node.copy()
@@ -173,7 +185,7 @@ class Outputs:
         """sum/count of the noisy rows; NULL where the noisy count is not positive."""
         argument = _argument(node)
         total, count = (
-            self._output(_single(over(node, function(this=argument.copy()))))
+            self._counted(over(node, function(this=argument.copy())))
             for function in (exp.Sum, exp.Count)
         )
         ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())

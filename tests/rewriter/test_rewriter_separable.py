@@ -1,0 +1,92 @@
+"""Sums whose parts mention different attributes are answered where together they tie too much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from rewriter_world import World, normal
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter import Dialect
+
+WIDE = Domain(
+    "t",
+    (
+        Attribute("g", "values", "VARCHAR", ("x", "y", "z")),
+        Attribute("a", "range", "INTEGER", tuple(range(3000))),
+        Attribute("b", "range", "INTEGER", (*range(3000), None), null_cell=3000),
+        Attribute("c", "range", "INTEGER", (*range(5), None), null_cell=5),
+    ),
+)
+
+ANSWERED = """
+SELECT g, sum(a) + sum(b) FROM t GROUP BY g
+SELECT g, sum(a + b) FROM t GROUP BY g
+SELECT sum(a) - 2 * sum(b) + 3 FROM t
+SELECT sum(a - 2 * b + 3) FROM t
+SELECT sum(3 - (b - a) * 2 - (c + 1)) FROM t
+SELECT sum(a + b - a + coalesce(c, 2)) FROM t
+SELECT sum(a * c + b) FROM t
+SELECT g, avg(a + b) FROM t GROUP BY g
+SELECT sum(a + b) FILTER (WHERE c > 2 AND g <> 'x') FROM t
+SELECT sum(a + b), count(*) FROM t WHERE c = 1 AND a > 300
+SELECT sum(a + b) + sum(c) FROM t
+SELECT g, count(a + b), count(b - a) FILTER (WHERE c = 0) FROM t GROUP BY g
+SELECT g FROM t GROUP BY g HAVING sum(a + b) > 450000
+SELECT sum(CASE WHEN a > 1500 THEN 1 END + b) FROM t
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def wide() -> Iterator[World]:
+    source = random.Random(13)
+    rows = [
+        (
+            source.choice("xyz"),
+            source.randrange(3000),
+            source.choice([None, *range(9)]) if n % 3 else source.randrange(3000),
+            source.choice([0, 1, 2, 3, 4, None]),
+        )
+        for n in range(300)
+    ]
+    made = World(rows, WIDE)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def raw(wide: World) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        wide.create(connection)
+        yield connection
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_the_parts_add_up_to_the_whole(
+    wide: World, raw: duckdb.DuckDBPyConnection, sql: str, dialect: Dialect
+) -> None:
+    assert normal(wide.answer(sql, dialect)[1]) == normal(raw.execute(sql).fetchall())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sum(a * b) FROM t",
+        "SELECT count(*) FROM t WHERE a + b > 10",
+        "SELECT dp_interval_low(sum(a) + sum(b)) FROM t",
+    ],
+)
+def test_what_has_no_parts_is_refused(wide: World, sql: str) -> None:
+    with pytest.raises(InvalidParameterValue, match="ties together"):
+        wide.plan(sql)
+
+
+def test_what_is_small_stays_one_question(wide: World) -> None:
+    """One draw of noise serves it."""
+    plan = wide.plan("SELECT sum(a) + sum(c), sum(a + c) FROM t")
+    assert [len(table.outputs) for table in plan.noisy] == [2]
