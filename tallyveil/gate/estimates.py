@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil import deadline
 from tallyveil.accountant import Accountant, Answer
 from tallyveil.gate.cache import Cache
 from tallyveil.gate.candidates import Candidates
@@ -33,6 +34,7 @@ __all__ = ["Estimates", "Outlook"]
 
 _ROWS: Final = 2_000  # of a column with more, rows have their own answers only
 _KINDS: Final = 64  # of a column's estimates with more laws, the others' intervals are bounds
+_TOGETHER: Final = 2_000  # rows between two looks at the deadline
 _LARGEST: Final = 100_000  # recorded columns of more rows are not looked at
 
 
@@ -233,10 +235,15 @@ class Estimates:
     def _with_what_was_said(
         self, table: str, column: Column, rows: Sequence[Estimated | None], by: Criterion
     ) -> tuple[Estimated | None, ...]:
-        return tuple(
-            _better(self._said.find((table, by, key)), row, by)
-            for key, row in zip(column.row_keys, rows, strict=True)
-        )
+        result = list(rows)
+        for start in range(0, len(result), _TOGETHER):
+            deadline.check()
+            keys = column.row_keys[start : start + _TOGETHER]
+            said = self._said.find_all([(table, by, key) for key in keys])
+            for place, known in enumerate(said, start):
+                if known is not None:
+                    result[place] = _better(known, result[place], by)
+        return tuple(result)
 
     def _look(self, table: str, known: _Table, seen: int, column: Column, by: Criterion) -> Outlook:
         if not seen or not 0 < column.height <= _ROWS:

@@ -111,6 +111,7 @@ class History:
         self, request: Request, purchase: Bought, columns: Sequence[list[Known | None]]
     ) -> None:
         """The answers that were bought, where they are better than what was known."""
+        by = _by(request.target)
         for place, number in enumerate(purchase.columns):
             answers, scale = columns[number], purchase.scales[place]
             own, says = purchase.rows[place].tolist(), released(purchase.mechanism, scale)
@@ -119,7 +120,7 @@ class History:
                 if before is None or isinstance(before, InRange) or isinstance(fresh, InRange):
                     answers[row] = fresh
                 else:
-                    answers[row] = _better(before, fresh, _by(request.target))
+                    answers[row] = _better(before, fresh, by)
 
     def _combine(
         self,
@@ -156,7 +157,8 @@ class History:
         recorded = self._accountant.recall(table, column.row_keys)
         own = (None if one is None else known(one) for one in recorded)
         unbiased = (None if isinstance(one, InRange) else one for one in own)
-        return [_better(a, b, _by(target)) for a, b in zip(unbiased, outlook.rows, strict=True)]
+        by = _by(target)
+        return [_better(a, b, by) for a, b in zip(unbiased, outlook.rows, strict=True)]
 
     def _in_range(
         self,

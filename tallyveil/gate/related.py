@@ -153,6 +153,7 @@ def _matrices(
     parts: list[Entries] = []
     heights: list[int] = []
     for alike, run in itertools.groupby(columns, lambda one: one[1].alike):
+        deadline.check()
         some = list(run)
         for taken, entries in _spread([one for _, one in some], alike is not None, layout, left):
             used += [some[n][0] for n in taken]
@@ -176,6 +177,7 @@ def _spread(
         yield layout.spread_alike(columns, places, work)
         return
     for n, one in enumerate(some):
+        deadline.check()
         if work.left > 0 and not one.too_large:
             entries = layout.spread(one.column, one.places, work.left)
             if entries is not None and work.allows(len(entries[0])):

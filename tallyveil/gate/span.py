@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.gate.probes import Probes
 from tallyveil.inference.noise import FloatArray
 from tallyveil.locks import Rank, ranked_lock
@@ -46,8 +47,8 @@ def keys_of(column: Column) -> frozenset[str]:
 class Span:
     """Of the columns of one table that are added to it. Threads may share it.
 
-    Its lock is held while rows are multiplied with V and compared: that takes less than a
-    millisecond for each column since the last time, and each thread would do the same again.
+    Its lock is held while the rows of at most `_TOGETHER` columns are multiplied with V and
+    compared, which each thread would have to do again.
     """
 
     def __init__(self) -> None:
@@ -67,32 +68,33 @@ class Span:
         if not _independent(question):
             return None
         keys = keys_of(question)
-        with self._lock:
-            for through in dict.fromkeys((keys, keys | self._keys)):
-                inside = self._holds(through, question)
-                if inside is not None:
-                    return inside and (True if through == keys else None)
+        for through in dict.fromkeys((keys, keys | self._keys)):
+            inside = self._holds(through, question)
+            if inside is not None:
+                return inside and (True if through == keys else None)
         return None
 
     def _holds(self, through: frozenset[str], question: Column) -> bool | None:
-        basis = self._basis(through)
-        if basis.full:
-            return None
-        rows = self._probes.rows(question, through, basis.width)
-        return None if rows is None else basis.holds(rows)
+        while True:
+            with self._lock:
+                basis = self._grown(through)
+                if basis.full:
+                    return None
+                if basis.seen == len(self._columns):
+                    rows = self._probes.rows(question, through, basis.width)
+                    return None if rows is None else basis.holds(rows)
+            deadline.check()
 
-    def _basis(self, through: frozenset[str]) -> _Basis:
-        """Of the rows of all columns."""
+    def _grown(self, through: frozenset[str]) -> _Basis:
+        """The basis of the rows of the columns, by some columns more."""
         basis = self._bases.setdefault(through, _Basis(_FIRST))
-        while basis.seen < len(self._columns) and not basis.full:
-            rows = self._next_rows(through, basis)
-            if rows is None:
-                basis.full = True
-                break
+        rows = None if basis.full else self._next_rows(through, basis)
+        if rows is None:
+            basis.full = True
+        else:
             basis.take_up(rows)
             if basis.full and basis.width < _PROBES:
-                basis = _Basis(min(2 * basis.width, _PROBES))
-        self._bases[through] = basis
+                self._bases[through] = basis = _Basis(min(2 * basis.width, _PROBES))
         self._bases.move_to_end(through)
         while len(self._bases) > _BASES:
             self._bases.popitem(last=False)
@@ -109,7 +111,7 @@ class Span:
             basis.seen += 1
             if sum(len(own) for own in rows) >= _TOGETHER:
                 break
-        return np.concatenate(rows)
+        return np.concatenate(rows) if rows else np.zeros((0, basis.width))
 
 
 class _Basis:

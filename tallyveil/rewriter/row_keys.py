@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Parts", "row_key", "row_parts"]
+__all__ = ["Parts", "product_keys", "row_key", "row_parts"]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -50,6 +50,31 @@ def row_key(parts: Sequence[Parts]) -> bytes:
     if scalar:
         text += named[0][1] if len(named) == 1 else b"".join(digest for _, digest in named)
     return hashlib.blake2b(text, digest_size=16, person=b"row").digest()
+
+
+def product_keys(
+    parts: Sequence[Sequence[Parts]], rows: Sequence[Sequence[int]]
+) -> tuple[bytes, ...]:
+    """As `row_key`, for many rows of a product of at least one factor: ``parts[f]`` are those of
+    all rows of factor f, ``rows[f]`` which of them each row has."""
+    names = [{name for _, pairs in own for name, _ in pairs} for own in parts]
+    order = sorted(range(len(parts)), key=lambda f: min(names[f], default=""))
+    ends = [(min(names[f]), max(names[f])) for f in order if names[f]]
+    apart = all(last < first for (_, last), (first, _) in itertools.pairwise(ends))
+    if not apart or any(s != 1 for own in parts for s, _ in own):
+        return tuple(
+            row_key([own[i] for own, i in zip(parts, row, strict=True)])
+            for row in zip(*rows, strict=True)
+        )
+    # Their digests, in order, are those of one factor after those of the other.
+    written = [
+        [b"".join(digest for _, digest in sorted(pairs)) for _, pairs in own] for own in parts
+    ]
+    columns = [[written[f][i] for i in rows[f]] for f in order]
+    return tuple(
+        hashlib.blake2b(b"1\0" + b"".join(row), digest_size=16, person=b"row").digest()
+        for row in zip(*columns, strict=True)
+    )
 
 
 def row_parts(

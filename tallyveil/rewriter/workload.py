@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.rewriter.row_keys import Parts, row_key, row_parts
+from tallyveil.rewriter.row_keys import Parts, product_keys, row_key, row_parts
 
 __all__ = ["Column", "Factor", "IntArray", "Workload"]
 
@@ -199,14 +199,10 @@ class Column:
         """One digest per row, equal for equal integer rows however they are factored."""
         if len(self.factors) == 1 and self.selected is None:
             return tuple(row_key((part,)) for part in self.factors[0].parts())
-        own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
-        parts = [factor.parts() for factor in self.factors]
-        if not own:
+        if not self.factors:
             return (row_key(()),) * self.height
-        return tuple(
-            row_key([p[i] for p, i in zip(parts, row, strict=True)])
-            for row in zip(*own, strict=True)
-        )
+        own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
+        return product_keys([factor.parts() for factor in self.factors], own)
 
     @cached_property
     def entries(self) -> int:
