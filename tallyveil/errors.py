@@ -34,6 +34,7 @@
     │   ├── ReadOnlyTransaction            25006
     │   ├── TransactionAborted             25P02
     │   ├── StatementTooComplex            54001
+    │   ├── RecordingLimitExceeded         53400  the ledger has no room for the answers
     │   ├── EvaluationFailed               XX000  DuckDB made a mistake of its own
     │   └── QueryCanceled                  57014
     ├── BudgetExceeded                     53400  carries what remains
@@ -76,6 +77,7 @@ __all__ = [
     "QueryCanceled",
     "ReadOnlyTransaction",
     "ReceiptError",
+    "RecordingLimitExceeded",
     "SQLSyntaxError",
     "SourceError",
     "StatementError",
@@ -292,6 +294,12 @@ class TransactionAborted(StatementError):
 
 class StatementTooComplex(StatementError):
     sqlstate = "54001"
+
+
+class RecordingLimitExceeded(StatementError):
+    """More would be recorded of a table than its policy allows."""
+
+    sqlstate = "53400"
 
 
 class EvaluationFailed(StatementError):

@@ -12,8 +12,8 @@ import tallyveil
 PACKAGE = Path(tallyveil.__file__).parent
 
 # Everybody may import errors, events, locks, the deadline, intervals, and the value types of
-# domains and workloads.
-VALUES = {"tallyveil.policy.domain", "tallyveil.rewriter.workload"}
+# domains, limits and workloads.
+VALUES = {"tallyveil.policy.domain", "tallyveil.policy.limits", "tallyveil.rewriter.workload"}
 MAY_IMPORT: dict[str, set[str]] = {
     "policy": set(),
     "rewriter": {"policy"},

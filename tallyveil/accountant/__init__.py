@@ -6,16 +6,19 @@ It sees workloads, scales and noisy answers, never a true answer; the ledger fil
 """
 
 from tallyveil.accountant.accountant import Accountant, Overtaken
+from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
     Account,
+    Amount,
     Answer,
     Balance,
     Charge,
     Entry,
     Reading,
     Recorded,
+    Room,
     Share,
     Spending,
 )
@@ -23,6 +26,7 @@ from tallyveil.accountant.values import (
 __all__ = [
     "Account",
     "Accountant",
+    "Amount",
     "Answer",
     "Balance",
     "Charge",
@@ -32,7 +36,10 @@ __all__ = [
     "Quote",
     "Reading",
     "Recorded",
+    "Room",
     "Share",
     "Spending",
     "TableQuote",
+    "check_data",
+    "check_tables",
 ]

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Mapping, Sequence
 
+from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.chain import START, Position
 from tallyveil.accountant.codec import (
     decode_answers,
     encode_answers,
-    encode_columns,
 )
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory
 from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.accountant.pricing import Priced, Pricing
 from tallyveil.accountant.quote import Quote
+from tallyveil.accountant.recording import Recording
 from tallyveil.accountant.refusal import exceeded
 from tallyveil.accountant.stored import asked, charge_of, entry
 from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.values import (
     Account,
+    Amount,
     Answer,
     Balance,
     Charge,
     Entry,
     Reading,
     Recorded,
+    Room,
     Spending,
 )
 from tallyveil.boundary import Receipt, issue_receipt
@@ -41,7 +44,6 @@ from tallyveil.errors import (
 )
 from tallyveil.events import report
 from tallyveil.locks import Rank, ranked_lock
-from tallyveil.mechanisms import Loss, charged
 from tallyveil.mechanisms.units import from_units
 
 __all__ = ["Accountant", "Overtaken"]
@@ -63,7 +65,7 @@ class Accountant:
     """
 
     def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
-        """Raises LedgerMismatch if the ledger knows a table by another fingerprint or holds a
+        """Raises LedgerMismatch if the ledger belongs to other tables (`binding`) or holds a
         charge that has no cost in the measure of its budget, and LedgerError if a past charge
         cannot be accounted for.
         """
@@ -73,20 +75,34 @@ class Accountant:
         self._filters = Filters.unused(accounts)
         self._readings: dict[int, tuple[int, bool]] = {}
         self._memory = Memory()
-        self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
+        self._recording = Recording(self._accounts)
+        self._pricing = Pricing(self._accounts)
         self._charges_seen = self._answers_seen = START
         with ledger.writing():
-            ledger.bind({table: account.fingerprint for table, account in accounts.items()})
+            bind(ledger, accounts)
             self._take_in()
+
+    def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
+        """Vouch that the table's answers are about the data ``digest`` is of, now and for good.
+
+        ``digest`` takes a key, and gives the digest of the counts under it.
+
+        Raises LedgerMismatch if the ledger knows other data of the table.
+        """
+        with self._lock:
+            remember_data(self._ledger, table, digest)
 
     def quote(
         self, charges: Sequence[Charge], analyst: str = "", *, custodian: bool = False
     ) -> Quote:
-        """What ``charge`` would do, free of charge. Charges are composed before the check."""
-        losses = [self._loss(charge) for charge in charges]
+        """What ``charge`` would do, free of charge. Charges are composed before the check.
+
+        Raises InvalidParameterValue and RecordingLimitExceeded, as ``charge`` does.
+        """
+        priced = [self._pricing.price(charge) for charge in charges]
         with self._lock:
             self._refresh()
-            return self._plan(charges, losses, analyst, custodian)[0]
+            return self._plan(priced, analyst, custodian)[0]
 
     def charge(
         self,
@@ -106,38 +122,41 @@ class Accountant:
 
         Raises BudgetExceeded (53400) if any cell or pair of cells would lose more than the
         budget of its table, or more by this analyst's purchases than the analyst's share;
+        InvalidParameterValue (22023) if all of it costs a table less than the least, and
+        RecordingLimitExceeded (53400) if more would be recorded than the policy's limits allow;
         Overtaken if a state has changed; and LedgerError if the ledger cannot be written: then
         there is no receipt, whether or not the charge was made.
         """
-        losses = [self._loss(charge) for charge in charges]
+        priced = [self._pricing.price(charge) for charge in charges]
         with self._lock:
             with self._ledger.writing():
                 self._take_in()
                 for table, state in (decided_on or {}).items():
                     if self._memory.state(table) != state:
                         raise Overtaken
-                quote, steps = self._plan(charges, losses, analyst, custodian)
+                quote, steps = self._plan(priced, analyst, custodian)
                 if quote.refused is not None:
                     raise exceeded(quote.refused)
                 numbers, end = [], self._charges_seen
-                for charge, loss in zip(charges, losses, strict=True):
-                    end = self._append(charge, loss, analyst, end)
+                for one in priced:
+                    end = self._append(one, analyst, end)
                     numbers.append(end.number)
             for number, charge in zip(numbers, charges, strict=True):
                 self._memory.expect(number, asked(charge))
             # If this is interrupted the charges are taken in again from the ledger: never less.
-            for number, charge, filters in zip(numbers, charges, steps, strict=True):
-                self._advance(number, charge.workload.table, filters)
+            for number, one, filters in zip(numbers, priced, steps, strict=True):
+                self._advance(number, one.table, filters)
+                self._recording.add(one.table, analyst, one.amount)
             self._charges_seen = end
-        for number, charge, loss in zip(numbers, charges, losses, strict=True):
+        for number, one in zip(numbers, priced, strict=True):
             report(
                 "charged",
                 analyst=analyst,
-                table=charge.workload.table,
+                table=one.table,
                 charge=number,
-                cost=float(from_units(loss.bound)),
-                unit=loss.measure,
-                statement=charge.sql,
+                cost=float(from_units(one.loss.bound)),
+                unit=one.loss.measure,
+                statement=one.sql,
             )
         return tuple(
             issue_receipt(number, charge.key, charge.scales)
@@ -221,6 +240,13 @@ class Accountant:
             return account.share_balance(analyst, 0, True)
         return account.share_balance(analyst, meter.spent, meter.exact)
 
+    def room(self, table: str, analyst: str | None = None) -> Room:
+        """What is recorded of a table, and what may be still: in all, or asked by an analyst."""
+        self._account(table)
+        with self._lock:
+            self._refresh()
+            return self._recording.room(table, analyst)
+
     def most_expensive(self, table: str, analyst: str | None = None) -> str | None:
         """The cells most is spent on, as `expensive.most_expensive` tells them: in all, or by what
         an ``analyst`` with a share has bought. None where nothing is spent.
@@ -290,16 +316,17 @@ class Accountant:
         return readings
 
     def _plan(
-        self, charges: Sequence[Charge], losses: Sequence[Loss], analyst: str, custodian: bool
+        self, priced: Sequence[Priced], analyst: str, custodian: bool
     ) -> tuple[Quote, list[Filters]]:
         """The quote, and the filters as they would be after each charge."""
-        filters, steps, by_table = self._filters, [], []
-        for charge, loss in zip(charges, losses, strict=True):
-            table = charge.workload.table
-            filters = filters.after(table, analyst, loss)
+        filters, steps = self._filters, []
+        for one in priced:
+            filters = filters.after(one.table, analyst, one.loss)
             steps.append(filters)
-            by_table.append((table, loss))
-        quote = self._filters.quote(filters, by_table, analyst, custodian=custodian)
+        losses = [(one.table, one.loss) for one in priced]
+        quote = self._filters.quote(filters, losses, analyst, custodian=custodian)
+        if quote.refused is None:
+            self._recording.check(quote, [(one.table, one.amount) for one in priced], analyst)
         return quote, steps
 
     def _advance(self, number: int, table: str, filters: Filters) -> None:
@@ -312,20 +339,19 @@ class Accountant:
         account = self._accounts[charges[0].table]
         meter = meter_for(account.relation, account.measure)
         for stored in charges:
-            meter = meter.after(self._work_out(charge_of(stored)))
+            meter = meter.after(self._pricing.loss(charge_of(stored)))
         return meter
 
-    def _append(self, charge: Charge, loss: Loss, analyst: str, before: Position) -> Position:
-        columns = charge.workload.columns
+    def _append(self, one: Priced, analyst: str, before: Position) -> Position:
         return self._ledger.append(
             analyst=analyst,
-            table=charge.workload.table,
-            mechanism=charge.mechanism,
-            sql=charge.sql,
-            cost=loss.bound,
-            measure=loss.measure,
-            height=sum(column.height for column in columns),
-            columns=encode_columns(columns, charge.scales),
+            table=one.table,
+            mechanism=one.mechanism,
+            sql=one.sql,
+            cost=one.loss.bound,
+            measure=one.loss.measure,
+            height=one.height,
+            columns=one.columns,
             before=before,
         )
 
@@ -349,7 +375,7 @@ class Accountant:
     def _admit(self, stored: StoredCharge) -> None:
         charge = charge_of(stored)
         try:
-            loss = self._work_out(charge)
+            loss = self._pricing.loss(charge)
         except FeatureNotSupported as error:
             raise LedgerMismatch(
                 f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
@@ -367,26 +393,8 @@ class Accountant:
         self._memory.expect(stored.id, asked(charge))
         filters = self._filters.after(stored.table, stored.analyst, loss)
         self._advance(stored.id, stored.table, filters)
-
-    def _loss(self, charge: Charge) -> Loss:
-        """Raises TallyveilError if the workload is not about the table's declared cells.
-
-        A charge is quoted and then paid for; what it costs is worked out once.
-        """
-        loss = self._losses.get(charge)
-        if loss is None:
-            loss = self._losses[charge] = self._work_out(charge)
-        return loss
-
-    def _work_out(self, charge: Charge) -> Loss:
-        workload = charge.workload
-        account = self._account(workload.table)
-        for column in workload.columns:
-            for axis, size in zip(column.axes, column.shape, strict=True):
-                if axis not in account.domain or account.domain[axis].size != size:
-                    raise TallyveilError(f'the workload does not fit table "{workload.table}"')
-        family = charged(charge.mechanism)
-        return family.loss(workload, charge.scales, account.relation, account.measure)
+        amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
+        self._recording.add(stored.table, stored.analyst, amount)
 
     def _account(self, table: str) -> Account:
         account = self._accounts.get(table)

@@ -15,19 +15,19 @@ restore a backup only if nothing was asked since.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tallyveil.accountant.chain import START, Position, linked
 from tallyveil.accountant.database import Database
 from tallyveil.accountant.stored_charge import FIELDS, StoredCharge
-from tallyveil.errors import LedgerError, LedgerMismatch
+from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["Ledger", "StoredAnswer"]
+__all__ = ["Ledger", "Snapshot", "StoredAnswer"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ def _charge_link(before: bytes, *row: Any) -> bytes:
 
 
 _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
+_SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
 _CHARGE = _Table("charge", FIELDS[1:], _charge_link)
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
 
@@ -53,6 +54,14 @@ class StoredAnswer:
     id: int
     charge_id: int
     noisy: bytes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the counts of a table are recognised by (`binding`); confidential as they are."""
+
+    key: bytes = field(repr=False)
+    digest: bytes = field(repr=False)
 
 
 class Ledger:
@@ -80,23 +89,26 @@ class Ledger:
         """
         return self._database.writing()
 
-    def bind(self, fingerprints: Mapping[str, str]) -> None:
-        """Add new tables; inside `writing`. Raises LedgerMismatch if a known one has changed."""
-        known, end = {}, START
-        for (_, table, fingerprint, _), position in self._after(_PROTECTED, START):
-            known[table], end = fingerprint, position
-        for table, fingerprint in fingerprints.items():
-            if table not in known:
-                end = self._add(_PROTECTED, (table, fingerprint, _now()), end)
-            elif known[table] != fingerprint:
-                raise LedgerMismatch(
-                    f'the ledger {self.name} belongs to another declaration of table "{table}"',
-                    detail="The attributes, the neighbouring relation or the privacy unit of the"
-                    " policy differ from those its charges were made under.",
-                    hint="Restore the policy the ledger was made with. Only if the table holds"
-                    " other people's records than before, start a new ledger file: a new ledger"
-                    " starts with the whole budget.",
-                )
+    def tables(self) -> dict[str, str]:
+        """The tables it knows, each with the fingerprint of its declaration; inside `reading`."""
+        return {row[1]: row[2] for row, _ in self._after(_PROTECTED, START)}
+
+    def add_table(self, table: str, fingerprint: str) -> None:
+        """Inside `writing`."""
+        self._add(_PROTECTED, (table, fingerprint, _now()), self._end(_PROTECTED))
+
+    def charged_tables(self) -> set[str]:
+        """The tables that it has charges of; inside `reading`."""
+        return {row[0] for row in self._database.execute("SELECT DISTINCT table_name FROM charge")}
+
+    def snapshot(self, table: str) -> Snapshot | None:
+        """The data that the table's answers are about, if it is known yet; inside `reading`."""
+        rows = [row for row, _ in self._after(_SNAPSHOT, START) if row[1] == table]
+        return Snapshot(*rows[-1][2:4]) if rows else None
+
+    def add_snapshot(self, table: str, key: bytes, digest: bytes) -> None:
+        """Once for each table; inside `writing`."""
+        self._add(_SNAPSHOT, (table, key, digest, _now()), self._end(_SNAPSHOT))
 
     def append(
         self, *, analyst: str, table: str, mechanism: str, sql: str, cost: int, height: int,
@@ -153,6 +165,11 @@ class Ledger:
             yield tuple(row), seen
         if left and seen.number != self._numbers_used(table):
             raise self._tampered()
+
+    def _end(self, table: _Table) -> Position:
+        """Where ``table`` ends; for tables of few rows."""
+        ends = [end for _, end in self._after(table, START)]
+        return ends[-1] if ends else START
 
     def _add(self, table: _Table, values: tuple[Any, ...], before: Position) -> Position:
         """Append a row to ``table``, which ends ``before`` it."""

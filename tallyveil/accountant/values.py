@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.measure import MEASURES, Measure
@@ -16,19 +16,26 @@ from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
+from tallyveil.policy.limits import Limits
 from tallyveil.rewriter.workload import Column, Workload
 
 __all__ = [
+    "ANSWER_BYTES",
     "Account",
+    "Amount",
     "Answer",
     "Balance",
     "Charge",
     "Entry",
     "Reading",
     "Recorded",
+    "Room",
     "Share",
     "Spending",
 ]
+
+ANSWER_BYTES: Final = 8
+_MEGABYTE = 10**6
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,33 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Amount:
+    rows: int = 0
+    size: int = 0  # in bytes
+
+    @classmethod
+    def of(cls, mechanism: str, sql: str, columns: bytes, height: int) -> Amount:
+        """What a charge takes; of a sanitised copy no answers are recorded."""
+        rows = 0 if mechanism == Sanitiser.name else height
+        return cls(rows, len(sql.encode()) + len(columns) + ANSWER_BYTES * rows)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.rows + other.rows, self.size + other.size)
+
+    def left_of(self, rows: int, megabytes: int) -> Amount:
+        """What remains of a limit, none of it below 0."""
+        return Amount(max(0, rows - self.rows), max(0, megabytes * _MEGABYTE - self.size))
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is recorded, and what may be still."""
+
+    held: Amount
+    left: Amount
+
+
+@dataclass(frozen=True)
 class Account:
     """What the policy says about one table's budget: ``budget`` in ``measure`` per privacy unit.
 
@@ -60,6 +94,9 @@ class Account:
     ``fingerprint`` stands for everything past charges are to be read by (the domain, the
     neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` says that
     no record is left out before it is given a cell, by a filter say.
+
+    ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that the
+    policy no longer declares, whose budgets the custodian knows to add up with this one.
 
     ``shares`` are the analysts' of the budget: each a cap on what this analyst buys, whatever they
     add up to; who has none may not buy. None: everybody may, up to the budget.
@@ -75,6 +112,8 @@ class Account:
     delta: Fraction | None = None
     epsilon: Fraction | None = None
     shares: Mapping[str, Share] | None = field(default=None, hash=False)
+    limits: Limits = field(default_factory=Limits)
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):
@@ -97,6 +136,21 @@ class Account:
     def units(self) -> int:
         """The budget in whole units, rounded down."""
         return math.floor(self.budget * UNIT)
+
+    @property
+    def least_cost(self) -> Fraction:
+        """What a statement that is charged costs at least, in ``measure``."""
+        return self.limits.least_cost * self.budget
+
+    def room(self, held: Amount, own: Amount | None = None) -> Room:
+        """The room when so much is ``held`` of the table; for what one analyst asks, who has asked
+        for ``own`` of it, the table's limits hold as well.
+        """
+        left = held.left_of(self.limits.rows, self.limits.megabytes)
+        if own is None:
+            return Room(held, left)
+        least = own.left_of(self.limits.analyst_rows, self.limits.analyst_megabytes)
+        return Room(own, Amount(min(left.rows, least.rows), min(left.size, least.size)))
 
     def balance(self, spent: int, exact: bool) -> Balance:
         """The balance when ``spent`` units are."""

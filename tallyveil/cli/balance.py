@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tallyveil.accountant import Account, Accountant, Balance, Ledger, Spending
+from tallyveil.accountant import Account, Accountant, Amount, Balance, Ledger, Room, Spending
 from tallyveil.cli.text import aligned, down, up
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
@@ -47,6 +47,12 @@ def budget(path: Path, *, json: bool) -> None:
                 f"{row['table']}: epsilon {row['epsilon_spent']:g} of {row['epsilon_budget']:g}"
                 f" is spent at delta {row['delta']:g}."
             )
+    for row in rows:
+        if row["recorded_rows"]:
+            typer.echo(
+                f"{row['table']}: {row['recorded_rows']:,} rows recorded, room for"
+                f" {row['rows_left']:,} rows and {row['bytes_left'] // 10**6:,} megabytes more."
+            )
     if not all(row["exact"] for row in (*rows, *own)):
         typer.echo("spent is an upper bound where so much was asked that it is not added up.")
     typer.echo(f"ledger: {policy.ledger}" + ("" if found else " (not there: nothing was asked)"))
@@ -70,11 +76,25 @@ def _rows(policy: Policy, found: bool) -> list[dict[str, Any]]:
                 **_balance(accountant.balance(name) if charges[name] else account.balance(0, True)),
                 "charges": charges[name],
                 "most_expensive": accountant.most_expensive(name) if charges[name] else None,
-                "analysts": [_of_analyst(one) for one in spending if one.table == name]
+                **_room(accountant.room(name) if charges[name] else account.room(Amount())),
+                "analysts": [
+                    _of_analyst(one) | _room(accountant.room(name, one.analyst))
+                    for one in spending
+                    if one.table == name
+                ]
                 or _unspent(account),
             }
             for name, account in every.items()
         ]
+
+
+def _room(room: Room) -> dict[str, Any]:
+    return {
+        "recorded_rows": room.held.rows,
+        "recorded_bytes": room.held.size,
+        "rows_left": room.left.rows,
+        "bytes_left": room.left.size,
+    }
 
 
 def _balance(balance: Balance) -> dict[str, Any]:
@@ -110,5 +130,5 @@ def _unspent(account: Account) -> list[dict[str, Any]]:
         balance = account.share_balance(analyst, 0, True)
         if balance is not None:
             row = {"analyst": analyst, "charges": 0, "most_expensive": None}
-            rows.append(row | _balance(balance))
+            rows.append(row | _balance(balance) | _room(account.room(Amount(), Amount())))
     return rows

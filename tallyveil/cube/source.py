@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,13 +25,34 @@ from tallyveil.cube.reading import quoted
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Source
 
-__all__ = ["CONFIG", "opened"]
+__all__ = ["CONFIG", "check_files", "opened"]
 
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
 }
+
+
+def check_files(policy: Policy) -> None:
+    """Look whether the files are there that the policy names; none is opened.
+
+    Raises SourceError with all that are missing.
+    """
+    named = [(f"public.{name}.url", table.file) for name, table in policy.public.items()]
+    files = [(key, file) for key, file in [("source.url", policy.source), *named] if file]
+    missing = [(key, file) for key, file in files if not file.path.is_file()]
+    if missing:
+        raise _missing(missing)
+
+
+def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
+    first, *others = (f"{key}: there is no file {file.path}" for key, file in files)
+    return SourceError(
+        first,
+        detail="\n".join(others) or None,
+        hint="Put it there, or correct the path: a relative one begins at the policy's folder.",
+    )
 
 
 @contextmanager
@@ -65,7 +86,7 @@ def _cursor(
             "connection as source.",
         )
     if not source.path.is_file():
-        raise SourceError(f"source.url: there is no file {source.path}")
+        raise _missing([("source.url", source)])
     try:
         if source.kind == "duckdb":
             return duckdb.connect(str(source.path), read_only=True, config=CONFIG)

@@ -62,6 +62,8 @@ def accounts(policy: Policy) -> dict[str, Account]:
             table.budget.delta,
             None if table.budget.pure else table.budget.epsilon,
             _shares(policy, name),
+            table.limits,
+            table.beside,
         )
         for name, table in policy.tables.items()
     }
@@ -120,6 +122,8 @@ class Gate:
     ) -> None:
         self.accountant = Accountant(self._ledger, self.accounts)
         cubes = load_cubes(policy, source)
+        for name, cube in cubes.items():
+            self.accountant.remember_data(name, cube.digest)
         totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
         choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
         self.looks = Looks(self.accountant)

@@ -35,17 +35,21 @@ class Viewer:
 
 
 def _budget(viewer: Viewer) -> pa.Table:
-    """A row for each table's budget, and where it has shares one for the viewer's own."""
+    """A row for each table's budget, and where it has shares one for the viewer's own.
+
+    What is left to be recorded is the viewer's in both.
+    """
     rows = []
     accountant = viewer.accountant
     for name, table in viewer.policy.tables.items():
-        rows.append(
-            _balance(table, None, accountant.balance(name), accountant.most_expensive(name))
-        )
+        left = accountant.room(name, viewer.user).left
+        room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
+        highest = accountant.most_expensive(name)
+        rows.append(_balance(table, None, accountant.balance(name), highest) | room)
         share = accountant.share(name, viewer.user)
         if share is not None:
             highest = accountant.most_expensive(name, viewer.user)
-            rows.append(_balance(table, viewer.user, share, highest))
+            rows.append(_balance(table, viewer.user, share, highest) | room)
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["budget"])
 
 
@@ -169,7 +173,7 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT),
                 ("remaining", _FLOAT), ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT),
                 ("epsilon_budget", _FLOAT), ("epsilon_spent", _FLOAT), ("analyst", _TEXT),
-                ("most_expensive", _TEXT),
+                ("most_expensive", _TEXT), ("rows_left", _INT), ("bytes_left", _INT),
             ]
         ),
         "attributes": pa.schema(

@@ -7,6 +7,7 @@ does not enforce is refused too.
 """
 
 from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.limits import Limits
 from tallyveil.policy.load import load_policy, parse_policy
 from tallyveil.policy.model import (
     Budget,
@@ -28,6 +29,7 @@ __all__ = [
     "Defaults",
     "Domain",
     "InferenceControl",
+    "Limits",
     "Policy",
     "PrivacyUnit",
     "PublicTable",

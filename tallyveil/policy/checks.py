@@ -24,8 +24,10 @@ __all__ = [
     "attribute_names",
     "bins",
     "confidence",
+    "data",
     "delta",
     "epsilon",
+    "exact_number",
     "half_width",
     "largest_count",
     "ledger",
@@ -38,6 +40,7 @@ __all__ = [
     "rho",
     "source_kind",
     "source_url",
+    "table_names",
     "values",
     "wrong",
 ]
@@ -72,7 +75,7 @@ def _is_day(value: Any) -> bool:
     return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
 
 
-def _exact(value: Any) -> Fraction | None:
+def exact_number(value: Any) -> Fraction | None:
     """The rational number its decimal text says; None if it is no finite number."""
     if isinstance(value, Fraction) or _is_integer(value):
         return Fraction(value)
@@ -87,7 +90,7 @@ def _exact(value: Any) -> Fraction | None:
 
 def epsilon(value: Any) -> Fraction:
     """A privacy-loss bound ε of pure differential privacy, exactly as written."""
-    exact = _exact(value)
+    exact = exact_number(value)
     if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
         raise wrong("expected a number ε with 1e-12 <= ε <= 1e6, such as 0.1")
     return exact
@@ -95,7 +98,7 @@ def epsilon(value: Any) -> Fraction:
 
 def rho(value: Any) -> Fraction:
     """A bound ρ of zero-concentrated differential privacy, exactly as written."""
-    exact = _exact(value)
+    exact = exact_number(value)
     if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
         raise wrong("expected a number ρ with 1e-12 <= ρ <= 1e6, such as 0.1")
     return exact
@@ -103,7 +106,7 @@ def rho(value: Any) -> Fraction:
 
 def delta(value: Any) -> Fraction:
     """The δ at which a budget holds in ε, exactly as written."""
-    exact = _exact(value)
+    exact = exact_number(value)
     if exact is None or not Fraction(1, 10**100) <= exact <= Fraction(1, 1000):
         raise wrong(
             "expected a number δ with 1e-100 <= δ <= 0.001, far less than one in the number of "
@@ -141,6 +144,23 @@ def min_count(value: Any) -> int:
     return int(value)
 
 
+def data(value: Any) -> str:
+    if value == "fixed":
+        return "fixed"
+    raise wrong(
+        'expected "fixed": data that grows or is replaced is not supported yet. Declare each'
+        " version as a table with a ledger of its own, and count their budgets together"
+    )
+
+
+def table_names(value: Any) -> tuple[str, ...]:
+    expected = 'a list of tables such as ["person"]'
+    listed = _listed(value, expected)
+    if not all(isinstance(name, str) and name for name in listed):
+        raise wrong(f"expected {expected}")
+    return tuple(listed)
+
+
 def attribute_names(value: Any) -> tuple[str, ...]:
     expected = 'a list of attributes such as ["household"]'
     listed = _listed(value, expected)
@@ -150,14 +170,14 @@ def attribute_names(value: Any) -> tuple[str, ...]:
 
 
 def half_width(value: Any) -> float:
-    exact = _exact(value)
+    exact = exact_number(value)
     if exact is None or not 0 < exact <= 10**15:
         raise wrong("expected a positive number: how far from the truth an answer may lie")
     return float(exact)
 
 
 def confidence(value: Any) -> float:
-    exact = _exact(value)
+    exact = exact_number(value)
     if exact is None or not 0 < float(exact) < 1:
         raise wrong("expected a number strictly between 0 and 1, such as 0.95")
     return float(exact)
@@ -253,7 +273,7 @@ def bins(value: Any) -> tuple[int | float, ...]:
     """Strictly increasing edges of half-open bins [a, b): all whole numbers, or all floats."""
     expected = "a list of at least two increasing numbers, the edges of the bins [a, b)"
     listed = _listed(value, expected)
-    if len(listed) < 2 or any(_exact(v) is None for v in listed):
+    if len(listed) < 2 or any(exact_number(v) is None for v in listed):
         raise wrong(f"expected {expected}")
     if len(listed) - 1 > MAX_CELLS:
         raise wrong(f"expected at most {MAX_CELLS:,} bins, found {len(listed) - 1:,}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from tallyveil.policy import checks
+from tallyveil.policy import checks, limits
 from tallyveil.policy.names import is_table_reference, name_mistake
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "CountRangeDeclaration",
     "DefaultsDeclaration",
     "InferenceControlDeclaration",
+    "LimitsDeclaration",
     "PolicyDeclaration",
     "PublicDeclaration",
     "SourceDeclaration",
@@ -150,6 +151,26 @@ class InferenceControlDeclaration(_Declaration):
     )
 
 
+class LimitsDeclaration(_Declaration):
+    """How much the ledger records of a table; `limits.Limits` has what is left out."""
+
+    least_cost: Annotated[Any, _checked(limits.least_cost)] = Field(
+        None, description="a share of the budget such as 1e-6"
+    )
+    rows: Annotated[Any, _checked(limits.recorded_rows)] = Field(
+        None, description="a whole number of rows"
+    )
+    megabytes: Annotated[Any, _checked(limits.megabytes)] = Field(
+        None, description="a whole number of megabytes"
+    )
+    analyst_rows: Annotated[Any, _checked(limits.recorded_rows)] = Field(
+        None, description="a whole number of rows"
+    )
+    analyst_megabytes: Annotated[Any, _checked(limits.megabytes)] = Field(
+        None, description="a whole number of megabytes"
+    )
+
+
 class AttributeDeclaration(_Declaration):
     """One axis. What none of its keys says is in `domain.Attribute`."""
 
@@ -182,6 +203,14 @@ class TableDeclaration(_Declaration):
     )
     inference_control: InferenceControlDeclaration | None = Field(
         None, description="a limit such as { min_half_width = 5, confidence = 0.95 }"
+    )
+    limits: LimitsDeclaration = Field(
+        default_factory=lambda: LimitsDeclaration.model_validate({}),
+        description="limits such as { least_cost = 1e-6, rows = 1000000 }",
+    )
+    data: Annotated[Any, _checked(checks.data)] = Field("fixed", description='"fixed"')
+    beside: Annotated[Any, _checked(checks.table_names)] = Field(
+        (), description='a list of tables such as ["person"]'
     )
     attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"

@@ -19,11 +19,13 @@ from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import (
     DefaultsDeclaration,
     InferenceControlDeclaration,
+    LimitsDeclaration,
     PolicyDeclaration,
     PublicDeclaration,
     TableDeclaration,
 )
 from tallyveil.policy.domain import Domain
+from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import mistakes, written
 from tallyveil.policy.model import (
     Budget,
@@ -137,7 +139,14 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         if declared.count_range is None
         else CountRange(declared.count_range.at_most, declared.count_range.by),
         inference_control=_control(declared.inference_control),
+        limits=_limits(declared.limits),
+        beside=declared.beside,
     )
+
+
+def _limits(declared: LimitsDeclaration) -> Limits:
+    given = {key: getattr(declared, key) for key in declared.model_fields_set}
+    return Limits(**given)
 
 
 def _control(declared: InferenceControlDeclaration | None) -> InferenceControl | None:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.fingerprint import digest
+from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
 
 __all__ = [
@@ -144,7 +145,9 @@ class Table:
     ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
     (``add_remove``) or exchanged for another (``replace``). ``mechanisms`` are the names of those
     that may answer, None if all may. ``count_range`` bounds how many records are alike, and
-    ``inference_control`` how precisely a count may become known.
+    ``inference_control`` how precisely a count may become known. ``limits`` bound what the ledger
+    records. ``beside`` names tables the ledger knows from former policies: the custodian knows
+    that this one has a budget of its own beside theirs.
     """
 
     name: str
@@ -158,6 +161,8 @@ class Table:
     mechanisms: tuple[str, ...] | None = None
     count_range: CountRange | None = None
     inference_control: InferenceControl | None = None
+    limits: Limits = field(default_factory=Limits)
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):
@@ -190,8 +195,8 @@ class Table:
         """A digest of all that gives the ledger's charges their meaning.
 
         It covers where the rows come from, the neighbouring relation, the privacy unit and the
-        domain; not the budget, the range of counts, the inference control or the defaults, which
-        may be changed later on.
+        domain; not the budget, the range of counts, the inference control, the limits or the
+        defaults, which may be changed later on.
         """
         unit = (self.privacy_unit.column, self.privacy_unit.max_rows)
         origin = (self.name, self.origin, self.source_url)

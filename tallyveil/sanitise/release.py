@@ -57,6 +57,7 @@ def sanitise(
         table = plan.table
         cubes = load_cubes(replace(policy, tables={table.name: table}), source)
         records = cubes[table.name].records(plan.workload)
+        accountant.remember_data(table.name, cubes[table.name].digest)
         charge = Charge(plan.workload, Sanitiser.name, plan.scales, _words(plan))
         try:
             (receipt,) = accountant.charge([charge], analyst, custodian=True)

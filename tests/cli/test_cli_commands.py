@@ -15,6 +15,7 @@ from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.user import user
 
+ROOM = [("recorded", "rows"), ("recorded", "bytes"), ("rows", "left"), ("bytes", "left")]
 Shell = Callable[..., Result]
 
 
@@ -134,6 +135,11 @@ def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
     shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "0.3")
     (policy.parent / "people.parquet").unlink()
     [row] = json.loads(shell("budget", policy, "--json").stdout)
+    for one in (row, row["analysts"][0]):
+        recorded = [one.pop(f"{what}_{unit}") for what, unit in ROOM]
+        assert recorded[0] == 1
+        assert 0 < recorded[1] < 200
+    assert (recorded[2], recorded[3]) == (1_999_999, 256_000_000 - recorded[1])
     assert row == {
         "table": "person",
         "budget": 3.0,
@@ -198,12 +204,35 @@ def test_check_says_everything_that_is_wrong(shell: Shell, policy: Path) -> None
     assert len(json.loads(shell("check", policy, "--json").stdout)["error"]["mistakes"]) == 2
 
 
-def test_check_says_where_the_source_does_not_fit(shell: Shell, policy: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--source"]])
+def test_check_says_every_file_that_is_missing(
+    shell: Shell, policy: Path, options: list[str]
+) -> None:
     (policy.parent / "people.parquet").unlink()
-    assert shell("check", policy).exit_code == 0
+    (policy.parent / "region.csv").unlink()
+    found = shell("check", policy, *options)
+    assert found.exit_code == 1
+    assert f"source.url: there is no file {policy.parent / 'people.parquet'}" in found.stderr
+    assert f"public.region.url: there is no file {policy.parent / 'region.csv'}" in found.stderr
+    assert "HINT: Put it there, or correct the path" in found.stderr
+    error = json.loads(shell("check", policy, *options, "--json").stdout)["error"]
+    assert error["sqlstate"] == "58030"
+
+
+def test_check_compares_data_and_ledger(shell: Shell, policy: Path) -> None:
+    shell("sql", policy, "SELECT count(*) FROM person")
+    ledger = policy.with_suffix(".ledger.sqlite")
+    before = ledger.read_bytes()
+    found = shell("check", policy, "--source")
+    assert (found.exit_code, found.stdout.splitlines()[-1]) == (
+        0,
+        "The ledger belongs to these tables and this data.",
+    )
+    write_people(policy.parent / "people.parquet", 2_001)
     found = shell("check", policy, "--source")
     assert found.exit_code == 1
-    assert "people.parquet" in found.stderr
+    assert "other data" in found.stderr
+    assert ledger.read_bytes() == before
 
 
 def with_shares(policy: Path) -> None:

@@ -1,0 +1,119 @@
+"""What a ledger belongs to: the declarations of its tables, and the data that was counted.
+
+Charges add up, and answers are averaged, only while both stay the same. The data is known by a
+digest of the table's counts, which are all that any answer was ever computed from: the same rows in
+another order or another file have the same digest, and one record more has another. It is keyed by
+random bytes, so that ledgers of the same data do not tell; still, who reads the ledger can try out
+guesses of a small table. It is in no message and no log.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+
+from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.values import Account
+from tallyveil.errors import LedgerMismatch
+
+__all__ = ["bind", "check_data", "check_tables", "remember_data"]
+
+_KEY_BYTES = 32
+
+
+def bind(ledger: Ledger, accounts: Mapping[str, Account]) -> None:
+    """Add new tables to the ledger; inside `writing`. Raises what `check_tables` does."""
+    for table in check_tables(ledger, accounts):
+        ledger.add_table(table, accounts[table].fingerprint)
+
+
+def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
+    """The tables that the ledger does not know; inside `reading`.
+
+    Raises LedgerMismatch if a known one has changed, or if an unknown one may be one that was
+    charged under another name and the custodian has not said that it is not.
+    """
+    known = ledger.tables()
+    for table, account in accounts.items():
+        if known.get(table, account.fingerprint) != account.fingerprint:
+            raise LedgerMismatch(
+                f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
+                detail="The attributes, the neighbouring relation or the privacy unit of the"
+                " policy differ from those its charges were made under.",
+                hint="Restore the policy the ledger was made with. Only if the table holds"
+                " other people's records than before, start a new ledger file: a new ledger"
+                " starts with the whole budget.",
+            )
+    new = [table for table in accounts if table not in known]
+    if new:
+        charged = ledger.charged_tables() - accounts.keys()
+        for table in new:
+            gone = sorted(charged - set(accounts[table].beside))
+            if gone:
+                raise _renamed(ledger.name, table, gone)
+    return new
+
+
+def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
+    """Make the data that ``digest`` is of the table's, unless the ledger knows other data of it.
+
+    ``digest`` takes a key. It may take long, and is not worked out inside a transaction.
+
+    Raises LedgerMismatch.
+    """
+    with ledger.reading():
+        known = ledger.snapshot(table)
+    key = secrets.token_bytes(_KEY_BYTES) if known is None else known.key
+    mine = digest(key)
+    with ledger.writing():
+        known = ledger.snapshot(table)
+        if known is None:
+            ledger.add_snapshot(table, key, mine)
+            return
+    if known.key != key:  # another process was faster
+        mine = digest(known.key)
+    _compare(ledger, table, known.digest, mine)
+
+
+def check_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
+    """As `remember_data`, and leave no trace."""
+    with ledger.reading():
+        known = ledger.snapshot(table)
+    if known is not None:
+        _compare(ledger, table, known.digest, digest(known.key))
+
+
+def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
+    if hmac.compare_digest(known, found):
+        return
+    with ledger.reading():
+        asked = ledger.charged_tables()
+    if asked:
+        hint = (
+            "Restore the data the ledger was made with. To answer from other data, name another"
+            " file as ledger: it begins with the whole budget, and whoever is in both data can"
+            " lose both budgets."
+        )
+    else:
+        hint = "Nothing was charged yet: delete the ledger, and it is made anew for this data."
+    raise LedgerMismatch(
+        f'the source holds other data of table "{table}" than the ledger {ledger.name} knows',
+        detail='With data = "fixed", all answers about a table are about the same rows: they are'
+        " combined with each other, and charged as such.",
+        hint=hint,
+    )
+
+
+def _renamed(ledger: str, table: str, gone: list[str]) -> LedgerMismatch:
+    listed = ", ".join(f'"{name}"' for name in gone)
+    known = f"table {listed}" if len(gone) == 1 else f"tables {listed}"
+    return LedgerMismatch(
+        f"the ledger {ledger} has charges of {known}, which the policy no longer declares, and"
+        f' none of "{table}", which it does',
+        detail=f'Table "{table}" would begin with the whole budget. If it holds the same people,'
+        " more would be learnt about them than was promised.",
+        hint="If the table was renamed, give it back its name: analysts' names for it can be"
+        f" views. If it is another table, say so with beside = [{listed}] in [tables.{table}];"
+        " for people in both, the budgets add up.",
+    )

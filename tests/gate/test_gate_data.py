@@ -1,0 +1,194 @@
+"""A ledger's answers are about one set of rows: other rows, or a new name, are the custodian's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.errors import LedgerMismatch, PolicyError
+from tallyveil.gate import Gate
+from tallyveil.policy import parse_policy
+
+AGES = {"age": {"range": [0, 99], "clamp": True}}
+COUNT = "SELECT count(*) FROM person WHERE age < 50"
+
+
+@pytest.fixture
+def source() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as connection:
+        yield connection
+
+
+def fill(source: duckdb.DuckDBPyConnection, query: str) -> None:
+    source.execute(f"CREATE OR REPLACE TABLE people AS {query}")
+
+
+def policy(folder: Path, table: str = "person", **keys: Any) -> Any:
+    declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": AGES}
+    return parse_policy({"tables": {table: declared | keys}}, base=folder)
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> Ask:
+    """Opens anew, and asks."""
+
+    def run(sql: str = COUNT, **keys: Any) -> Any:
+        with tallyveil.connect(policy(tmp_path, **keys), source=source) as connection:
+            return connection.sql(sql).fetchall()
+
+    return run
+
+
+def test_answers_about_other_rows_are_not_averaged(
+    ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    fill(source, "SELECT i % 100 AS age FROM range(100) t(i)")
+    ask()
+    for rows in (10_000, 101, 99):
+        fill(source, f"SELECT i % 100 AS age FROM range({rows}) t(i)")
+        with pytest.raises(LedgerMismatch, match="other data") as refused:
+            ask()
+        # Nothing of the rows: how many they are, what they hold, what they were recognised by.
+        assert not any(c.isdigit() for c in str(refused.value).replace(str(tmp_path), ""))
+        assert "Restore the data" in (refused.value.hint or "")
+        assert refused.value.sqlstate == "55000"
+    fill(source, "SELECT i % 100 AS age FROM range(100) t(i)")
+    ask()
+
+
+def test_one_record_in_another_cell_is_other_data(
+    ask: Ask, source: duckdb.DuckDBPyConnection
+) -> None:
+    fill(source, "SELECT i % 100 AS age FROM range(100) t(i)")
+    ask()
+    fill(source, "SELECT greatest(i % 100, 1) AS age FROM range(100) t(i)")
+    with pytest.raises(LedgerMismatch, match="other data"):
+        ask()
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "SELECT i % 100 AS age FROM range(1000) t(i)",
+        "SELECT 99 - i % 100 AS age FROM range(1000) t(i) ORDER BY hash(i)",
+        "SELECT CAST(i % 100 AS VARCHAR) AS age, 'x' AS name FROM range(1000) t(i)",
+        "SELECT CASE i % 100 WHEN 99 THEN 150 ELSE i % 100 END AS age FROM range(1000) t(i)",
+        "SELECT age FROM '{file}'",
+    ],
+)
+def test_the_same_records_in_another_form_go_on(
+    ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path, again: str
+) -> None:
+    fill(source, "SELECT i % 100 AS age FROM range(1000) t(i)")
+    source.execute(f"COPY people TO '{tmp_path / 'p.parquet'}'")
+    first = ask()
+    fill(source, again.format(file=tmp_path / "p.parquet"))
+    assert ask() == first
+
+
+def test_a_file_that_was_rewritten_with_the_same_records_goes_on(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    declared = {"budget": {"epsilon": 3.0}, "attributes": AGES}
+    keys = {"source": {"url": "person.parquet"}, "tables": {"person": declared}}
+    file = tmp_path / "person.parquet"
+
+    def ask() -> Any:
+        with tallyveil.connect(parse_policy(keys, base=tmp_path)) as connection:
+            return connection.sql(COUNT).fetchall()
+
+    source.execute(f"COPY (SELECT i % 100 AS age FROM range(500) t(i)) TO '{file}'")
+    first = ask()
+    assert ask() == first
+    ordered = "SELECT i % 100 AS age FROM range(500) t(i) ORDER BY age DESC"
+    source.execute(f"COPY ({ordered}) TO '{file}' (COMPRESSION zstd)")
+    assert ask() == first
+    source.execute(f"COPY (SELECT i % 100 AS age FROM range(501) t(i)) TO '{file}'")
+    with pytest.raises(LedgerMismatch, match="other data"):
+        ask()
+
+
+def test_of_two_servers_with_other_data_the_second_is_refused(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    fill(source, "SELECT 1 AS age")
+    with closing(Gate(policy(tmp_path), source)):
+        fill(source, "SELECT 2 AS age")
+        with pytest.raises(LedgerMismatch, match="other data") as refused:
+            Gate(policy(tmp_path), source)
+        assert "Nothing was charged yet: delete the ledger" in (refused.value.hint or "")
+
+
+def test_what_data_is_recognised_by_differs_from_ledger_to_ledger(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    fill(source, "SELECT 1 AS age")
+    seen = set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        with closing(Gate(policy(tmp_path / name), source)) as gate:
+            ledger = gate.accountant._ledger
+            with ledger.reading():
+                snapshot = ledger.snapshot("person")
+            assert snapshot is not None
+            assert repr(snapshot) == "Snapshot()"
+            seen |= {snapshot.key, snapshot.digest}
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("word", ["append", "replace", "live", {"append": "day"}, True])
+def test_data_that_changes_is_refused_by_name(tmp_path: Path, word: Any) -> None:
+    with pytest.raises(PolicyError, match=r'tables\.person\.data = .*: expected "fixed"'):
+        policy(tmp_path, data=word)
+    assert policy(tmp_path, data="fixed") == policy(tmp_path)
+
+
+def test_a_renamed_table_does_not_start_with_a_whole_budget(
+    ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    fill(source, "SELECT 1 AS age")
+    ask()
+    again = COUNT.replace("person", "persons")
+    with pytest.raises(LedgerMismatch, match=r'charges of table "person".*"persons"') as refused:
+        ask(again, table="persons")
+    assert 'beside = ["person"] in [tables.persons]' in (refused.value.hint or "")
+    with pytest.raises(LedgerMismatch, match="no longer declares"):
+        ask(again, table="persons", beside=["people"])
+    ask(again, table="persons", beside=["person"])
+    # It is known now, and so is the other.
+    ask(again, table="persons")
+    ask()
+
+
+def test_a_table_nothing_was_asked_of_may_be_renamed(
+    ask: Ask, source: duckdb.DuckDBPyConnection
+) -> None:
+    fill(source, "SELECT 1 AS age")
+    ask("SELECT 1")
+    ask(COUNT.replace("person", "persons"), table="persons")
+
+
+def test_a_table_may_be_added(ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    fill(source, "SELECT 1 AS age")
+    ask()
+    declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": AGES}
+    both = parse_policy({"tables": {"person": declared, "visit": declared}}, base=tmp_path)
+    with closing(Gate(both, source)) as gate:
+        assert gate.accountant.balance("visit").spent == 0
+
+
+@pytest.mark.parametrize("names", ["person", [1], [""], {"person": True}])
+def test_beside_is_a_list_of_tables(tmp_path: Path, names: Any) -> None:
+    with pytest.raises(
+        PolicyError, match=r"tables\.person\.beside = .*: expected a list of tables"
+    ):
+        policy(tmp_path, beside=names)
