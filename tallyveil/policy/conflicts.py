@@ -34,10 +34,23 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
             yield from _unit(f"tables.{name}.privacy_unit", unit)
         attributes = table.get("attributes")
         if isinstance(attributes, Mapping):
+            yield from _alike(name, attributes)
             yield from _count_range(f"tables.{name}.count_range", table, attributes)
             for attribute, declared in attributes.items():
                 if isinstance(declared, Mapping):
                     yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
+
+
+def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
+    """DuckDB does not tell apart names that differ in case."""
+    spelled: dict[str, str] = {}
+    for name in map(str, attributes):
+        other = spelled.setdefault(name.lower(), name)
+        if other != name:
+            yield (
+                f"tables.{table}.attributes.{name}: expected a name that differs from {other} in "
+                "more than upper and lower case"
+            )
 
 
 def _defaults(policy: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:

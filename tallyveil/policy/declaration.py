@@ -41,7 +41,7 @@ def _checked(check: Callable[[Any], Any]) -> BeforeValidator:
 
 
 def _attribute_name(name: str) -> str:
-    mistake = name_mistake(name)
+    mistake = name_mistake(name, cased=True)
     if mistake:
         raise checks.wrong(f'{mistake}; column = "…" can name the source\'s column')
     return name

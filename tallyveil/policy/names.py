@@ -25,19 +25,20 @@ _REFERENCE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 _LONGEST = 63
 
 
-def name_mistake(name: str) -> str | None:
+def name_mistake(name: str, *, cased: bool = False) -> str | None:
     """What is wrong with a table's or attribute's name, or None.
 
     PostgreSQL folds unquoted names to lower case and cuts them at 63 bytes; the name an analyst
-    types must be the declared one.
+    types must be the declared one. ``cased`` allows capitals, which then take double quotes.
     """
-    if not _IDENTIFIER.fullmatch(name):
-        return "expected a name of lower-case letters, digits and _, not starting with a digit"
+    if not _IDENTIFIER.fullmatch(name.lower() if cased and name.isascii() else name):
+        letters = "letters" if cased else "lower-case letters"
+        return f"expected a name of {letters}, digits and _, not starting with a digit"
     if len(name) > _LONGEST:
         return f"expected a name of at most {_LONGEST} characters"
     if name.startswith("__"):
         return "expected a name that does not start with __"
-    if name in _RESERVED:
+    if name.lower() in _RESERVED:
         return "expected a name that is not a reserved word of SQL"
     return None
 

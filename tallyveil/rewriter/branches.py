@@ -97,8 +97,11 @@ class Records:
         found = [
             number
             for number, f in enumerate(self.fields)
-            if f.name == name and (f.table == table if table else not f.hidden)
+            if f.name.lower() == name.lower() and (f.table == table if table else not f.hidden)
         ]
+        # In another case it is the same to DuckDB; in PostgreSQL's dialect it was refused before.
+        exact = [number for number in found if self.fields[number].name == name]
+        found = exact or found
         if not found or column.args.get("catalog"):
             raise UndefinedColumn(
                 f'column "{name}" does not exist', hint=self._hint(), position=position(column)

@@ -75,6 +75,8 @@ class Rewriter:
         public: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         views: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        names = [name for domain in domains.values() for name in domain.names]
+        self._spelled = {name.lower(): name for name in names if name != name.lower()}
         self._catalog = read_views(Catalog(domains, relations, public), views)
 
     def parameter_types(
@@ -191,12 +193,19 @@ class Rewriter:
             tree = parsed.copy()
             deadline.check()
             tree = normalize_identifiers(tree, dialect=dialect)
+            if dialect == "duckdb":
+                self._spell(tree)
             write_out(tree)
             check(tree)
             expand_views(tree, self._catalog)
         except RecursionError as error:
             raise StatementTooComplex("the statement is nested too deeply") from error
         return tree
+
+    def _spell(self, tree: exp.Expr) -> None:
+        """Write names as the policy spells them: to DuckDB they are the same in every case."""
+        for name in tree.find_all(exp.Identifier) if self._spelled else ():
+            name.set("this", self._spelled.get(name.this, name.this))
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
