@@ -23,6 +23,7 @@ __all__ = ["Probes"]
 
 _VALUES: Final = 2048  # of an attribute with more, some look alike through V
 _ENTRIES: Final = 200_000  # of one factor
+_DISTINCT: Final = 10_000  # of these, along an attribute, that differ from each other
 _DENSE: Final = 20_000  # values of a row that is written out
 
 # Nobody who writes SQL may know it, or rows could be made to look dependent.
@@ -71,13 +72,14 @@ class Probes:
         for axis, size, _ in reversed(outer):
             at = places.pop() % _VALUES
             group, first = _grouped(places)
-            if len(places) == 1 + len(inner) and len(first) > self._height:
-                return None
             sort, gather, used = _sorts(group, len(first), at, number, coefficients)
+            if len(used) > _DISTINCT:
+                return None
             products = gather @ (self._part(axis, size)[at[used], :width] * products[number[used]])
             places, number = [place[first] for place in places], sort
             coefficients = np.ones(len(first), dtype=np.int64)
-        return products[number]
+        # What is alike at many values of the keys spans no more.
+        return products if len(products) <= self._height else None
 
     def _of_one_row(self, factor: Factor, width: int) -> FloatArray:
         """Of one row over one or two axes, written out."""
