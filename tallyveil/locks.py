@@ -10,7 +10,8 @@ rank                  what the lock covers
 
 A thread that holds a lock takes only locks of a later rank. None is held while noise is drawn, an
 estimate is solved, or somebody is waited for, unless the docstring of the class that owns it says
-why. Other processes on the same ledger are ordered by the ledger's transaction alone.
+why. Other processes on the same ledger are ordered by the ledger's transaction alone. The server's
+own locks are leaves too.
 
 With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, a lock that is taken
 out of order raises RuntimeError at once, whether or not another thread is there to hang with.

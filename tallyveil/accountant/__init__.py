@@ -7,6 +7,7 @@ It sees workloads, scales and noisy answers, never a true answer; the ledger fil
 
 from tallyveil.accountant.accountant import Accountant, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
+from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
@@ -24,12 +25,15 @@ from tallyveil.accountant.values import (
 )
 
 __all__ = [
+    "ROW_BYTES",
     "Account",
     "Accountant",
     "Amount",
     "Answer",
     "Balance",
+    "Basis",
     "Charge",
+    "Derivation",
     "Entry",
     "Ledger",
     "Overtaken",

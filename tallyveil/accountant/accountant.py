@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.chain import START, Position
@@ -11,6 +12,7 @@ from tallyveil.accountant.codec import (
     decode_answers,
     encode_answers,
 )
+from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
@@ -48,6 +50,9 @@ from tallyveil.mechanisms.units import from_units
 
 __all__ = ["Accountant", "Overtaken"]
 
+# Of derivations, by table and analyst: those of half a million rows.
+_DERIVED_BYTES: Final = 1 << 22
+
 
 class Overtaken(Exception):
     """More was charged or answered than a charge was decided on. Nothing was charged for it."""
@@ -77,10 +82,11 @@ class Accountant:
         self._memory = Memory()
         self._recording = Recording(self._accounts)
         self._pricing = Pricing(self._accounts)
-        self._charges_seen = self._answers_seen = START
+        self._charges_seen = self._answers_seen = self._derivations_seen = START
         with ledger.writing():
             bind(ledger, accounts)
             self._take_in()
+            self._take_in_derivations()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Vouch that the table's answers are about the data ``digest`` is of, now and for good.
@@ -195,6 +201,43 @@ class Accountant:
         with self._lock:
             self._refresh()
             return self._memory.recall(table, row_keys, own)
+
+    def derive(self, derivations: Mapping[str, Sequence[Derivation]], analyst: str) -> None:
+        """Remember how estimates of tables' rows were made that ``analyst`` is about to be given;
+        durable when it returns.
+
+        Since such an estimate may cost nothing, no more is kept than `_DERIVED_BYTES`.
+        """
+        encoded = [
+            (table, encode_derivation(one)) for table, each in derivations.items() for one in each
+        ]
+        with self._lock:
+            encoded = [
+                (table, body)
+                for table, body in encoded
+                if self._memory.derived_bytes(table, analyst) + len(body) <= _DERIVED_BYTES
+            ]
+            if not encoded:
+                return
+            with self._ledger.writing():
+                self._take_in_derivations()
+                end = self._derivations_seen
+                for table, body in encoded:
+                    end = self._ledger.derive(table, analyst, body, end)
+
+    def learned(
+        self, table: str, answers: int, derivations: int
+    ) -> tuple[list[Answer], list[Derivation]]:
+        """The recorded answers about a table, and the derivations, from these numbers on, in one
+        snapshot: a derivation's answers are among them. More are only appended."""
+        with self._lock:
+            with self._ledger.reading():
+                self._take_in()
+                self._take_in_derivations()
+            return (
+                self._memory.answers(table, answers),
+                self._memory.derivations(table, derivations),
+            )
 
     def answers(self, table: str, start: int = 0) -> list[Answer]:
         """The recorded answers about a table from number ``start`` on; more are only appended."""
@@ -371,6 +414,13 @@ class Accountant:
                 values = decode_answers(answer.noisy, awaited.heights)
                 self._memory.learn(answer.charge_id, values)
             self._answers_seen = position
+
+    def _take_in_derivations(self) -> None:
+        """After the answers they are made of; inside the same transaction."""
+        for derivation, position in self._ledger.derivations_after(self._derivations_seen):
+            if derivation.table in self._accounts:
+                self._memory.derive(derivation)
+            self._derivations_seen = position
 
     def _admit(self, stored: StoredCharge) -> None:
         charge = charge_of(stored)

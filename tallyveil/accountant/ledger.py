@@ -27,7 +27,7 @@ from tallyveil.accountant.stored_charge import FIELDS, StoredCharge
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["Ledger", "Snapshot", "StoredAnswer"]
+__all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
 _SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
 _CHARGE = _Table("charge", FIELDS[1:], _charge_link)
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
+_DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,16 @@ class Snapshot:
 
     key: bytes = field(repr=False)
     digest: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StoredDerivation:
+    """``body`` is as `derivation.encode_derivation` writes it."""
+
+    id: int
+    table: str
+    analyst: str
+    body: bytes
 
 
 class Ledger:
@@ -124,6 +135,10 @@ class Ledger:
         """
         return self._add(_ANSWER, (charge_id, noisy), before)
 
+    def derive(self, table: str, analyst: str, body: bytes, before: Position) -> Position:
+        """Remember how an estimate was made; inside `writing`. Positions as in `answer`."""
+        return self._add(_DERIVATION, (table, analyst, body), before)
+
     def charges_after(
         self, seen: Position, most: int = -1
     ) -> Iterator[tuple[StoredCharge, Position]]:
@@ -138,6 +153,11 @@ class Ledger:
         """As `charges_after`."""
         for row, position in self._after(_ANSWER, seen):
             yield StoredAnswer(*row), position
+
+    def derivations_after(self, seen: Position) -> Iterator[tuple[StoredDerivation, Position]]:
+        """As `charges_after`."""
+        for row, position in self._after(_DERIVATION, seen):
+            yield StoredDerivation(*row), position
 
     def history(self, table: str | None) -> list[StoredCharge]:
         """All charges, or a table's, oldest first, without their columns."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tallyveil.accountant.derivation import Derivation, decode_derivation
+from tallyveil.accountant.ledger import StoredDerivation
 from tallyveil.accountant.values import Answer, Recorded
 from tallyveil.mechanisms import mechanism
 from tallyveil.mechanisms.sanitiser import Sanitiser
@@ -42,6 +45,8 @@ class Memory:
         self._best: dict[tuple[str, str | None], dict[bytes, Recorded]] = {}
         self._answers: dict[str, list[Answer]] = {}
         self._states: dict[str, int] = {}
+        self._derivations: dict[str, list[Derivation]] = {}
+        self._derived: Counter[tuple[str, str]] = Counter()
 
     def expect(self, charge_id: int, asked: Asked) -> None:
         self._asked[charge_id] = asked
@@ -91,6 +96,19 @@ class Memory:
 
     def state(self, table: str) -> int:
         return self._states.get(table, 0)
+
+    def derive(self, stored: StoredDerivation) -> None:
+        derivation = decode_derivation(stored.body)
+        self._derivations.setdefault(stored.table, []).append(derivation)
+        self._derived[stored.table, stored.analyst] += len(stored.body)
+
+    def derivations(self, table: str, start: int) -> list[Derivation]:
+        """As `answers`."""
+        return self._derivations.get(table, [])[start:]
+
+    def derived_bytes(self, table: str, analyst: str) -> int:
+        """Of the derivations of estimates that an analyst was given."""
+        return self._derived[table, analyst]
 
     def recorded(self, table: str) -> int:
         return len(self._answers.get(table, ()))

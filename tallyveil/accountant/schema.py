@@ -69,8 +69,16 @@ CREATE TABLE answer (
     noisy BLOB NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
+    """
+CREATE TABLE derivation (                         -- of estimates that were reported
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    analyst TEXT NOT NULL,
+    body BLOB NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
 )
-TABLES = ("protected_table", "snapshot", "charge", "answer")
+TABLES = ("protected_table", "snapshot", "charge", "answer", "derivation")
 
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}

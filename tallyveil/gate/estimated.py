@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
@@ -11,11 +11,13 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.accountant import Basis
 from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.rewriter.workload import IntArray
 
-__all__ = ["Criterion", "Estimated", "Weights", "half_width_of", "surpasses"]
+__all__ = ["Criterion", "Estimated", "Weights", "half_width_of", "improves", "surpasses"]
 
+_NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
@@ -71,11 +73,13 @@ class Weights:
 @dataclass(frozen=True, eq=False)
 class Estimated:
     """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
-    noises apart: those of one number are one and the same."""
+    noises apart: those of one number are one and the same. ``basis`` is what it is made from, if
+    that is to be recorded."""
 
     value: float
     numbers: IntArray
     weights: Weights
+    basis: Basis = _NO_BASIS
 
     @property
     def error(self) -> ErrorLaw:
@@ -86,14 +90,20 @@ class Estimated:
         return self.weights.variance
 
     @property
+    def alone(self) -> bool:
+        """Whether it is an answer of the row itself and nothing else."""
+        return len(self.numbers) == 1 and float(self.weights.values[0]) == 1.0
+
+    @property
     def signature(self) -> tuple[bytes, bytes, bytes]:
         return self.weights.signature
 
     def half_width(self, confidence: Fraction) -> float:
         return self.weights.half_width(confidence)
 
-    def mixed(self, number: int, value: float, noises: Noises) -> Estimated:
-        """The best combination with a fresh answer of this one noise, which has no part here."""
+    def mixed(self, column: int, number: int, value: float, noises: Noises) -> Estimated:
+        """The best combination with the row's own answer in the recorded ``column``, which has no
+        part here: with this one noise."""
         fresh = float(noises.variances[0])
         share = self.variance / (self.variance + fresh) if fresh else 1.0
         values = np.append(self.weights.values * (1 - share), share)
@@ -105,6 +115,7 @@ class Estimated:
                 Noises.concatenated([self.weights.noises, noises]),
                 self.weights.rough,
             ),
+            replace(self.basis, own=(*self.basis.own, column)),
         )
 
     @classmethod
@@ -144,3 +155,10 @@ def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
     if by is None:
         return new.variance < old.variance * _BETTER
     return new.half_width(by) < old.half_width(by) * _BETTER
+
+
+def improves(new: WithError, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
+    """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
+    return surpasses(new, reported, by) and (
+        by is not None or new.half_width(confidence) <= reported.half_width(confidence)
+    )

@@ -4,38 +4,35 @@ Each is the best linear unbiased combination of the recorded answers that `relat
 the exact law of its error. All of it is made of released answers and of public coefficients: it
 costs nothing, and what it takes in time depends on nothing confidential.
 
-What was once said of a row is kept in mind, for later answers may leave it no place among those
-that are looked at. After a restart there is, for a row that was bought, what was known when it was
-bought last. So what history has answered stays free.
+What was once reported of a row is never worse later, though later answers may leave what it was
+made of no place among those that are looked at: before an estimate is reported, the ledger is told
+which answers it was made from, unless it knows. So it can be made again, by any process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Answer
+from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Derivation
 from tallyveil.gate.cache import Cache
-from tallyveil.gate.candidates import Candidates
-from tallyveil.gate.estimated import Criterion, Estimated, Weights, surpasses
+from tallyveil.gate.estimated import Criterion, Estimated, Weights, improves, surpasses
+from tallyveil.gate.recorded import RecordedTable
 from tallyveil.gate.related import Prepared, related
-from tallyveil.inference import Law, NoiseLaw, Noises, best_combinations
+from tallyveil.gate.system import System
 from tallyveil.locks import Rank, ranked_lock
-from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.rewriter.workload import Column, IntArray
 
 __all__ = ["Estimates", "Outlook"]
 
 _ROWS: Final = 2_000  # of a column with more, rows have their own answers only
-_KINDS: Final = 64  # of a column's estimates with more laws, the others' intervals are bounds
+_WHATEVER: Final = 1 << 62  # of work: it was done before
 _TOGETHER: Final = 2_000  # rows between two looks at the deadline
-_LARGEST: Final = 100_000  # recorded columns of more rows are not looked at
 
 
 def _better(first: Estimated | None, second: Estimated | None, by: Criterion) -> Estimated | None:
@@ -43,42 +40,6 @@ def _better(first: Estimated | None, second: Estimated | None, by: Criterion) ->
     if first is None or second is None:
         return first or second
     return second if surpasses(second, first, by) else first
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Recorded rows, noisy answers, and the question's rows, over the same cells."""
-
-    history: sparse.csr_matrix
-    question: sparse.csr_matrix
-    values: npt.NDArray[np.float64]
-    noises: Noises
-    numbers: IntArray
-
-    def estimates(self) -> tuple[Estimated | None, ...]:
-        weights: dict[int, Weights] = {}
-        result: list[Estimated | None] = []
-        for found in best_combinations(self.history, self.noises, self.question):
-            if found is None:
-                result.append(None)
-                continue
-            if found.kind not in weights:
-                noises = self.noises.take(found.places)
-                weights[found.kind] = Weights(found.weights, noises, len(weights) >= _KINDS)
-            value = float(found.weights @ self.values[found.places])
-            result.append(Estimated(value, self.numbers[found.places], weights[found.kind]))
-        return tuple(result)
-
-    def joined(self, rows: IntArray, values: Sequence[float], noises: Noises, start: int) -> _Known:
-        """With answers of some of the question's own rows, whose noises are numbered from
-        ``start``."""
-        return _Known(
-            sparse.vstack([self.history, self.question[rows]], format="csr"),
-            self.question,
-            np.concatenate([self.values, np.array(values, dtype=np.float64)]),
-            Noises.concatenated([self.noises, noises]),
-            np.concatenate([self.numbers, start + np.arange(len(rows), dtype=np.int64)]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,61 +53,12 @@ class Outlook:
 
     seen: int
     rows: tuple[Estimated | None, ...]
-    known: _Known | None = None
+    known: System | None = None
     outside: bool = False
 
     @property
     def weight(self) -> int:
         return 200 + sum(150 + len(row.numbers) * 8 for row in self.rows if row is not None)
-
-
-class _Table:
-    """What was answered about one table, in the order it was recorded."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-        self.values: list[npt.NDArray[np.float64]] = []
-        self.noises: list[Noises | None] = []
-        self.starts: list[int] = [0]
-        self.candidates = Candidates()
-        self.holding: dict[bytes, tuple[int, ...]] = {}
-        self.of_charge: dict[int, list[int]] = {}
-
-    def learn(self, answer: Answer) -> None:
-        number, column = len(self.answers), answer.column
-        noises = _noises(answer)
-        self.answers.append(answer)
-        self.values.append(np.array(answer.values, dtype=np.float64))
-        self.noises.append(noises)
-        self.starts.append(self.starts[-1] + column.height)
-        self.of_charge.setdefault(answer.charge_id, []).append(number)
-        if noises is None or not 0 < column.height <= _LARGEST:
-            return
-        variance = float(noises.variances[0])
-        self.candidates.add(number, column, variance)
-        here = (number,)  # one object for the keys that are held nowhere else
-        for key in column.row_keys:
-            before = self.holding.get(key)
-            self.holding[key] = here if before is None else before + here
-
-    def noises_of(self, numbers: Sequence[int]) -> Noises:
-        """Of all rows of some columns, whose noise is added."""
-        each = [noises for n in numbers if (noises := self.noises[n]) is not None]
-        heights = [self.answers[n].column.height for n in numbers]
-        one = Noises.concatenated(each)
-        return one.take(np.repeat(np.arange(len(each)), heights))
-
-
-def _noises(answer: Answer) -> Noises | None:
-    """Of one row of a column; None if they are not added."""
-    noise = mechanism(answer.mechanism)
-    if not answer.scale:
-        return Noises.of(Law.DISCRETE_LAPLACE, 0.0)
-    return None if isinstance(noise, CountMechanism) else _of_law(noise.law(answer.scale))
-
-
-def _of_law(law: NoiseLaw) -> Noises:
-    return Noises.of(law.family, law.scale)
 
 
 class Estimates:
@@ -155,21 +67,23 @@ class Estimates:
     def __init__(self, accountant: Accountant) -> None:
         self._accountant = accountant
         self._lock = ranked_lock(Rank.KNOWLEDGE)
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, RecordedTable] = {}
         self._prepared: Cache[Prepared] = Cache(4096, 1 << 27, lambda _, p: p.weight)
         self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, o: o.weight)
-        self._said: Cache[Estimated] = Cache(
+        self._derived: Cache[Estimated] = Cache(
             200_000, 1 << 28, lambda _, e: 300 + 16 * len(e.numbers)
         )
 
-    def outlook(self, table: str, column: Column, by: Criterion) -> Outlook:
+    def outlook(self, table: str, column: Column, by: Criterion, confidence: Fraction) -> Outlook:
         """For each row of the column the best estimate, or None where the recorded answers that
-        were looked at do not determine it."""
+        were looked at do not determine it. None has a wider interval than was reported."""
         known, seen = self._learned(table)
         found = self._outlooks.get(
-            (table, seen, column.row_keys), lambda: self._look(table, known, seen, column, by)
+            (table, seen, column.row_keys), lambda: self._look(table, known, seen, column)
         )
-        return replace(found, rows=self._with_what_was_said(table, column, found.rows, by))
+        return replace(
+            found, rows=self._with_reported(table, known, column, found.rows, by, confidence)
+        )
 
     def after(
         self,
@@ -192,7 +106,7 @@ class Estimates:
         for place, row in enumerate(rows.tolist()):
             before = outlook.rows[row]
             if before is not None:
-                mixed[row] = before.mixed(start + place, answer.values[place], noises)
+                mixed[row] = before.mixed(number, start + place, answer.values[place], noises)
         key = (table, seen, column.row_keys)
         alone = len(known.of_charge[purchase[0]]) == 1 and seen == outlook.seen + 1
         if outlook.outside and alone and len(rows) == column.height:
@@ -200,87 +114,150 @@ class Estimates:
             found = Outlook(
                 seen,
                 tuple(
-                    Estimated(float(value), np.array([start + place]), own)
+                    Estimated(float(value), np.array([start + place]), own, Basis(own=(number,)))
                     for place, value in enumerate(answer.values)
                 ),
             )
             self._outlooks.put(key, found)
         elif outlook.known is None or len(known.of_charge[purchase[0]]) > 1:
-            found = self._outlooks.get(key, lambda: self._look(table, known, seen, column, by))
+            found = self._outlooks.get(key, lambda: self._look(table, known, seen, column))
         else:
-            joined = outlook.known.joined(rows, answer.values, known.noises_of([number]), start)
+            own_noises = known.noises_of([number])
+            joined = outlook.known.joined(number, rows, answer.values, own_noises, start)
             found = Outlook(seen, joined.estimates(), joined)
             if seen == outlook.seen + 1:
                 self._outlooks.put(key, found)
         best = tuple(_better(a, b, by) for a, b in zip(found.rows, mixed, strict=True))
         return replace(found, rows=best)
 
-    def say(self, table: str, column: Column, rows: Sequence[object], by: Criterion) -> None:
-        """Keep in mind what is said of a column's rows."""
-        for key, row in zip(column.row_keys, rows, strict=True):
-            if isinstance(row, Estimated):
-                self._said.put((table, by, key), row)
-
-    def _learned(self, table: str) -> tuple[_Table, int]:
+    def unknown(
+        self, table: str, column: Column, rows: Sequence[object], by: Criterion
+    ) -> list[Derivation]:
+        """How the estimates among what is reported of a column's rows were made, as far as the
+        ledger does not know and the rows' own answers do not tell."""
         with self._lock:
-            known = self._tables.setdefault(table, _Table())
-            start = len(known.answers)
-        answers = self._accountant.answers(table, start)
+            known = self._tables.setdefault(table, RecordedTable())
+        found: dict[Basis, list[bytes]] = {}
+        for key, row in zip(column.row_keys, rows, strict=True):
+            if not isinstance(row, Estimated) or row.alone or row.basis in known.bases(key):
+                continue
+            self._derived.put((table, key, row.basis), row)
+            found.setdefault(row.basis, []).append(key[:ROW_BYTES])
+        return [Derivation(tuple(keys), basis, by) for basis, keys in found.items()]
+
+    def _learned(self, table: str) -> tuple[RecordedTable, int]:
+        with self._lock:
+            known = self._tables.setdefault(table, RecordedTable())
+            start, first = len(known.answers), known.derivations
+        answers, derivations = self._accountant.learned(table, start, first)
         with self._lock:
             # Somebody else may have learnt the first of them meanwhile.
             for answer in answers[len(known.answers) - start :]:
                 known.learn(answer)
+            for derivation in derivations[known.derivations - first :]:
+                known.derive(derivation)
             return known, len(known.answers)
 
-    def _with_what_was_said(
-        self, table: str, column: Column, rows: Sequence[Estimated | None], by: Criterion
+    def _with_reported(
+        self,
+        table: str,
+        known: RecordedTable,
+        column: Column,
+        rows: Sequence[Estimated | None],
+        by: Criterion,
+        confidence: Fraction,
     ) -> tuple[Estimated | None, ...]:
-        result = list(rows)
-        for start in range(0, len(result), _TOGETHER):
+        """What was reported of each row, unless the row here improves on it."""
+        found = list(rows)
+        for start in range(0, len(found), _TOGETHER):
             deadline.check()
-            keys = column.row_keys[start : start + _TOGETHER]
-            said = self._said.find_all([(table, by, key) for key in keys])
-            for place, known in enumerate(said, start):
-                if known is not None:
-                    result[place] = _better(known, result[place], by)
-        return tuple(result)
+            keys = enumerate(column.row_keys[start : start + _TOGETHER], start)
+            reported = {row: bases for row, key in keys if (bases := known.bases(key, by))}
+            pairs = [(row, basis) for row, bases in reported.items() for basis in bases]
+            best: dict[int, Estimated | None] = {}
+            for (row, _), one in zip(pairs, self._made(table, known, column, pairs), strict=True):
+                best[row] = _better(best.get(row), one, by)
+            for row, one in best.items():
+                now = found[row]
+                if now is None or (one is not None and not improves(now, one, by, confidence)):
+                    found[row] = one
+        return tuple(found)
 
-    def _look(self, table: str, known: _Table, seen: int, column: Column, by: Criterion) -> Outlook:
+    def _made(
+        self,
+        table: str,
+        known: RecordedTable,
+        column: Column,
+        pairs: Sequence[tuple[int, Basis]],
+    ) -> list[Estimated | None]:
+        """For each row of the column and basis the estimate, which may have to be made again."""
+        keys = [(table, column.row_keys[row], basis) for row, basis in pairs]
+        found = self._derived.find_all(keys)
+        missing: dict[Basis, list[int]] = {}
+        for (row, basis), estimate in zip(pairs, found, strict=True):
+            if estimate is None:
+                missing.setdefault(basis, []).append(row)
+        if not missing:
+            return found
+        for basis, rows in missing.items():
+            self._derive(table, known, column, rows, basis)
+        return self._derived.find_all(keys)
+
+    def _derive(
+        self,
+        table: str,
+        known: RecordedTable,
+        column: Column,
+        rows: Sequence[int],
+        basis: Basis,
+    ) -> None:
+        """Make again the estimates of some rows of a column that were made from ``basis``."""
+        if max((*basis.whole, *basis.own), default=0) >= len(known.answers):
+            return
+        part = column.take(np.array(rows, dtype=np.int64))
+        system = self._system(table, known, part, basis.whole, _WHATEVER)
+        estimates = (None,) * len(rows) if system is None else system.estimates()
+        for key, first in zip(part.row_keys, estimates, strict=True):
+            estimate = first
+            for number in basis.own:
+                estimate = known.with_own(estimate, number, key)
+            if estimate is not None:
+                self._derived.put((table, key, basis), estimate)
+
+    def _look(self, table: str, known: RecordedTable, seen: int, column: Column) -> Outlook:
+        """What the first ``seen`` columns say."""
         if not seen or not 0 < column.height <= _ROWS:
             return Outlook(seen, (None,) * column.height)
         same = {n for key in column.row_keys for n in known.holding.get(key, ()) if n < seen}
-        found, whole = self._from(table, known, seen, column, sorted(same))
-        said = all(self._said.find((table, by, key)) is not None for key in column.row_keys)
-        if same and not whole and not said:
-            # What was known when some of its rows were bought last.
-            then, _ = self._from(table, known, max(same) + 1, column, sorted(same))
-            rows = (_better(a, b, None) for a, b in zip(found.rows, then.rows, strict=True))
-            found = replace(found, rows=tuple(rows))
-        return found
+        chosen = known.candidates.choose(column, sorted(same), seen)
+        if chosen.outside:
+            return Outlook(seen, (None,) * column.height, outside=True)
+        system = self._system(table, known, column, chosen.numbers, chosen.work)
+        if system is None:
+            return Outlook(seen, (None,) * column.height)
+        return Outlook(seen, system.estimates(), system)
+
+    def _system(
+        self, table: str, known: RecordedTable, column: Column, numbers: Sequence[int], work: int
+    ) -> System | None:
+        found = related(
+            self._prepare(table, column),
+            numbers,
+            lambda n: self._prepare(table, known.answers[n].column),
+            work,
+        )
+        if found is None:
+            return None
+        return System(
+            found.history,
+            found.question,
+            np.concatenate([known.values[n] for n in found.used]),
+            known.noises_of(found.used),
+            np.concatenate(
+                [np.arange(known.starts[n], known.starts[n + 1]) for n in found.used]
+            ).astype(np.int64),
+            found.used,
+        )
 
     def _prepare(self, table: str, column: Column) -> Prepared:
         return self._prepared.get((table, column.row_keys), lambda: Prepared.of(column))
-
-    def _from(
-        self, table: str, known: _Table, seen: int, column: Column, same: Sequence[int]
-    ) -> tuple[Outlook, bool]:
-        """From the first ``seen`` columns; and whether all of them were looked at."""
-        chosen = known.candidates.choose(column, same, seen)
-        if chosen.outside:
-            return Outlook(seen, (None,) * column.height, outside=True), True
-        found = related(
-            self._prepare(table, column),
-            chosen.numbers,
-            lambda n: self._prepare(table, known.answers[n].column),
-            chosen.work,
-        )
-        if found is None:
-            return Outlook(seen, (None,) * column.height), not chosen.numbers
-        values = np.concatenate([known.values[n] for n in found.used])
-        noises = known.noises_of(found.used)
-        numbers = np.concatenate(
-            [np.arange(known.starts[n], known.starts[n + 1]) for n in found.used]
-        ).astype(np.int64)
-        system = _Known(found.history, found.question, values, noises, numbers)
-        whole = len(found.used) == len(chosen.numbers)
-        return Outlook(seen, system.estimates(), system), whole

@@ -18,7 +18,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant import Accountant
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.estimated import Criterion, Estimated, surpasses
+from tallyveil.gate.estimated import Criterion, Estimated, improves, surpasses
 from tallyveil.gate.estimates import Estimates, Outlook
 from tallyveil.gate.known import InRange, Known, Unbiased, error_of, known, released
 from tallyveil.gate.request import Request, Rows
@@ -81,7 +81,7 @@ class History:
                 found: Sequence[Known | None] = (None,) * column.height
                 if request.source != "fresh":
                     if _additive(noise, noise.scales[number]) or noise.by_auto:
-                        outlook = self._estimates.outlook(table, column, _by(request.target))
+                        outlook = self._outlook(request, table, column)
                         outlooks[table, number] = outlook
                         found = self._unbiased(request.target, table, column, outlook)
                     if not _additive(noise, noise.scales[number]):
@@ -102,10 +102,22 @@ class History:
                 self._combine(request, found, purchase, columns)
         result = {table: tuple(map(tuple, columns)) for table, columns in rows.items()}
         if request.source != "fresh":
-            for table, known in result.items():
-                for column, said in zip(request.workloads[table].columns, known, strict=True):
-                    self._estimates.say(table, column, said, _by(request.target))
+            self._remember(request, result)
         return result
+
+    def _remember(self, request: Request, reported: Mapping[str, Rows]) -> None:
+        """See to it that what is about to be reported can be found again, in any process."""
+        by = _by(request.target)
+        unknown = {
+            table: [
+                derivation
+                for column, rows in zip(request.workloads[table].columns, known, strict=True)
+                for derivation in self._estimates.unknown(table, column, rows, by)
+            ]
+            for table, known in reported.items()
+        }
+        if any(unknown.values()):
+            self._accountant.derive(unknown, request.analyst)
 
     def _put(
         self, request: Request, purchase: Bought, columns: Sequence[list[Known | None]]
@@ -145,11 +157,15 @@ class History:
                     table, column, outlook, charged, purchase.rows[place], by
                 )
             else:
-                now = self._estimates.outlook(table, column, by)
+                now = self._outlook(request, table, column)
             for row, estimate in enumerate(now.rows):
                 answer = columns[number][row]
                 if not isinstance(answer, InRange):
-                    columns[number][row] = _better(answer, estimate, by)
+                    columns[number][row] = _improved(answer, estimate, request.target)
+
+    def _outlook(self, request: Request, table: str, column: Column) -> Outlook:
+        target = request.target
+        return self._estimates.outlook(table, column, _by(target), target.confidence)
 
     def _unbiased(
         self, target: Target, table: str, column: Column, outlook: Outlook
@@ -157,8 +173,7 @@ class History:
         recorded = self._accountant.recall(table, column.row_keys)
         own = (None if one is None else known(one) for one in recorded)
         unbiased = (None if isinstance(one, InRange) else one for one in own)
-        by = _by(target)
-        return [_better(a, b, by) for a, b in zip(unbiased, outlook.rows, strict=True)]
+        return [_improved(a, b, target) for a, b in zip(unbiased, outlook.rows, strict=True)]
 
     def _in_range(
         self,
@@ -227,6 +242,14 @@ def _better(first: Unbiased | None, second: Unbiased | None, by: Criterion) -> U
     if first is None or second is None:
         return first or second
     return second if surpasses(second, first, by) else first
+
+
+def _improved(reported: Unbiased | None, other: Unbiased | None, target: Target) -> Unbiased | None:
+    """The other answer, if it improves on one that may have been reported."""
+    if reported is None or other is None:
+        return reported or other
+    better = improves(other, reported, _by(target), target.confidence)
+    return other if better else reported
 
 
 def _alone(found: Found) -> bool:

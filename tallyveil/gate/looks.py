@@ -12,7 +12,6 @@ settled before its noise is drawn, and no answer to a later charge can be seen b
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +23,7 @@ from tallyveil.gate.decision import Answered
 from tallyveil.gate.known import Known, Noisy, released
 from tallyveil.gate.request import Request
 from tallyveil.inference import NoiseLaw, confidence_sequence
+from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import mechanism
 
 __all__ = ["Ends", "Looks", "Watched"]
@@ -70,7 +70,7 @@ class Looks:
 
     def __init__(self, accountant: Accountant) -> None:
         self._accountant = accountant
-        self._lock = threading.Lock()
+        self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._tables: dict[str, _Own] = {}
 
     def over(self, request: Request, answered: Answered) -> Watched:
@@ -89,7 +89,11 @@ class Looks:
         """A copy of what is recorded of some rows, in the order it was charged."""
         with self._lock:
             known = self._tables.setdefault(table, _Own())
-            for answer in self._accountant.answers(table, known.seen):
+            start = known.seen
+        answers = self._accountant.answers(table, start)
+        with self._lock:
+            # Somebody else may have taken in the first of them meanwhile.
+            for answer in answers[known.seen - start :]:
                 place = answer.charge_id, known.seen
                 known.seen += 1
                 of = released(mechanism(answer.mechanism), answer.scale)

@@ -6,14 +6,17 @@ answer a client has seen is missing from it, and what remains never grows.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -115,3 +118,90 @@ def test_no_seen_answer_is_lost_in_many_kills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill_many(tmp_path, 100, monkeypatch)
+
+
+Given = dict[tuple[str, str], tuple[int, int, int]]
+ENDS = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person WHERE age"
+
+
+def ask_again(connection: psycopg.Connection[Any], setting: str, sql: str) -> tuple[int, int, int]:
+    connection.execute("RESET ALL")
+    connection.execute(setting.encode())
+    row = connection.execute(sql.encode()).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]
+
+
+def ask_much(port: int, name: str, given: Given, enough: threading.Event) -> None:
+    """Overlapping ranges at a cost or to a target, some bought, some topped up, some free."""
+    chance = random.Random(name)
+    with contextlib.suppress(psycopg.OperationalError), client(port, name) as connection:
+        while True:
+            low = chance.randrange(0, 90, 5)
+            sql = f"{ENDS} BETWEEN {low} AND {low + chance.choice([4, 9, 14])}"
+            half, cost = chance.choice([150, 300, 600]), chance.choice(["0.005", "0.01"])
+            setting = chance.choice([f"SET dp.half_width = {half}", f"SET dp.epsilon = {cost}"])
+            given[setting, sql] = ask_again(connection, setting, sql)
+            if len(given) >= 40:
+                enough.set()
+
+
+def client(port: int, name: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(f"postgresql://{name}@127.0.0.1:{port}/people", autocommit=True)
+
+
+@contextlib.contextmanager
+def server(directory: Path) -> Iterator[int]:
+    """Its port. It is killed in the end."""
+    command = [sys.executable, str(SERVER), str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            yield int(running.stdout.readline())
+        finally:
+            running.send_signal(signal.SIGKILL)
+
+
+def given_before_a_kill(directory: Path, name: str) -> Given:
+    given: list[Given] = [{} for _ in range(CLIENTS)]
+    enough = [threading.Event() for _ in range(CLIENTS)]
+    with server(directory) as port:
+        clients = [
+            threading.Thread(target=ask_much, args=(port, f"{name}_{i}", given[i], enough[i]))
+            for i in range(CLIENTS)
+        ]
+        for one in clients:
+            one.start()
+        for one in enough:
+            assert one.wait(100)
+    for one in clients:
+        one.join()
+    return {question: answer for part in given for question, answer in part.items()}
+
+
+def width(answer: tuple[int, int, int]) -> int:
+    return max(answer[2] - answer[0], answer[0] - answer[1])
+
+
+def stay_after_kills(directory: Path, rounds: int) -> None:
+    answers: Given = {}
+    for number in range(rounds):
+        answers |= given_before_a_kill(directory, f"round{number}")
+        with server(directory) as port, client(port, "later") as connection:
+            spent = connection.execute("SELECT spent FROM dp.budget").fetchall()
+            for (setting, sql), before in answers.items():
+                now = ask_again(connection, setting, sql)
+                # Another value, where more is known, is rounded otherwise.
+                assert width(now) <= width(before) + (now[0] != before[0]), (setting, sql)
+                assert ask_again(connection, setting, sql) == now
+            assert connection.execute("SELECT spent FROM dp.budget").fetchall() == spent
+    assert len(answers) >= 100
+
+
+def test_answers_stay_no_wider_and_free_after_a_kill(tmp_path: Path) -> None:
+    stay_after_kills(tmp_path, 1)
+
+
+@pytest.mark.slow
+def test_answers_stay_no_wider_and_free_after_many_kills(tmp_path: Path) -> None:
+    stay_after_kills(tmp_path, 20)
