@@ -33,6 +33,13 @@ __all__ = ["Estimates", "Outlook"]
 _ROWS: Final = 2_000  # of a column with more, rows have their own answers only
 _WHATEVER: Final = 1 << 62  # of work: it was done before
 _TOGETHER: Final = 2_000  # rows between two looks at the deadline
+_SHARED: Final = 4  # so many times the work of one column is shared by all of a statement's
+_MANY: Final = 100  # of a statement with more columns, rows have their own answers only
+
+
+def _shares(among: int) -> int:
+    """In how many parts a statement of so many columns divides its work."""
+    return max(_SHARED, among)
 
 
 def _better(first: Estimated | None, second: Estimated | None, by: Criterion) -> Estimated | None:
@@ -74,12 +81,18 @@ class Estimates:
             200_000, 1 << 28, lambda _, e: 300 + 16 * len(e.numbers)
         )
 
-    def outlook(self, table: str, column: Column, by: Criterion, confidence: Fraction) -> Outlook:
+    def outlook(
+        self, table: str, column: Column, by: Criterion, confidence: Fraction, among: int
+    ) -> Outlook:
         """For each row of the column the best estimate, or None where the recorded answers that
-        were looked at do not determine it. None has a wider interval than was reported."""
+        were looked at do not determine it. None has a wider interval than was reported.
+
+        ``among`` is how many columns the statement asks of the table.
+        """
         known, seen = self._learned(table)
         found = self._outlooks.get(
-            (table, seen, column.row_keys), lambda: self._look(table, known, seen, column)
+            (table, seen, column.row_keys, _shares(among)),
+            lambda: self._look(table, known, seen, column, among),
         )
         return replace(
             found, rows=self._with_reported(table, known, column, found.rows, by, confidence)
@@ -93,6 +106,7 @@ class Estimates:
         purchase: tuple[int, int],
         rows: IntArray,
         by: Criterion,
+        among: int,
     ) -> Outlook:
         """The outlook once ``rows`` of the column are bought: column ``purchase[1]`` of the
         recorded charge ``purchase[0]``."""
@@ -107,7 +121,7 @@ class Estimates:
             before = outlook.rows[row]
             if before is not None:
                 mixed[row] = before.mixed(number, start + place, answer.values[place], noises)
-        key = (table, seen, column.row_keys)
+        key = (table, seen, column.row_keys, _shares(among))
         alone = len(known.of_charge[purchase[0]]) == 1 and seen == outlook.seen + 1
         if outlook.outside and alone and len(rows) == column.height:
             own = Weights(np.ones(1), noises)
@@ -120,7 +134,7 @@ class Estimates:
             )
             self._outlooks.put(key, found)
         elif outlook.known is None or len(known.of_charge[purchase[0]]) > 1:
-            found = self._outlooks.get(key, lambda: self._look(table, known, seen, column))
+            found = self._outlooks.get(key, lambda: self._look(table, known, seen, column, among))
         else:
             own_noises = known.noises_of([number])
             joined = outlook.known.joined(number, rows, answer.values, own_noises, start)
@@ -224,15 +238,18 @@ class Estimates:
             if estimate is not None:
                 self._derived.put((table, key, basis), estimate)
 
-    def _look(self, table: str, known: RecordedTable, seen: int, column: Column) -> Outlook:
+    def _look(
+        self, table: str, known: RecordedTable, seen: int, column: Column, among: int
+    ) -> Outlook:
         """What the first ``seen`` columns say."""
-        if not seen or not 0 < column.height <= _ROWS:
+        if not seen or not 0 < column.height <= _ROWS or among > _MANY:
             return Outlook(seen, (None,) * column.height)
         same = {n for key in column.row_keys for n in known.holding.get(key, ()) if n < seen}
         chosen = known.candidates.choose(column, sorted(same), seen)
         if chosen.outside:
             return Outlook(seen, (None,) * column.height, outside=True)
-        system = self._system(table, known, column, chosen.numbers, chosen.work)
+        work = chosen.work * _SHARED // _shares(among)
+        system = self._system(table, known, column, chosen.numbers, work)
         if system is None:
             return Outlook(seen, (None,) * column.height)
         return Outlook(seen, system.estimates(), system)

@@ -145,6 +145,7 @@ class History:
         table, by = purchase.table, _by(request.target)
         if isinstance(purchase.mechanism, CountMechanism):
             return
+        among = len(request.workloads[table].columns)
         for number, column in enumerate(request.workloads[table].columns):
             deadline.check()
             outlook = found.outlooks.get((table, number))
@@ -154,7 +155,7 @@ class History:
                 place = purchase.columns.index(number)
                 charged = (purchase.charge_id, place)
                 now = self._estimates.after(
-                    table, column, outlook, charged, purchase.rows[place], by
+                    table, column, outlook, charged, purchase.rows[place], by, among
                 )
             else:
                 now = self._outlook(request, table, column)
@@ -165,7 +166,8 @@ class History:
 
     def _outlook(self, request: Request, table: str, column: Column) -> Outlook:
         target = request.target
-        return self._estimates.outlook(table, column, _by(target), target.confidence)
+        among = len(request.workloads[table].columns)
+        return self._estimates.outlook(table, column, _by(target), target.confidence, among)
 
     def _unbiased(
         self, target: Target, table: str, column: Column, outlook: Outlook

@@ -64,7 +64,7 @@ def test_sessions_do_not_share_what_is_theirs(connect: Connect) -> None:
 
 
 def test_wide_ranges_and_many_groups_take_little_time(tmp_path: Path) -> None:
-    """Processor time, several times what it takes: these took 14 s, 19 s and 3 s."""
+    """Processor time, several times what it takes: these took 14 s, 19 s, 3 s and 50 s."""
     with duckdb.connect(":memory:") as source:
         source.execute(
             "CREATE TABLE t AS SELECT i AS a, i % 2000 AS b, i * 7 % 2000 AS c, i % 200 AS d "
@@ -76,7 +76,9 @@ def test_wide_ranges_and_many_groups_take_little_time(tmp_path: Path) -> None:
         declared = {"tables": {"t": table}, "defaults": {"epsilon": 1.0}}
         gate = Gate(tallyveil.parse_policy(declared, base=tmp_path), source)
     session = gate.session("analyst")
+    filters = ", ".join(f"count(*) FILTER (WHERE b > {n} AND d < {n})" for n in range(100))
     for sql, height in (
+        (f"SELECT {filters} FROM t", 1),
         ("SELECT sum(a) FROM t", 1),
         ("SELECT sum(b), sum(c) FROM t", 1),
         ("SELECT b, d % 10, count(*) FROM t GROUP BY 1, 2", 20_000),
@@ -84,6 +86,6 @@ def test_wide_ranges_and_many_groups_take_little_time(tmp_path: Path) -> None:
         start = time.process_time()
         (statement,) = session.parse(sql)
         assert len(session.execute(statement).rows) == height
-        assert time.process_time() - start < 5
+        assert time.process_time() - start < 8
     session.close()
     gate.close()
