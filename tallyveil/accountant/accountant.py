@@ -58,6 +58,9 @@ class Overtaken(Exception):
     """More was charged or answered than a charge was decided on. Nothing was charged for it."""
 
 
+_BATCH: Final = 16  # charges or answers that are taken in at a time when a ledger is opened
+
+
 class Accountant:
     """Keeps the budgets of the tables in ``accounts`` by ``ledger``, and the analysts' shares of
     them. Threads may share it.
@@ -85,8 +88,7 @@ class Accountant:
         self._charges_seen = self._answers_seen = self._derivations_seen = START
         with ledger.writing():
             bind(ledger, accounts)
-            self._take_in()
-            self._take_in_derivations()
+        self._replay()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Vouch that the table's answers are about the data ``digest`` is of, now and for good.
@@ -402,13 +404,29 @@ class Accountant:
         with self._ledger.reading():
             self._take_in()
 
-    def _take_in(self) -> None:
-        """Bring meters and memory up to date with the ledger; inside a transaction."""
-        for stored, position in self._ledger.charges_after(self._charges_seen):
+    def _replay(self) -> None:
+        """Take in a whole ledger, in transactions that are short enough for other processes to
+        write in between.
+        """
+        for charges, answers in ((_BATCH, 0), (-1, _BATCH)):
+            before = None
+            while before != (self._charges_seen, self._answers_seen):
+                before = self._charges_seen, self._answers_seen
+                with self._ledger.reading():
+                    self._take_in(charges, answers)
+        with self._ledger.reading():
+            self._take_in()
+            self._take_in_derivations()
+
+    def _take_in(self, charges: int = -1, answers: int = -1) -> None:
+        """Bring meters and memory up to date with the ledger; inside a transaction. If given, so
+        many charges and answers at most: answers only once no charge is left.
+        """
+        for stored, position in self._ledger.charges_after(self._charges_seen, charges):
             if stored.table in self._accounts:
                 self._admit(stored)
             self._charges_seen = position
-        for answer, position in self._ledger.answers_after(self._answers_seen):
+        for answer, position in self._ledger.answers_after(self._answers_seen, answers):
             awaited = self._memory.awaited(answer.charge_id)
             if awaited is not None:
                 values = decode_answers(answer.noisy, awaited.heights)

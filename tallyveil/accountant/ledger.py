@@ -149,9 +149,11 @@ class Ledger:
         for row, position in self._after(_CHARGE, seen, most):
             yield StoredCharge(*row), position
 
-    def answers_after(self, seen: Position) -> Iterator[tuple[StoredAnswer, Position]]:
+    def answers_after(
+        self, seen: Position, most: int = -1
+    ) -> Iterator[tuple[StoredAnswer, Position]]:
         """As `charges_after`."""
-        for row, position in self._after(_ANSWER, seen):
+        for row, position in self._after(_ANSWER, seen, most):
             yield StoredAnswer(*row), position
 
     def derivations_after(self, seen: Position) -> Iterator[tuple[StoredDerivation, Position]]:

@@ -140,7 +140,7 @@ class Account:
     @property
     def least_cost(self) -> Fraction:
         """What a statement that is charged costs at least, in ``measure``."""
-        return self.limits.least_cost * self.budget
+        return self.limits.least(self.budget)
 
     def room(self, held: Amount, own: Amount | None = None) -> Room:
         """The room when so much is ``held`` of the table; for what one analyst asks, who has asked

@@ -296,3 +296,27 @@ def test_wide_and_rational_columns_survive_the_ledger(cubes: Any) -> None:
 def test_answers_survive_the_ledger(values: list[list[int]]) -> None:
     heights = [len(column) for column in values]
     assert decode_answers(encode_answers(values), heights) == tuple(map(tuple, values))
+
+
+def test_others_can_charge_while_a_ledger_is_opened(
+    cubes: Any, accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, times = Ledger.reading, iter(range(5))
+
+    def busy(ledger: Ledger) -> Any:
+        if ledger is not accountant._ledger and next(times, None) is not None:
+            (receipt,) = accountant.charge([charge], "bob")
+            accountant.record(receipt, [[7]])
+        return reading(ledger)
+
+    monkeypatch.setattr("tallyveil.accountant.accountant._BATCH", 1)
+    monkeypatch.setattr(Ledger, "reading", busy)
+    opened = reopened(cubes, path)
+    assert len(opened.history()) == 8
+    assert opened.balance("person") == accountant.balance("person")
+    known = [
+        [(a.charge_id, a.values) for a in one.answers("person")] for one in (opened, accountant)
+    ]
+    assert known[0] == known[1]
+    assert len(known[0]) == 7
+    opened._ledger.close()

@@ -98,3 +98,27 @@ def test_processes_racing_for_the_last_budget_do_not_overdraw(cubes: Any, tmp_pa
     assert sorted(receipts) == list(range(1, 41))
     accountant = Accountant(Ledger(path), accounts)
     assert accountant.balance("person").remaining == 0
+
+
+def test_files_deleted_beside_a_ledger_in_use_give_no_budget_back(
+    cubes: Any, tmp_path: Path
+) -> None:
+    path, accounts = tmp_path / "ledger", {"person": cubes.account(100)}
+    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
+    charge = Charge(workload, "laplace", (20.0,), "SELECT 1")
+
+    def work(pipe: int) -> None:
+        accountant = Accountant(Ledger(path), accounts)
+        for _ in range(40):
+            (receipt,) = accountant.charge([charge], "alice")
+            os.write(pipe, b"%d\n" % receipt.charge_id)
+
+    child, reader = forked(work)
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        for ending in ("-journal", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+    # The second server knows all that the first one sold.
+    second = Accountant(Ledger(path), accounts)
+    assert announced(reader) == list(range(1, 41))
+    assert len(second.history()) == 40
+    assert second.balance("person").spent == 40 * COST

@@ -63,6 +63,7 @@ def charges(gate: Gate) -> int:
         ({"epsilon": 3.0}, "epsilon", "3e-06"),
         ({"rho": 0.5, "delta": 1e-9}, "rho", "5e-07"),
         ({"epsilon": 7}, "epsilon", "7e-06"),
+        ({"epsilon": 1e6}, "epsilon", "0.0001"),
     ],
 )
 def test_no_statement_is_recorded_at_next_to_no_cost(
@@ -92,6 +93,13 @@ def test_a_policy_may_allow_tiny_costs(opened: Open) -> None:
     gate = opened(limits={"least_cost": 0})
     ask(gate, "SELECT count(*) FROM person", epsilon=1e-9)
     assert charges(gate) == 1
+
+
+def test_a_policy_may_ask_for_more(opened: Open) -> None:
+    gate = opened(limits={"least_cost": 0.01})
+    with pytest.raises(InvalidParameterValue, match=r"the least .* is epsilon 0\.03"):
+        ask(gate, "SELECT count(*) FROM person", epsilon=0.02)
+    ask(gate, "SELECT count(*) FROM person", epsilon=0.03)
 
 
 def test_what_costs_nothing_has_no_least_cost(opened: Open) -> None:
@@ -203,7 +211,7 @@ def test_an_unknown_limit_is_named(opened: Open) -> None:
 
 def test_limits_are_sensible_if_nothing_is_said(opened: Open) -> None:
     assert opened().policy.tables["person"].limits == Limits()
-    assert Limits().least_cost == Fraction(1, 10**6)
+    assert Limits().least(Fraction(3)) == Fraction(3, 10**6)
     for wrong in ({"rows": 0}, {"least_cost": Fraction(2)}, {"least_cost": Fraction(-1)}):
         with pytest.raises(ValueError, match=r"budget|recorded"):
             Limits(**wrong)
