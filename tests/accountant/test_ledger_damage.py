@@ -28,6 +28,7 @@ def path(cubes: Any, charge: Charge, tmp_path: Path) -> Path:
     found = tmp_path / "ledger"
     with closing(Ledger(found)) as ledger:
         accountant = Accountant(ledger, {"person": cubes.account()})
+        accountant.remember_data("person", lambda _: b"what the data is recognised by")
         for n in range(8):
             (receipt,) = accountant.charge([charge], "alice")
             if n < 6:
@@ -39,7 +40,9 @@ def known(cubes: Any, path: Path) -> Any:
     with closing(Ledger(path, create=False)) as ledger:
         accountant = Accountant(ledger, {"person": cubes.account()})
         answers = [(a.charge_id, a.scale, a.values) for a in accountant.answers("person")]
-        return accountant.balance("person"), accountant.history(), answers
+        with ledger.reading():
+            data = ledger.snapshot("person")
+        return accountant.balance("person"), accountant.history(), answers, data
 
 
 def refusal(cubes: Any, path: Path, expected: Any) -> LedgerError | None:
