@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tallyveil import deadline
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.chain import START, Position
 from tallyveil.accountant.codec import (
@@ -421,8 +422,15 @@ class Accountant:
     def _take_in(self, charges: int = -1, answers: int = -1) -> None:
         """Bring meters and memory up to date with the ledger; inside a transaction. If given, so
         many charges and answers at most: answers only once no charge is left.
+
+        A statement can be stopped between two charges, and waits for no turn, since others wait
+        for this.
+
+        Raises what `deadline.check` raises.
         """
         for stored, position in self._ledger.charges_after(self._charges_seen, charges):
+            with deadline.taking(None):
+                deadline.check()
             if stored.table in self._accounts:
                 self._admit(stored)
             self._charges_seen = position
@@ -443,7 +451,8 @@ class Accountant:
     def _admit(self, stored: StoredCharge) -> None:
         charge = charge_of(stored)
         try:
-            loss = self._pricing.loss(charge)
+            with deadline.unlimited():
+                loss = self._pricing.loss(charge)
         except FeatureNotSupported as error:
             raise LedgerMismatch(
                 f'the ledger holds charges of table "{stored.table}" that its budget cannot count',

@@ -31,7 +31,7 @@ def bind(ledger: Ledger, accounts: Mapping[str, Account]) -> None:
 def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     """The tables that the ledger does not know; inside `reading`.
 
-    Raises LedgerMismatch if a known one has changed, or if an unknown one may be one that was
+    Raises LedgerMismatch if a known one has changed, or if one without charges may be one that was
     charged under another name and the custodian has not said that it is not.
     """
     known = ledger.tables()
@@ -45,14 +45,14 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
                 " other people's records than before, start a new ledger file: a new ledger"
                 " starts with the whole budget.",
             )
-    new = [table for table in accounts if table not in known]
-    if new:
-        charged = ledger.charged_tables() - accounts.keys()
-        for table in new:
-            gone = sorted(charged - set(accounts[table].beside))
-            if gone:
-                raise _renamed(ledger.name, table, gone)
-    return new
+    charged, added = ledger.charged_tables(), ledger.added()
+    for table in (name for name in accounts if name not in charged):
+        # Of what had been charged when it was added, the custodian has said so.
+        since = {name for name, first in charged.items() if first > added.get(table, "")}
+        gone = sorted(since - accounts.keys() - set(accounts[table].beside))
+        if gone:
+            raise _renamed(ledger.name, table, gone)
+    return [table for table in accounts if table not in known]
 
 
 def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:

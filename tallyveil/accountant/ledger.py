@@ -108,9 +108,14 @@ class Ledger:
         """Inside `writing`."""
         self._add(_PROTECTED, (table, fingerprint, _now()), self._end(_PROTECTED))
 
-    def charged_tables(self) -> set[str]:
-        """The tables that it has charges of; inside `reading`."""
-        return {row[0] for row in self._database.execute("SELECT DISTINCT table_name FROM charge")}
+    def charged_tables(self) -> dict[str, str]:
+        """The tables that it has charges of, each with the time of the first; inside `reading`."""
+        query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
+        return dict(self._database.execute(query).fetchall())
+
+    def added(self) -> dict[str, str]:
+        """When each table that it knows was added; inside `reading`."""
+        return {row[1]: row[3] for row, _ in self._after(_PROTECTED, START)}
 
     def snapshot(self, table: str) -> Snapshot | None:
         """The data that the table's answers are about, if it is known yet; inside `reading`."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tallyveil import deadline
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.codec import encode_columns
@@ -20,6 +21,7 @@ from tallyveil.errors import (
     InvalidParameterValue,
     LedgerError,
     LedgerMismatch,
+    QueryCanceled,
     TallyveilError,
     UndefinedTable,
 )
@@ -340,3 +342,27 @@ def test_an_unknown_mechanism_in_the_ledger_closes_it(
         )
     with pytest.raises(LedgerError, match="cannot be accounted for"):
         open_accountant()
+
+
+def test_what_others_charged_is_taken_in_by_one_who_may_be_stopped(
+    cubes: Any, open_accountant: Any
+) -> None:
+    """Without waiting for a turn, since others wait for the ledger; and it says why it stopped."""
+
+    class Others:
+        def waits(self) -> bool:
+            raise AssertionError("it waits for a turn under a lock")
+
+    first, second = open_accountant(), open_accountant()
+    column = cubes.column(("hue",), [[1, 1], [7, 3]])
+    for number in range(3):
+        scales = (20.0 + number, 31.7)
+        charge = Charge(Workload("person", (column, column)), "laplace", scales, "…")
+        first.charge([charge], "alice")
+    stopped = iter([False, False])
+    late = deadline.Deadline(cancelled=lambda: next(stopped, True))
+    with late.entered(), pytest.raises(QueryCanceled):
+        second.balance("person")
+    with deadline.Deadline().entered(), deadline.taking(Others()):
+        assert second.balance("person") == first.balance("person")
+    assert second.room("person") == first.room("person")

@@ -177,6 +177,18 @@ def test_a_table_nothing_was_asked_of_may_be_renamed(
     ask(COUNT.replace("person", "persons"), table="persons")
 
 
+def test_a_name_the_ledger_knows_without_charges_does_not_start_with_a_whole_budget(
+    ask: Ask, source: duckdb.DuckDBPyConnection
+) -> None:
+    fill(source, "SELECT 1 AS age")
+    ask("SELECT 1")
+    ask(COUNT.replace("person", "persons"), table="persons")
+    with pytest.raises(LedgerMismatch, match=r'charges of table "persons".*none of "person"'):
+        ask()
+    ask(beside=["persons"])
+    ask()
+
+
 def test_a_table_may_be_added(ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     fill(source, "SELECT 1 AS age")
     ask()
