@@ -21,7 +21,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Account
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
@@ -57,6 +58,9 @@ __all__ = ["Choice", "Noise"]
 _FLOWCHART: Final = "truncated_geometric"
 
 
+_Asked: TypeAlias = tuple[Target, str, bool]
+
+
 @dataclass(frozen=True)
 class Noise:
     """A mechanism and the scale of each column of a workload.
@@ -80,11 +84,15 @@ class Choice:
         self._ranges = ranges
         self._allowed = {name: _allowed(table) for name, table in tables.items()}
         self._alternatives = Alternatives(accounts, self._allowed)
+        self._latest: WeakKeyDictionary[Workload, tuple[_Asked, Noise]] = WeakKeyDictionary()
 
     def noise(
         self, workload: Workload, target: Target, asked: str, *, additive: bool = False
     ) -> Noise:
         """The mechanism ``asked`` for, or under "auto" the best, at the scales of the target.
+
+        It follows from the policy and the arguments alone, so a statement asked again with the same
+        settings gets the choice made for it before.
 
         ``additive``: its answers are to be added up.
 
@@ -92,6 +100,13 @@ class Choice:
         table's budget cannot pay or the noise cannot meet, and StatementTooComplex if it cannot
         be worked out.
         """
+        key = (target, asked, additive)
+        latest = self._latest.get(workload)
+        if latest is None or latest[0] != key:
+            latest = self._latest[workload] = key, self._chosen(workload, *key)
+        return latest[1]
+
+    def _chosen(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
         if asked != AUTO:
             chart = chart_of(asked)
             if chart is not None:

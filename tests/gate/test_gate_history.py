@@ -7,10 +7,12 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tallyveil
+from tallyveil.gate.choice import Choice
 from tallyveil.inference import DiscreteLaplaceLaw, discrete_laplace, half_width_of_sum
 
 Connect = Callable[..., tallyveil.Connection]
@@ -218,3 +220,27 @@ def test_asking_again_gives_the_same_numbers(connect: Connect) -> None:
         for statement in statements:
             first = connection.execute(statement).fetchall()
             assert connection.execute(statement).fetchall() == first
+
+
+def test_noise_is_chosen_once_for_a_repeated_statement(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect()
+    first = connection.execute(BY_SEX).fetchall()
+    chosen: list[object] = []
+    work_out = Choice.scales
+
+    def counted(self: Choice, *arguments: Any) -> tuple[float, ...]:
+        chosen.append(arguments)
+        return work_out(self, *arguments)
+
+    monkeypatch.setattr(Choice, "scales", counted)
+    assert connection.execute(BY_SEX).fetchall() == first
+    assert not chosen
+    connection.execute("SET dp.epsilon = 0.5")
+    assert connection.execute(BY_SEX).fetchall() != first
+    assert chosen
+    before = len(chosen)
+    connection.execute("SET dp.confidence = 0.5")
+    connection.execute(BY_SEX)
+    assert len(chosen) > before
