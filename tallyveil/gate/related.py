@@ -48,7 +48,8 @@ class Prepared:
     axes: frozenset[str]
     signs: _Signs
     places: Places
-    """Of each factor's entries, along each of its axes."""
+    """Of each factor's entries, along each of its axes; none if the column by itself tells more
+    cells apart than are looked at, so that it is small enough to be kept in mind."""
 
     @cached_property
     def too_large(self) -> bool:
@@ -88,6 +89,8 @@ class Prepared:
                 sums = np.zeros(factor.shape[place], dtype=np.uint64)
                 np.add.at(sums, index[place], terms)
                 signs[axis] = sums
+        if math.prod(_distinct(sums) for sums in signs.values()) > _CELLS:
+            places = [()] * len(places)
         return cls(column, frozenset(column.axes), signs, tuple(places))
 
 

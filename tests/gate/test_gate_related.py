@@ -84,3 +84,15 @@ def test_a_column_that_tells_too_much_apart_is_left_out() -> None:
     found = related(Prepared.of(question), chosen.numbers, prepared.__getitem__, chosen.work)
     assert found is not None
     assert sorted(found.used) == [1, 2]  # all three would make 150³ cells
+
+
+def test_a_column_that_tells_too_much_apart_by_itself_is_left_out_and_takes_no_room() -> None:
+    rows, cells = np.nonzero(np.less.outer(np.arange(500), np.arange(500)).reshape(1, -1))
+    ones = np.ones_like(cells)
+    large = Column.joint(("a", "b"), (500, 500), 1, rows, cells, ones)
+    prepared = [Prepared.of(large), Prepared.of(column(a=[[1] * 500]))]
+    assert prepared[0].weight < 100_000
+    found = related(prepared[1], (0, 1), prepared.__getitem__, 100_000)
+    assert found is not None
+    assert found.used == (1,)
+    assert related(prepared[0], (1,), prepared.__getitem__, 100_000) is None
