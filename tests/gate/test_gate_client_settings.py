@@ -71,7 +71,7 @@ CASES = {
         "UTC", "Europe/Paris", "europe/paris", "America/New_York", "GMT", "Etc/GMT+5", "EST5EDT",
         "banana", "Europe/Atlantis", "", "Europe/Paris/x",
     ],
-    "application_name": ["x", "", "a b"],
+    "application_name": ["x", "", "a b", "x" * 63, "x" * 64],
 }  # fmt: skip
 
 

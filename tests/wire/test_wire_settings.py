@@ -52,6 +52,12 @@ def test_wrong_connection_options_are_refused(house: Any, options: str) -> None:
         house.connect(options=options).close()
 
 
+def test_a_client_is_told_of_a_long_name_in_a_short_message(house: Any) -> None:
+    with house.connect() as connection:
+        connection.execute("SET application_name = '" + 40_000 * "é" + "'")
+        assert connection.execute("SHOW application_name").fetchone() == (31 * "é",)
+
+
 def test_a_savepoint_is_known_by_its_name(house: Any) -> None:
     with house.connect() as connection:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")

@@ -49,7 +49,7 @@ _APPLIED: Final = {
 }
 
 _WITHOUT_INFLUENCE: Final = {
-    "application_name": Kept("", read.text),
+    "application_name": Kept("", read.label),
     "jit": Kept("off", read.switch),
     "lock_timeout": Kept("0", read.duration),
     "row_security": Kept("on", read.switch),

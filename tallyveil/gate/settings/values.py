@@ -24,6 +24,7 @@ __all__ = [
     "encoding",
     "is_heard",
     "isolation",
+    "label",
     "milliseconds",
     "no_duration",
     "number",
@@ -33,7 +34,6 @@ __all__ = [
     "search_path",
     "severity",
     "switch",
-    "text",
     "time_zone",
     "truth",
     "whole",
@@ -101,8 +101,10 @@ def always_on(name: str, value: str, now: str = "") -> str:
     return "on"
 
 
-def text(name: str, value: str, now: str = "") -> str:
-    return value
+def label(name: str, value: str, now: str = "") -> str:
+    """A name that stands for itself, cut where PostgreSQL cuts names: clients are told of it in one
+    message, and lose their way in a long one."""
+    return value.encode()[:63].decode(errors="ignore")
 
 
 def whole(least: int, most: int, hint: str) -> Reading:
