@@ -11,6 +11,7 @@ from tallyveil.errors import CannotCoerce, FeatureNotSupported, InvalidTextRepre
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
+from tallyveil.rewriter.postgres.time_texts import check_time_text
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.types import INTEGERS, NUMERICS, spoken
 
@@ -29,6 +30,12 @@ _OTHER_TYPES = (
 )  # fmt: skip
 
 _MOMENTS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"})
+_MOMENT_TYPES: Final = {
+    exp.DType.DATE: "date",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.TIMESTAMPNTZ: "timestamp",
+    exp.DType.TIMESTAMPTZ: "timestamp with time zone",
+}
 
 # What PostgreSQL casts to a type; nothing is known of other types.
 _SOURCES: Final = {
@@ -57,6 +64,8 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
         return None
     if kind in _OTHER_TYPES:
         _need_source(node, scope)
+        if kind in _MOMENT_TYPES:
+            check_time_text(node.this, _MOMENT_TYPES[kind])
         return None
     if kind in _PADDED_TYPES:
         raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")

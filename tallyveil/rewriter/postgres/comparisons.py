@@ -17,6 +17,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.casts import WHOLE
+from tallyveil.rewriter.postgres.time_texts import check_time_text
 from tallyveil.rewriter.scope import Scope
 from tallyveil.rewriter.types import INTEGERS, family, is_literal_text, spoken
 
@@ -78,6 +79,9 @@ def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None
                     f'invalid input syntax for type integer: "{literal.this}"',
                     position=position(part),
                 )
+    if families == {"time"} and not {"TIME", "INTERVAL"} & set(firm):
+        for part in parts:
+            check_time_text(part, spoken(next(kind for kind in firm if kind)))
 
 
 def _mismatch(node: exp.Expr, kinds: list[str]) -> StatementError:

@@ -1,0 +1,80 @@
+"""Texts as dates and timestamps: PostgreSQL's reading, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+
+import tallyveil
+from tallyveil.errors import DatetimeFieldOverflow, InvalidDatetimeFormat
+from tallyveil.gate import Gate
+from tallyveil.gate.session import GateSession
+
+TEXTS = [
+    "2014-02-03", "2014-2-3", "2014/02/03", " 2014-02-03 ", "0014-02-03", "14-02-03", "5-1-1",
+    "2014-02-03 (BC)", "0044-03-15 BC", "2014-02-03 10:00", "2014-02-03T10:00:00Z",
+    "2014-02-03 1:2:3", "2014-02-03 10:00 PM", "2014-02-03 10:00 am", "2014-02-03 10:00 banana",
+    "2014-02-03 10:00:00 AD", "2014-02-03 10:00+02", "2014-02-03 10:00-0230",
+    "2014-02-03 10:00 +02", "2014-07-03 10:00 Europe/Paris", "2014-07-03 10:00 UTC",
+    "2014-07-03 10:00 PST", "2014-07-03 10:00 IST", "2014-07-03 10:00 BST", "2014-02-30",
+    "2014-02-03 23:59:59.123456", "2014-02-03 23:59:59.9999999", "2014-02-03 24:00:00",
+    "epoch", "Feb 3 2014", "20140203", "2014-02-03 10:00 x y", "",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateSession]:
+    table = {"budget": {"epsilon": 1.0}, "attributes": {"sex": {"values": ["F"]}}}
+    folder = tmp_path_factory.mktemp("texts")
+    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=folder)
+    with duckdb.connect() as source:
+        source.execute("CREATE TABLE person AS SELECT 'F' AS sex")
+        gate = Gate(policy, source)
+        yield gate.session("alice", "db", "postgres")
+        gate.close()
+
+
+def answer(session: GateSession, sql: str) -> list[Any]:
+    (statement,) = session.parse(sql)
+    return list(session.execute(statement).rows)
+
+
+@pytest.fixture(scope="module")
+def theirs(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("SET timezone = 'UTC'")
+        yield connection
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_time_text_is_postgresqls_or_refused(
+    ours: GateSession, theirs: psycopg.Connection[Any], text: str, kind: str
+) -> None:
+    sql = f"SELECT extract(epoch FROM {kind} '{text}')::bigint AS seconds"
+    try:
+        found = answer(ours, sql)
+    except (InvalidDatetimeFormat, DatetimeFieldOverflow):
+        return
+    assert found == theirs.execute(sql.encode()).fetchall()
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "current_date < '14-02-03'",
+        "current_date IN ('2014-02-03', '14-02-03')",
+        "current_date BETWEEN '2014-02-03' AND '14-02-03'",
+        "coalesce(current_date, '14-02-03') IS NULL",
+        "now() < '14-02-03'",
+    ],
+)
+def test_a_text_beside_a_time_is_read_in_the_same_way(ours: GateSession, predicate: str) -> None:
+    sql = f"SELECT {predicate} AS x"
+    with pytest.raises(InvalidDatetimeFormat, match="14-02-03") as caught:
+        answer(ours, sql)
+    assert caught.value.position == sql.index("'14-02-03'") + 1
