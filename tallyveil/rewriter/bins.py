@@ -18,6 +18,7 @@ from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.check import position
 from tallyveil.rewriter.coarse import compares_with_constant, comparisons
+from tallyveil.rewriter.naming import written_name
 from tallyveil.rewriter.records import OUTER
 
 __all__ = ["check_bins"]
@@ -76,13 +77,13 @@ def _cut(
     why: str,
     nearest: tuple[int | float, int | float] | None = None,
 ) -> NoReturn:
-    name, edges = attribute.name, attribute.edges or ()
+    name, edges = written_name(attribute.name), attribute.edges or ()
     hint = f"Compare {name} with an edge by < or >=: its edges are {', '.join(map(str, edges))}."
     if nearest is not None:
         hint = f"The nearest edges are {nearest[0]} and {nearest[1]}: use {name} < or >= one."
     raise BinCut(
-        f"the predicate cuts through a bin of {name}",
-        detail=f"{name} is known only by bins [a, b): {why}.",
+        f"the predicate cuts through a bin of {attribute.name}",
+        detail=f"{attribute.name} is known only by bins [a, b): {why}.",
         hint=hint,
         position=position(where),
     )

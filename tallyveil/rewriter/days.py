@@ -23,6 +23,7 @@ from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.coarse import compares_with_constant, comparisons, place_of
 from tallyveil.rewriter.instants import is_utc
+from tallyveil.rewriter.naming import written_name
 
 __all__ = ["check_days"]
 
@@ -104,7 +105,7 @@ def _meet(
         return
     if midnight and (not attribute.coarse or operator in (exp.LT, exp.GTE)):
         return
-    name = attribute.name
+    name = written_name(attribute.name)
     first = f"DATE '{day}'"
     after = f"DATE '{dt.date.fromisoformat(day) + dt.timedelta(days=1)}'"
     match operator:
@@ -115,7 +116,7 @@ def _meet(
         case _:
             hint = f"Write {name} >= {first} AND {name} < {after} for the day."
     raise BinCut(
-        f"the predicate cuts through the day {day} of {name}",
+        f"the predicate cuts through the day {day} of {attribute.name}",
         detail=f"{_known(attribute)} {_COMPARED if attribute.coarse else ''}".strip(),
         hint=hint,
         position=position(other) or position(column),
@@ -148,9 +149,9 @@ def _declared(attribute: Attribute, day: str) -> bool:
 
 
 def _inside(attribute: Attribute, column: exp.Column, why: str) -> NoReturn:
-    name = attribute.name
+    name = written_name(attribute.name)
     raise BinCut(
-        f"the time of day of {name} is not known",
+        f"the time of day of {attribute.name} is not known",
         detail=f"{_known(attribute)} Here {why}.",
         hint=f"Use its date: CAST({name} AS DATE); or compare it with a day by < or >=: "
         f"{name} < DATE '2020-01-31'.",

@@ -1,7 +1,8 @@
-"""What a result column is called when the statement does not say."""
+"""What a result column is called when the statement does not say, and how names are written."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot import exp
@@ -9,9 +10,10 @@ from sqlglot import exp
 from tallyveil.rewriter.check import function_name, is_star
 from tallyveil.rewriter.statements import Dialect
 
-__all__ = ["name_columns"]
+__all__ = ["name_columns", "written_name"]
 
 _UNNAMED: Final = "?column?"
+_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 
 # Functions to the parser, which an operator can stand for: ^ ~ ^@ |/ AND OR.
 _OPERATORS = (
@@ -32,6 +34,11 @@ def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
             for item in select.expressions
         ]
         select.set("expressions", items)
+
+
+def written_name(name: str) -> str:
+    """The name as SQL that both dialects read: in double quotes where PostgreSQL needs them."""
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
 def _named(item: exp.Expr, name: str) -> exp.Alias:

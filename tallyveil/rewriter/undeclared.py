@@ -21,6 +21,7 @@ from tallyveil.rewriter.check import position
 from tallyveil.rewriter.coarse import comparisons, place_of
 from tallyveil.rewriter.components import attributes_of
 from tallyveil.rewriter.evaluate import Evaluated
+from tallyveil.rewriter.naming import written_name
 from tallyveil.rewriter.plan import Caution
 
 __all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
@@ -237,7 +238,10 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
 
 def _span(attribute: Attribute, table: str) -> str:
     if attribute.kind == "values" or attribute.ends is None:
-        return f"SELECT DISTINCT {attribute.name} FROM {table} lists the declared values."
+        return (
+            f"SELECT DISTINCT {written_name(attribute.name)} FROM {written_name(table)}"
+            " lists the declared values."
+        )
     low, high = map(_written, attribute.ends)
     below = "below " if attribute.edges is not None else ""
     return f"{attribute.name} is declared from {low} to {below}{high}."

@@ -97,6 +97,16 @@ def test_without_quotes_postgresql_says_so(gate: Gate) -> None:
     assert caught.value.position == 35
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+def test_what_a_warning_says_to_ask_can_be_asked(gate: Gate, dialect: Dialect) -> None:
+    session = gate.session("alice", "people", dialect)
+    (statement,) = session.parse("SELECT count(*) FROM people WHERE \"City\" = 'paris'")
+    (warning,) = [n for n in session.execute(statement).notices if n.severity == "WARNING"]
+    session.close()
+    asked = (warning.hint or "").partition("? ")[2].removesuffix(" lists the declared values.")
+    assert answer(gate, asked, dialect) == [("Paris",), ("Lyon",)]
+
+
 def test_a_parameter_takes_its_type_beside_one(gate: Gate) -> None:
     sql = "SELECT count(*) FROM people WHERE {} = $1"
     assert answer(gate, sql.format("nage"), "duckdb", (7,)) == [(20,)]
