@@ -37,14 +37,7 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     known = ledger.tables()
     for table, account in accounts.items():
         if known.get(table, account.fingerprint) != account.fingerprint:
-            raise LedgerMismatch(
-                f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
-                detail="The attributes, the neighbouring relation or the privacy unit of the"
-                " policy differ from those its charges were made under.",
-                hint="Restore the policy the ledger was made with. Only if the table holds"
-                " other people's records than before, start a new ledger file: a new ledger"
-                " starts with the whole budget.",
-            )
+            raise _redeclared(ledger, table)
     charged, added = ledger.charged_tables(), ledger.added()
     for table in (name for name in accounts if name not in charged):
         # Of what had been charged when it was added, the custodian has said so.
@@ -101,6 +94,23 @@ def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
         f'the source holds other data of table "{table}" than the ledger {ledger.name} knows',
         detail='With data = "fixed", all answers about a table are about the same rows: they are'
         " combined with each other, and charged as such.",
+        hint=hint,
+    )
+
+
+def _redeclared(ledger: Ledger, table: str) -> LedgerMismatch:
+    if ledger.charged_tables():
+        hint = (
+            "Restore the policy the ledger was made with. Only if the table holds other people's"
+            " records than before, start a new ledger file: a new ledger starts with the whole"
+            " budget."
+        )
+    else:
+        hint = "Nothing was charged yet: delete the ledger, and it is made anew for this policy."
+    return LedgerMismatch(
+        f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
+        detail="The source, the attributes, the neighbouring relation or the privacy unit of the"
+        " policy differ from those the ledger was made with.",
         hint=hint,
     )
 

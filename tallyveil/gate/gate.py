@@ -120,8 +120,10 @@ class Gate:
     def _load(
         self, policy: Policy, source: duckdb.DuckDBPyConnection | None, time_limit: float
     ) -> None:
-        self.accountant = Accountant(self._ledger, self.accounts)
+        # First: a ledger is bound to nothing that cannot be read, such as a mistyped file.
         cubes = load_cubes(policy, source)
+        public = load_public(policy, source)
+        self.accountant = Accountant(self._ledger, self.accounts)
         for name, cube in cubes.items():
             self.accountant.remember_data(name, cube.digest)
         totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
@@ -131,7 +133,6 @@ class Gate:
         self.decision = Decision(self.accountant, choice, cubes, control)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
-        public = load_public(policy, source)
         self.copies = read_copies(policy, public)
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
         columns = {name: self.database.columns(name) for name in public}

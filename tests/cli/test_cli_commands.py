@@ -195,7 +195,9 @@ def test_check_sums_the_policy_up(shell: Shell, policy: Path) -> None:
 
 
 def test_check_says_everything_that_is_wrong(shell: Shell, policy: Path) -> None:
-    text = policy.read_text().replace("epsilon = 3.0", "epsilon = -3").replace("sex  ", "SEX  ")
+    text = (
+        policy.read_text().replace("epsilon = 3.0", "epsilon = -3").replace("\nsex  ", "\n1sex  ")
+    )
     policy.write_text(text)
     found = shell("check", policy)
     assert found.exit_code == 1
@@ -217,6 +219,36 @@ def test_check_says_every_file_that_is_missing(
     assert "HINT: Put it there, or correct the path" in found.stderr
     error = json.loads(shell("check", policy, *options, "--json").stdout)["error"]
     assert error["sqlstate"] == "58030"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("people.parquet", "poeple.parquet"), ("\nsex  ", "\nsexx ")]
+)
+def test_a_mistake_that_keeps_a_source_from_being_read_can_be_mended(
+    shell: Shell, policy: Path, wrong: str, right: str
+) -> None:
+    text = policy.read_text()
+    assert wrong in text
+    policy.write_text(text.replace(wrong, right))
+    assert shell("sql", policy, "SELECT count(*) FROM person").exit_code == 1
+    policy.write_text(text)
+    assert shell("sql", policy, "SELECT count(*) FROM person").exit_code == 0
+
+
+def test_a_ledger_of_another_policy_without_charges_may_be_deleted(
+    shell: Shell, policy: Path
+) -> None:
+    shell("sql", policy, "SELECT 1")
+    text = policy.read_text()
+    assert "\nsex  " in text
+    policy.write_text(
+        text.replace("\nsex  ", '\ngender = { values = ["F"], column = "sex" }\nsex  ')
+    )
+    found = shell("sql", policy, "SELECT 1")
+    assert found.exit_code == 1
+    assert "HINT: Nothing was charged yet: delete the ledger" in found.stderr
+    policy.with_suffix(".ledger.sqlite").unlink()
+    assert shell("sql", policy, "SELECT 1").exit_code == 0
 
 
 def test_check_compares_data_and_ledger(shell: Shell, policy: Path) -> None:
