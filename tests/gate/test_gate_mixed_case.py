@@ -60,7 +60,7 @@ def gate(
         {
             "tables": {"people": {"budget": {"epsilon": 1e6}, "attributes": ATTRIBUTES}},
             "public": {"region": {"from": "region"}},
-            "defaults": {"epsilon": 100},
+            "defaults": {"epsilon": 10_000},
         },
         base=tmp_path_factory.mktemp("mixed"),
     )
