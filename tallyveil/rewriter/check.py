@@ -38,6 +38,8 @@ MAX_SELECTS: Final = 500
 # The lists of values, which only the number of words bounds.
 _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 
+_NUMBER_INSTEAD: Final = "Write the number: 26, 0x1A or 0b11010."
+
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyType(
     {
         exp.TableSample: (
@@ -59,6 +61,23 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
             "Ask SELECT attribute, count(*) … GROUP BY attribute and compute it from the counts.",
         ),
         exp.IgnoreNulls: ("IGNORE NULLS is not answered", None),
+        exp.UnicodeString: (
+            "a string with Unicode escapes (U&'…') is not answered",
+            "Write the characters themselves, or E'\\u0041'.",
+        ),
+        exp.BitString: ("bit strings (B'…') are not answered", _NUMBER_INSTEAD),
+        exp.HexString: ("bit strings (X'…') are not answered", _NUMBER_INSTEAD),
+        **dict.fromkeys(
+            (
+                exp.BitwiseAnd,
+                exp.BitwiseOr,
+                exp.BitwiseXor,
+                exp.BitwiseNot,
+                exp.BitwiseLeftShift,
+                exp.BitwiseRightShift,
+            ),
+            ("operators on bits are not answered", "Use arithmetic: / and % by powers of 2."),
+        ),
         exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
         exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
     }
@@ -70,6 +89,10 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = M
         (exp.Count, "expressions"): (
             "count of several values",
             "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts where all are there.",
+        ),
+        (exp.Interval, "fraction_in_string"): (
+            "an interval with a fraction",
+            "Write whole quantities: '1 month 15 days'.",
         ),
         (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
         (exp.With, "recursive"): ("WITH RECURSIVE", None),
