@@ -27,6 +27,7 @@
     │   ├── DatetimeFieldOverflow          22008
     │   ├── DivisionByZero                 22012
     │   ├── NumericValueOutOfRange         22003
+    │   ├── CardinalityViolation           21000  a subquery gave more rows than one
     │   ├── DataError                      22000
     │   ├── UndefinedObject                42704
     │   │   └── UndefinedSetting           42704
@@ -57,6 +58,7 @@ __all__ = [
     "BinCut",
     "BudgetExceeded",
     "CannotCoerce",
+    "CardinalityViolation",
     "DataError",
     "DatatypeMismatch",
     "DatetimeFieldOverflow",
@@ -274,6 +276,10 @@ class DivisionByZero(StatementError):
 
 class NumericValueOutOfRange(StatementError):
     sqlstate = "22003"
+
+
+class CardinalityViolation(StatementError):
+    sqlstate = "21000"
 
 
 class DataError(StatementError):

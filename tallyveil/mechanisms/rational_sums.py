@@ -146,9 +146,12 @@ def _added(terms: Sequence[_Term], base: _Base, most: int) -> list[IntArray]:
 
 def _product(term: _Term, factor: int, most: int) -> IntArray:
     """values · factor, or most + 1 where that is more than ``most``."""
-    product = term.values * min(factor, most + 1)
+    factor = min(factor, most + 1)
     limit = most // factor if factor else term.most
-    return product if term.most <= limit else np.where(term.values > limit, most + 1, product)
+    if term.most <= limit:
+        return term.values * factor
+    within = np.minimum(term.values, limit) * factor
+    return np.where(term.values > limit, most + 1, within)
 
 
 def _plus(one: Sequence[IntArray], other: Sequence[IntArray], most: int) -> list[IntArray]:

@@ -70,6 +70,11 @@ class Scheduler:
             self._stopped = True
             self._ready.notify_all()
 
+    def join(self, seconds: float) -> None:
+        """Once stopped: wait until nothing runs, so many seconds at most."""
+        with self._ready:
+            self._ready.wait_for(lambda: not self._running, seconds)
+
     def _deal(self) -> None:
         """Assign to threads what may run now."""
         while (analyst := self._next()) is not None:
@@ -132,3 +137,5 @@ class Scheduler:
             if not self._running[analyst]:
                 del self._running[analyst]
             self._deal()
+            if self._stopped:
+                self._ready.notify_all()

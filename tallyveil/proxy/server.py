@@ -37,6 +37,7 @@ SessionFactory = Callable[[str, str], Session]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
 
 GRACE: Final = 3.0
+JOIN: Final = 0.5
 """Seconds a server that is closed waits for its clients and what runs for them."""
 
 STACK: Final = 16 << 20
@@ -150,6 +151,8 @@ class Server:
             # Twice: once to let the client read its farewell, once for its session to close.
             await asyncio.wait(ending, timeout=min(2 * self.limits.close_timeout, GRACE))
         self._stop_workers()
+        # A session says that it has ended a moment before its thread has.
+        await asyncio.to_thread(self.workers.join, JOIN)
         report("closed")
         self._closed.set()
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tallyveil.errors import (
     CannotCoerce,
-    DataError,
+    CardinalityViolation,
     DatetimeFieldOverflow,
     InvalidDatetimeFormat,
     InvalidParameterValue,
@@ -149,7 +149,7 @@ _SAYINGS: Final = (
     ),
     _saying(
         r"More than one row returned by a subquery used as an expression.*",
-        DataError,
+        CardinalityViolation,
         "more than one row returned by a subquery used as an expression",
         "Aggregate in the subquery, or add LIMIT 1.",
     ),

@@ -34,7 +34,7 @@ _SOURCES = (
 _CONDITIONS = (
     "age in (select age from person)", "exists (select 1 from visit)",
     "age > (select avg(age) from person)", "income > 50", "income <> 17", "income % 2 = 0",
-    "random() < 0.5", "now() > born", "rowid = 3", "nothing = 1", "getenv('HOME') is not null",
+    "random() < 0.5", "rowid = 3", "nothing = 1", "getenv('HOME') is not null",
     "age > (select count(*) from person)", "born < current_date", "count(*) > 3",
     "state in (select state from by_state)", "wage in (select cost from visit)",
 )  # fmt: skip

@@ -156,7 +156,7 @@ def test_an_epsilon_beyond_all_noise_is_refused(connect: Connect, epsilon: str) 
 
 
 def test_the_smallest_cost_is_a_picoepsilon(connect: Connect) -> None:
-    connection = connect()
+    connection = connect(limits={"least_cost": 0})
     connection.execute("SET dp.epsilon = 1e-12")
     connection.execute("SELECT count(*) FROM person")
     assert spent(connection) == 1e-12

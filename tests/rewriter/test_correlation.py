@@ -188,8 +188,8 @@ REFUSED = [
     ),
     (
         "SELECT count(*) FROM person p WHERE age > (SELECT pop FROM region WHERE code = p.state)",
-        "22023",
-        "More than one row",
+        "21000",
+        "more than one row",
     ),
     (
         "SELECT count(*) FROM person p WHERE EXISTS (SELECT 1 FROM visit v WHERE "
