@@ -31,6 +31,7 @@ from tallyveil.rewriter.workload import Column, IntArray
 __all__ = ["Prepared", "Related", "prepared", "related"]
 
 _CELLS: Final = 100_000
+_WIDEST: Final = 500_000  # entries of a column that is looked at
 _COLUMN: Final = 50  # entries that are as much work as a column itself
 
 # Nobody who writes SQL may know it: with known marks, two values could be made to look alike.
@@ -53,8 +54,8 @@ class Prepared:
 
     @cached_property
     def too_large(self) -> bool:
-        """Whether a coefficient may not be an int64."""
-        return self.column.largest >= 2**63
+        """Whether a coefficient may not be an int64, or there are more than are looked at."""
+        return self.column.largest >= 2**63 or _entries(self.column) > _WIDEST
 
     @cached_property
     def alike(self) -> tuple[str, ...] | None:
@@ -74,6 +75,8 @@ class Prepared:
         random = np.random.default_rng(_SEED)
         signs: dict[str, npt.NDArray[np.uint64]] = {}
         places: list[tuple[IntArray, ...]] = []
+        if _entries(column) > _WIDEST:
+            return cls(column, frozenset(column.axes), signs, ((),) * len(column.factors))
         for factor in column.factors:
             if not factor.axes:
                 places.append(())
@@ -92,6 +95,10 @@ class Prepared:
         if math.prod(_distinct(sums) for sums in signs.values()) > _CELLS:
             places = [()] * len(places)
         return cls(column, frozenset(column.axes), signs, tuple(places))
+
+
+def _entries(column: Column) -> int:
+    return sum(len(factor.cells) for factor in column.factors)
 
 
 _kept: Final[Cache[Prepared]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)

@@ -96,3 +96,15 @@ def test_a_column_that_tells_too_much_apart_by_itself_is_left_out_and_takes_no_r
     assert found is not None
     assert found.used == (1,)
     assert related(prepared[0], (1,), prepared.__getitem__, 100_000) is None
+
+
+def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
+    half = np.arange(1_600) < 800
+    rows, cells = np.nonzero(np.equal.outer(half, half).reshape(1, -1))
+    large = Column.joint(("a", "b"), (1_600, 1_600), 1, rows, cells, np.ones_like(cells))
+    prepared = [Prepared.of(large), Prepared.of(column(a=[[1] * 1_600]))]
+    assert not prepared[0].signs
+    found = related(prepared[1], (0, 1), prepared.__getitem__, 100_000)
+    assert found is not None
+    assert found.used == (1,)
+    assert related(prepared[0], (1,), prepared.__getitem__, 100_000) is None
