@@ -14,7 +14,7 @@ _WORDS = (
     "count(*) filter (where income > 50)", "count(*) filter (where income between 1 and 99)",
     "sum(income)", "sum(age / 0.0)", "count(*) filter (where 1 // (age - 7) > 0)",
     "count(*) filter (where cast(state as integer) > 0)", "count(age, sex)", "nosuch({key})",
-    "count(*) filter (where current_date > born)", "sum(age * 9223372036854775807)",
+    "count(*) filter (where uuid() > state)", "sum(age * 9223372036854775807)",
 )  # fmt: skip
 _SOURCES = (
     "person as a join person as b on a.age = b.age", "person join visit using (state)",
@@ -34,8 +34,8 @@ _SOURCES = (
 _CONDITIONS = (
     "age in (select age from person)", "exists (select 1 from visit)",
     "age > (select avg(age) from person)", "income > 50", "income <> 17", "income % 2 = 0",
-    "random() < 0.5", "rowid = 3", "nothing = 1", "getenv('HOME') is not null",
-    "age > (select count(*) from person)", "born < current_date", "count(*) > 3",
+    "random() < 0.5", "uuid() = state", "rowid = 3", "nothing = 1", "getenv('HOME') is not null",
+    "age > (select count(*) from person)", "gen_random_uuid() is null", "count(*) > 3",
     "state in (select state from by_state)", "wage in (select cost from visit)",
 )  # fmt: skip
 _OTHERS = (

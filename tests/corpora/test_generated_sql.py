@@ -22,7 +22,7 @@ _ANSWERED = 0.98
 _CHUNK = 100
 _GOOD = ("answered", "refused")
 
-_SUITE = 2_000
+_SUITE = 800
 _SEED = int(os.environ.get("FUZZ_SEED", "100000"))
 _SIZE = int(os.environ.get("FUZZ_SIZE", "0"))
 _LONG = int(os.environ.get("FUZZ_STATEMENTS", "4000"))
