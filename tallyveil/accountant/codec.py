@@ -15,7 +15,7 @@ import numpy as np
 
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.units import IntArray
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["decode_answers", "decode_columns", "encode_answers", "encode_columns"]
 

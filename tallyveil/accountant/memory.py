@@ -12,7 +12,7 @@ from tallyveil.accountant.ledger import StoredDerivation
 from tallyveil.accountant.values import Answer, Recorded
 from tallyveil.mechanisms import mechanism
 from tallyveil.mechanisms.sanitiser import Sanitiser
-from tallyveil.rewriter.workload import Column
+from tallyveil.workload.workload import Column
 
 __all__ = ["Asked", "Memory"]
 

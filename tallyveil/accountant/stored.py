@@ -9,7 +9,7 @@ from tallyveil.accountant.memory import Asked
 from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.values import Charge, Entry
 from tallyveil.mechanisms.units import from_units
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 __all__ = ["asked", "charge_of", "entry"]
 

@@ -17,7 +17,7 @@ from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.limits import Limits
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
     "ANSWER_BYTES",

@@ -24,7 +24,7 @@ from tallyveil.cube import Cube
 from tallyveil.mechanisms import Mechanism, Neighbours
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.policy import Attribute, Domain
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Experiment", "Outcomes", "experiment", "replacement"]
 

@@ -15,7 +15,7 @@ from tallyveil.cli.text import aligned, up
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive, Relation, StatementCalibration, statement_scales
 from tallyveil.mechanisms.staircase import Staircase
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["STAIRCASE_GUARANTEE", "show_noise", "show_staircase"]
 

@@ -24,11 +24,11 @@ from tallyveil.errors import (
 )
 from tallyveil.gate import Gate
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.known import Noisy
-from tallyveil.gate.known import released as released_as
 from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.inference import half_width_of_sum
+from tallyveil.knowledge.known import Noisy
+from tallyveil.knowledge.known import released as released_as
 from tallyveil.mechanisms import AUTO
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy

@@ -19,7 +19,7 @@ from tallyveil.cube.marginals import (
 from tallyveil.cube.product import exact_product, kronecker_product
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Domain
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["MAX_CODES", "MAX_RECORDS", "Cube"]
 

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.cube.marginals import DENSE_CELLS, IntArray
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["exact_product", "kronecker_product"]
 

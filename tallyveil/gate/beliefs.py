@@ -19,10 +19,10 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.claims import deviation, probability
 from tallyveil.gate.decision import Answered
-from tallyveil.gate.known import InRange, Known, Noisy, ends
 from tallyveil.inference import ErrorLaw, Noises, Posterior
+from tallyveil.knowledge.claims import deviation, probability
+from tallyveil.knowledge.known import InRange, Known, Noisy, ends
 from tallyveil.rewriter import NoisyTable, Plan
 
 __all__ = ["Belief", "beliefs"]

@@ -27,13 +27,13 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.errors import InsufficientPrivilege
-from tallyveil.gate.estimated import Estimated
-from tallyveil.gate.prospect import Precision, Prospect, prospects, too_complex
 from tallyveil.gate.request import Request
 from tallyveil.inference import combined
+from tallyveil.knowledge.estimated import Estimated
+from tallyveil.knowledge.prospect import Precision, Prospect, prospects, too_complex
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.policy import InferenceControl, Table
-from tallyveil.rewriter.workload import IntArray
+from tallyveil.workload.workload import IntArray
 
 __all__ = ["Control"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 
 from tallyveil.accountant import Account, Accountant, Ledger, Share
+from tallyveil.cache import Cache
 from tallyveil.cube import Given, as_read, connected, load_cubes, load_public
-from tallyveil.gate.cache import Cache
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision

@@ -18,13 +18,13 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant import Accountant
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.estimated import Criterion, Estimated, improves, surpasses
-from tallyveil.gate.estimates import Estimates, Outlook
-from tallyveil.gate.known import InRange, Known, Unbiased, error_of, known, released
 from tallyveil.gate.request import Request, Rows
 from tallyveil.gate.settings import Target
+from tallyveil.knowledge.estimated import Criterion, Estimated, improves, surpasses
+from tallyveil.knowledge.estimates import Estimates, Outlook
+from tallyveil.knowledge.known import InRange, Known, Unbiased, error_of, known, released
 from tallyveil.mechanisms import AnyMechanism, CountMechanism
-from tallyveil.rewriter.workload import Column, IntArray
+from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["Bought", "Found", "History", "falling_short"]
 

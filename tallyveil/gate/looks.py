@@ -20,9 +20,9 @@ from typing import Final, TypeAlias
 from tallyveil import deadline
 from tallyveil.accountant import Accountant
 from tallyveil.gate.decision import Answered
-from tallyveil.gate.known import Known, Noisy, released
 from tallyveil.gate.request import Request
 from tallyveil.inference import NoiseLaw, confidence_sequence
+from tallyveil.knowledge.known import Known, Noisy, released
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import mechanism
 

@@ -9,10 +9,10 @@ from tallyveil.accountant import Charge
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.history import Bought, Found, falling_short
 from tallyveil.gate.request import Request
-from tallyveil.gate.topping_up import topped_up
+from tallyveil.knowledge.topping_up import topped_up
 from tallyveil.mechanisms import AnyMechanism, CountMechanism
 from tallyveil.rewriter import Workload
-from tallyveil.rewriter.workload import IntArray
+from tallyveil.workload.workload import IntArray
 
 __all__ = ["Purchase", "shortfall"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from tallyveil.mechanisms.matrix import MAX_RANGE
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["PublicRange", "Ranges"]
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 from tallyveil.errors import BudgetExceeded, TallyveilError
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.known import Known
 from tallyveil.gate.request import Request, Rows
 from tallyveil.gate.settings import Target
+from tallyveil.knowledge.known import Known
 from tallyveil.mechanisms import CountMechanism
 from tallyveil.rewriter import Workload
-from tallyveil.rewriter.workload import Column
+from tallyveil.workload.workload import Column
 
 __all__ = ["what_remains", "widest"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tallyveil.gate.known import Known
 from tallyveil.gate.settings import Answers, Target
+from tallyveil.knowledge.known import Known
 from tallyveil.rewriter import Workload
 
 __all__ = ["Request", "Rows"]

@@ -10,13 +10,13 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from tallyveil import deadline
-from tallyveil.gate.claims import deviation, probability
 from tallyveil.gate.decision import Answered
-from tallyveil.gate.known import Known, Noisy, ends
 from tallyveil.gate.looks import Watched
 from tallyveil.gate.noisy_arrays import answer_array, double
+from tallyveil.knowledge.claims import deviation, probability
+from tallyveil.knowledge.known import Known, Noisy, ends
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
-from tallyveil.rewriter.workload import IntArray
+from tallyveil.workload.workload import IntArray
 
 __all__ = ["empty_tables", "noisy_tables"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tallyveil import deadline
+from tallyveil.cache import exact_key
 from tallyveil.deadline import Deadline
 from tallyveil.errors import (
     FeatureNotSupported,
@@ -18,7 +19,6 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.gate.beliefs import Belief, beliefs
-from tallyveil.gate.cache import exact_key
 from tallyveil.gate.commands import Change, parse_piece
 from tallyveil.gate.interface import ColumnType, Description, Notice, Receive, Result, Statement
 from tallyveil.gate.relations import Viewer, relation_tables
@@ -26,15 +26,7 @@ from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.words import explanation, notice, warnings
-from tallyveil.rewriter import (
-    Dialect,
-    Piece,
-    Plan,
-    local_now,
-    parameter_count,
-    parse_query,
-    split,
-)
+from tallyveil.rewriter import Dialect, Piece, Plan, local_now, parameter_count, parse_query, split
 
 if TYPE_CHECKING:
     from tallyveil.gate.gate import Gate

@@ -10,13 +10,13 @@ from tallyveil.accountant import Account, Accountant, Balance, Quote
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast
 from tallyveil.gate.interface import Notice
-from tallyveil.gate.known import EXACT, InRange, error_of
 from tallyveil.gate.looks import Watched
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
+from tallyveil.knowledge.known import EXACT, InRange, error_of
 from tallyveil.mechanisms import CountMechanism, sensitivity
 from tallyveil.rewriter import Plan
-from tallyveil.rewriter.workload import Column
+from tallyveil.workload.workload import Column
 
 __all__ = ["explanation", "notice", "number", "warnings"]
 

@@ -18,7 +18,7 @@ from tallyveil.mechanisms.loss import Loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.protocol import Needs
 from tallyveil.mechanisms.relation import Relation
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 __all__ = ["AdditiveNoise", "Sampler"]
 

@@ -13,7 +13,7 @@ from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, from_units, positive
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scales_for"]
 

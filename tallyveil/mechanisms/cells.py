@@ -17,7 +17,7 @@ from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor, align, independent, join_axes, place
 from tallyveil.mechanisms.units import loss_units
 from tallyveil.mechanisms.weights import Weights, check_magnitude, from_midrange, from_zero
-from tallyveil.rewriter.workload import Column
+from tallyveil.workload.workload import Column
 
 __all__ = ["CellLoss", "cell_losses", "midrange_losses"]
 

@@ -42,7 +42,7 @@ from tallyveil.mechanisms.matrix import (
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.protocol import Needs
 from tallyveil.mechanisms.relation import Relation
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 __all__ = ["FAMILIES", "CountMechanism"]
 

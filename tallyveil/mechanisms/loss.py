@@ -11,7 +11,7 @@ from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.pairs import PairLoss
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT
-from tallyveil.rewriter.workload import Column
+from tallyveil.workload.workload import Column
 
 __all__ = ["Loss", "privacy_loss", "sensitivity"]
 

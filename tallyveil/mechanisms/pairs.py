@@ -38,7 +38,7 @@ from tallyveil.mechanisms.partition import Partition, distances, join, partition
 from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.units import IntArray, loss_units
 from tallyveil.mechanisms.weights import check_magnitude
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ClassLoss", "PairLoss"]
 

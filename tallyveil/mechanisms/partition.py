@@ -15,7 +15,7 @@ import numpy as np
 
 from tallyveil.mechanisms.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
-from tallyveil.rewriter.workload import Factor
+from tallyveil.workload.workload import Factor
 
 __all__ = ["CLASS_LIMIT", "WORK_LIMIT", "Partition", "distances", "join", "partition"]
 

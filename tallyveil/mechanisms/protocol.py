@@ -12,7 +12,7 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms.loss import Loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 __all__ = ["Additive", "Charged", "Mechanism", "Needs"]
 

@@ -27,7 +27,7 @@ from tallyveil.mechanisms.loss import Loss, privacy_loss
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, IntArray
-from tallyveil.rewriter.workload import Column, Factor, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["OneRecord", "Sanitiser", "spent"]
 

@@ -40,7 +40,7 @@ from tallyveil.mechanisms.gaussian_scales import gaussian_scale
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import positive
 from tallyveil.mechanisms.zcdp import rho_for
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 __all__ = ["CALIBRATIONS", "StatementCalibration", "statement_scales"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.tensors import CELL_LIMIT
 from tallyveil.mechanisms.units import IntArray
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Weights", "check_magnitude", "from_midrange", "from_zero"]
 

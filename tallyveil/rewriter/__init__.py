@@ -5,14 +5,14 @@ Linear coefficients come from evaluating the analyst's own SQL on the domain rel
 so every expression DuckDB knows has DuckDB's exact meaning. What is not understood is refused.
 """
 
-from tallyveil.rewriter.cursor import Cursor
-from tallyveil.rewriter.database import PublicDatabase
-from tallyveil.rewriter.instants import local_now
-from tallyveil.rewriter.parameters import count as parameter_count
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.database import PublicDatabase
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan
 from tallyveil.rewriter.rewrite import Rewriter
-from tallyveil.rewriter.statements import Dialect, Piece, parse_query, split
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.rewriter.sql.instants import local_now
+from tallyveil.rewriter.sql.parameters import count as parameter_count
+from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
     "Caution",

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from tallyveil.rewriter.workload import IntArray, Workload
+from tallyveil.workload.workload import IntArray, Workload
 
 __all__ = ["Caution", "Claim", "NoisyTable", "Output", "Plan"]
 

@@ -24,32 +24,38 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter import parameters as parameter
-from tallyveil.rewriter.block import Block, take_apart
-from tallyveil.rewriter.catalog import Catalog
-from tallyveil.rewriter.check import check, function_name, position
-from tallyveil.rewriter.columns import raw_rows
-from tallyveil.rewriter.common import inline_common_tables
-from tallyveil.rewriter.cursor import Cursor
-from tallyveil.rewriter.database import public_table
-from tallyveil.rewriter.division import null_on_zero
-from tallyveil.rewriter.from_clause import FromClause
-from tallyveil.rewriter.growth import bound_texts
-from tallyveil.rewriter.handing_on import hand_on
-from tallyveil.rewriter.instants import asks_the_time, local_now, settle_instants
-from tallyveil.rewriter.listings import refuse_counted_listings
-from tallyveil.rewriter.names import references, refuse_reserved_names
-from tallyveil.rewriter.naming import name_columns
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.database import public_table
 from tallyveil.rewriter.plan import Plan
 from tallyveil.rewriter.postgres import translate
-from tallyveil.rewriter.records import KIND, aggregates, is_aggregate, is_listing, reads_records
-from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.statements import Dialect, parse_query
-from tallyveil.rewriter.turn import Collected, turn
-from tallyveil.rewriter.undeclared import MAX_CAUTIONS
-from tallyveil.rewriter.views import expand_views, expanded_views, read_views
-from tallyveil.rewriter.vocabulary import SESSION_FUNCTIONS
-from tallyveil.rewriter.written_out import write_out
+from tallyveil.rewriter.private.block import Block, take_apart
+from tallyveil.rewriter.private.division import null_on_zero
+from tallyveil.rewriter.private.handing_on import hand_on
+from tallyveil.rewriter.private.listings import refuse_counted_listings
+from tallyveil.rewriter.private.turn import Collected, turn
+from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.columns import raw_rows
+from tallyveil.rewriter.resolve.common import inline_common_tables
+from tallyveil.rewriter.resolve.from_clause import FromClause
+from tallyveil.rewriter.resolve.names import references, refuse_reserved_names
+from tallyveil.rewriter.resolve.records import (
+    KIND,
+    aggregates,
+    is_aggregate,
+    is_listing,
+    reads_records,
+)
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.views import expand_views, expanded_views, read_views
+from tallyveil.rewriter.sql import parameters as parameter
+from tallyveil.rewriter.sql.check import check, function_name, position
+from tallyveil.rewriter.sql.growth import bound_texts
+from tallyveil.rewriter.sql.instants import asks_the_time, local_now, settle_instants
+from tallyveil.rewriter.sql.naming import name_columns
+from tallyveil.rewriter.sql.statements import Dialect, parse_query
+from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
+from tallyveil.rewriter.sql.written_out import write_out
 
 __all__ = ["MAX_BLOCKS", "Rewriter"]
 

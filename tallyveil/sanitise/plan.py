@@ -14,8 +14,8 @@ from tallyveil.mechanisms import OneRecord, Relation, Sanitiser, spent
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
-from tallyveil.rewriter.workload import Column, Factor, Workload
 from tallyveil.sanitise.parts import Group, Options, groups
+from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["Part", "Plan", "plan"]
 

@@ -8,8 +8,8 @@ from itertools import combinations
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy import Attribute
-from tallyveil.rewriter.workload import Workload
 from tallyveil.strategies.strategy import Strategy, Typical, check_size, marginal
+from tallyveil.workload.workload import Workload
 
 __all__ = ["identity", "marginals"]
 

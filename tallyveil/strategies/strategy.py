@@ -11,7 +11,7 @@ import numpy as np
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Attribute
-from tallyveil.rewriter.workload import Column, Factor, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["MAX_COUNTS", "Strategy", "Typical", "check_size", "marginal"]
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.policy import Attribute
-from tallyveil.rewriter.workload import Column, Workload
 from tallyveil.strategies.strategy import Strategy, Typical, check_size, marginal
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["tree"]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Account
 from tallyveil.mechanisms import Measure, Relation
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.workload import Column, Factor, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 SIZES = {"hue": 2, "age": 3, "sex": 2}
 

@@ -27,7 +27,7 @@ from tallyveil.errors import (
 )
 from tallyveil.mechanisms import mechanism
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
 

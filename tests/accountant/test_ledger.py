@@ -27,7 +27,7 @@ from tallyveil.accountant.codec import (
     encode_columns,
 )
 from tallyveil.errors import LedgerError
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.errors import LedgerError
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 
 @pytest.fixture

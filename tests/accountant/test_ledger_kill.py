@@ -13,7 +13,7 @@ from typing import Any
 
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.errors import BudgetExceeded
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 KILLS = 40
 COST = Fraction(1, 20)

@@ -15,7 +15,7 @@ from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.schema import APPLICATION_ID
 from tallyveil.errors import LedgerError
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 OLD_TABLES = """
 CREATE TABLE protected_table (

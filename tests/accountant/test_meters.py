@@ -23,7 +23,7 @@ from tallyveil.mechanisms import (
     weights,
 )
 from tallyveil.mechanisms.units import CEILING
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
 

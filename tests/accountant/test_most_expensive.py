@@ -16,7 +16,7 @@ from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.mechanisms import Measure, Relation, cells, mechanism, partition, tensors
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
 ADD_REMOVE = Relation("add_remove")

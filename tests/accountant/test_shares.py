@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Accountant, Charge, Ledger, Share
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue
 from tallyveil.mechanisms import Measure, Neighbours
-from tallyveil.rewriter.workload import Workload
+from tallyveil.workload.workload import Workload
 
 ANALYSTS = ("alice", "bob", "carol")
 

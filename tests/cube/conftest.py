@@ -11,7 +11,7 @@ import pytest
 from tallyveil.boundary import issue_receipt, open_answer
 from tallyveil.cube import Cube
 from tallyveil.policy import Policy, parse_policy
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 
 def _identity(cube: Cube, axes: tuple[str, ...]) -> Workload:

@@ -25,7 +25,7 @@ from tallyveil.cube.marginals import DENSE_CELLS, MarginalCache, marginal
 from tallyveil.cube.product import exact_product
 from tallyveil.errors import ReceiptError, StatementTooComplex
 from tallyveil.policy import Domain, parse_policy
-from tallyveil.rewriter.workload import Column, Factor, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import tallyveil
-from tallyveil.gate.claims import deviation, probability
-from tallyveil.gate.estimated import Estimated, Weights
-from tallyveil.gate.known import EXACT, InRange, Known, Noisy
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
+from tallyveil.knowledge.claims import deviation, probability
+from tallyveil.knowledge.estimated import Estimated, Weights
+from tallyveil.knowledge.known import EXACT, InRange, Known, Noisy
 from tallyveil.mechanisms import CountMechanism, mechanism
 
 Connect = Callable[..., tallyveil.Connection]

@@ -14,11 +14,11 @@ import pytest
 from scipy import sparse
 
 import tallyveil
-from tallyveil.gate.nearness import distances, may_nest
-from tallyveil.gate.prospect import Precision, Prospect
 from tallyveil.inference import Estimator, Law, Noises, discrete_laplace
+from tallyveil.knowledge.nearness import distances, may_nest
+from tallyveil.knowledge.prospect import Precision, Prospect
 from tallyveil.mechanisms import CountMechanism, mechanism
-from tallyveil.rewriter.workload import Column
+from tallyveil.workload.workload import Column
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -314,7 +314,7 @@ def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
     controlled: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers about other people are cheap: only so many are looked at, but never before these."""
-    monkeypatch.setattr("tallyveil.gate.prospect._BESIDE", 5)
+    monkeypatch.setattr("tallyveil.knowledge.prospect._BESIDE", 5)
     connection = controlled()
     connection.execute("SET dp.half_width = 6")
     connection.execute(f"{WHOLE} WHERE age = 3")
@@ -336,7 +336,7 @@ def test_what_cannot_be_looked_at_with_nested_answers_is_refused(
     controlled: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rather than without them: each could give away a difference."""
-    monkeypatch.setattr("tallyveil.gate.prospect._TERMS", 500)
+    monkeypatch.setattr("tallyveil.knowledge.prospect._TERMS", 500)
     connection = controlled()
     connection.execute("SET dp.half_width = 30")
     verdicts = [verdict(connection, f"{WHOLE} WHERE age < {age}") for age in range(20, 32)]

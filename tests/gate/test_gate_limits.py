@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.cache import Cache
 from tallyveil.gate import Gate
-from tallyveil.gate.cache import Cache
 
 Connect = Callable[..., tallyveil.Connection]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallyveil.gate.candidates import Candidates
-from tallyveil.gate.related import Prepared, related
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.knowledge.candidates import Candidates
+from tallyveil.knowledge.related import Prepared, related
+from tallyveil.workload.workload import Column, Factor
 
 
 def factor(axis: str, rows: Sequence[Sequence[int]]) -> Factor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallyveil.gate.span import Span
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.knowledge.span import Span
+from tallyveil.workload.workload import Column, Factor
 
 SHAPE = {"a": 4, "b": 5, "c": 3}
 

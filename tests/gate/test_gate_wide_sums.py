@@ -14,8 +14,8 @@ import pytest
 import tallyveil
 from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.decision import Answered
-from tallyveil.gate.known import Noisy
 from tallyveil.gate.rows import noisy_tables
+from tallyveil.knowledge.known import Noisy
 from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
 

@@ -19,7 +19,7 @@ from tallyveil.mechanisms import (
     rho_for,
     statement_scales,
 )
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 Connect = Callable[..., tallyveil.Connection]
 RHO = {"rho": 0.1, "delta": 1e-6}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Neighbours, Relation, cells, mechanism, sensitivity, tensors
 from tallyveil.mechanisms.units import units
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
 ADD_REMOVE = Relation("add_remove")

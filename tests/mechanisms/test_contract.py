@@ -23,7 +23,7 @@ from tallyveil.mechanisms import (
     mechanism,
     mechanism_names,
 )
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 Floats = npt.NDArray[np.float64]
 ADD_REMOVE = Relation("add_remove")

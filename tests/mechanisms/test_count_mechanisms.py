@@ -15,7 +15,7 @@ from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import CountMechanism, Relation, canonical, counts, mechanism
 from tallyveil.mechanisms.matrix import CountMatrix, tightest_alpha
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 ADD_REMOVE = Relation("add_remove")
 KEY = b"key"

@@ -20,7 +20,7 @@ from tallyveil.mechanisms import (
     mechanism_names,
     register,
 )
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 KEY = b"key"
 LAPLACE = mechanism("laplace")

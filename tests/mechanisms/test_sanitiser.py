@@ -16,7 +16,7 @@ from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechan
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.randomised_response import DRAWS, exp_below
 from tallyveil.mechanisms.units import UNIT
-from tallyveil.rewriter.workload import Column, Factor, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 REPLACE = Relation("replace", 1, complete=True)
 SIZES = {"a": 3, "b": 2, "c": 4}

@@ -22,7 +22,7 @@ from tallyveil.mechanisms import (
     statement_scales,
 )
 from tallyveil.mechanisms.gaussian_scales import gaussian_scale
-from tallyveil.rewriter.workload import Column, Workload
+from tallyveil.workload.workload import Column, Workload
 
 GAUSSIAN = mechanism("gaussian")
 ADD_REMOVE = Relation("add_remove")

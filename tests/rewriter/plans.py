@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallyveil.rewriter import Column, Plan
-from tallyveil.rewriter.workload import Factor
+from tallyveil.workload.workload import Factor
 
 __all__ = ["describe"]
 

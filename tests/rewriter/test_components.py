@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import DivisionByZero, InvalidParameterValue
 from tallyveil.policy import Domain, parse_policy
-from tallyveil.rewriter import Column, Plan, PublicDatabase, Rewriter, evaluate
-from tallyveil.rewriter.components import Component
+from tallyveil.rewriter import Column, Plan, PublicDatabase, Rewriter
+from tallyveil.rewriter.domain import evaluate
+from tallyveil.rewriter.domain.components import Component
 
 ATTRIBUTES: dict[str, Any] = {
     "a": {"range": [0, 3]},
@@ -80,7 +81,7 @@ def shown(planned: Plan) -> Any:
 def apart_however_small() -> Iterator[None]:
     """Keep components apart that the rewriter would ask about together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallyveil.rewriter.components.SMALL", 0)
+        patch.setattr("tallyveil.rewriter.domain.components.SMALL", 0)
         yield
 
 

@@ -8,7 +8,7 @@ import pytest
 from rewriter_surface import World, normal
 
 from tallyveil.errors import StatementError
-from tallyveil.rewriter.sharing import choose
+from tallyveil.rewriter.private.sharing import choose
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyveil.rewriter.workload import Column, Factor, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 2}
 

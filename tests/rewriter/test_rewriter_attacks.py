@@ -18,7 +18,7 @@ from tallyveil.errors import (
     TallyveilError,
 )
 from tallyveil.rewriter import Dialect, PublicDatabase
-from tallyveil.rewriter import vocabulary as known
+from tallyveil.rewriter.sql import vocabulary as known
 
 DIALECTS: tuple[Dialect, ...] = ("postgres", "duckdb")
 

@@ -15,8 +15,8 @@ from rewriter_world import DOMAIN, World
 from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Cursor, PublicDatabase, Rewriter
-from tallyveil.rewriter.engine import Engine
-from tallyveil.rewriter.watchdog import Watchdog
+from tallyveil.rewriter.engine.shared import Engine
+from tallyveil.rewriter.engine.watchdog import Watchdog
 
 TABLE = pa.table({"x": [1, 2, 3]})
 

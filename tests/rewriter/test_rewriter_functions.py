@@ -8,7 +8,7 @@ from rewriter_world import World
 from sqlglot.dialects import Postgres
 
 from tallyveil.errors import SQLSyntaxError, TallyveilError, UndefinedFunction
-from tallyveil.rewriter.postgres_functions import ARGUMENTS
+from tallyveil.rewriter.postgres.known_functions import ARGUMENTS
 
 # Of PostgreSQL's grammar, not of its catalogue.
 GRAMMAR = {"cast", "coalesce", "greatest", "least", "nullif", "grouping", "trim"}

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.linearise import GRID_BITS, MAX_COEFFICIENT, factor, groups
-from tallyveil.rewriter.workload import Factor
+from tallyveil.rewriter.domain.linearise import GRID_BITS, MAX_COEFFICIENT, factor, groups
+from tallyveil.workload.workload import Factor
 
 DOMAIN = Domain(
     "t",

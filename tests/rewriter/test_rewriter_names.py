@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from tallyveil.rewriter import parse_query
-from tallyveil.rewriter.naming import name_columns
+from tallyveil.rewriter.sql.naming import name_columns
 
 ITEMS = [
     "1 + 1", "-1", "null", "true and false", "2 ^ 3", "'x' like 'y'", "1 between 0 and 2",

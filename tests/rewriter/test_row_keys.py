@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from tallyveil.rewriter.row_keys import row_key
-from tallyveil.rewriter.workload import Column, Factor
+from tallyveil.workload.row_keys import row_key
+from tallyveil.workload.workload import Column, Factor
 
 SHAPE = {"a": 3, "b": 2, "c": 2, "d": 3}
 

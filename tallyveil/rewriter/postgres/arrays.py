@@ -8,8 +8,8 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import InvalidTextRepresentation
-from tallyveil.rewriter.check import position
-from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import position
 
 __all__ = ["any_element"]
 

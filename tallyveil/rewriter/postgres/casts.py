@@ -8,12 +8,12 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import CannotCoerce, FeatureNotSupported, InvalidTextRepresentation
-from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.postgres.time_texts import check_time_text
-from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, NUMERICS, spoken
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
 
 __all__ = ["SPELLED_ALIKE", "WHOLE", "cast"]
 

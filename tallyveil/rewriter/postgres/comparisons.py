@@ -15,11 +15,11 @@ from tallyveil.errors import (
     StatementError,
     UndefinedFunction,
 )
-from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.casts import WHOLE
 from tallyveil.rewriter.postgres.time_texts import check_time_text
-from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, family, is_literal_text, spoken
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, spoken
 
 __all__ = ["between", "case", "compare", "row", "test", "values", "within"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tallyveil.rewriter.postgres.build import call
-from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.resolve.scope import Scope
 
 __all__ = ["exponential", "logarithm", "power", "root"]
 

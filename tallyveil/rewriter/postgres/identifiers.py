@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn
-from tallyveil.rewriter.check import is_star, position
-from tallyveil.rewriter.records import reads_records
-from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.resolve.records import reads_records
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import is_star, position
 
 __all__ = ["column", "relation"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.rewriter.check import position
-from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import position
 
 __all__ = ["refuse_inexact"]
 

@@ -11,11 +11,11 @@ from decimal import Decimal
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
-from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import INTEGERS, NUMERICS, family, is_literal_text, spoken
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, family, is_literal_text, spoken
 
 __all__ = [
     "add_up",

@@ -8,9 +8,9 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.rewriter.check import position
 from tallyveil.rewriter.postgres.build import call
-from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import position
 
 __all__ = ["escape", "like", "regular"]
 

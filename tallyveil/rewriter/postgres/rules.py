@@ -20,7 +20,7 @@ from tallyveil.rewriter.postgres import (
     texts,
     times,
 )
-from tallyveil.rewriter.scope import Scope
+from tallyveil.rewriter.resolve.scope import Scope
 
 __all__ = ["translate"]
 

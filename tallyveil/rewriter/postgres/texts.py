@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.check import function_name, position
 from tallyveil.rewriter.postgres.build import call
 from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
-from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import family, spoken
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.types import family, spoken
 
 __all__ = ["join", "join_all", "need_text", "refuse_reverse", "split_part", "substring"]
 

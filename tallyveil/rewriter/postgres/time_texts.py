@@ -13,7 +13,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import InvalidDatetimeFormat
-from tallyveil.rewriter.check import position
+from tallyveil.rewriter.sql.check import position
 
 __all__ = ["check_time_text"]
 

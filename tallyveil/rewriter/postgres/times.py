@@ -7,9 +7,9 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.check import function_name, position
-from tallyveil.rewriter.scope import Scope
-from tallyveil.rewriter.types import family, spoken
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.types import family, spoken
 
 __all__ = ["extract", "finite", "truncate"]
 

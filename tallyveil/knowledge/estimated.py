@@ -1,0 +1,164 @@
+"""An estimate from several recorded answers, with the exact law of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.accountant import Basis
+from tallyveil.inference import ErrorLaw, Noises
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["Criterion", "Estimated", "Weights", "half_width_of", "improves", "surpasses"]
+
+_NO_BASIS: Final = Basis()
+_BITS: Final = 2.0**44
+_BETTER: Final = 1 - 1e-9
+_ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
+
+Criterion = Fraction | None
+"""What makes an estimate better: the interval at a confidence, or with None the variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Of the noises of an estimate, and their laws; estimates with alike errors share one.
+
+    If ``rough``, intervals are by a quick bound, and somewhat too wide."""
+
+    values: npt.NDArray[np.float64]
+    noises: Noises
+    rough: bool = False
+
+    @property
+    def error(self) -> ErrorLaw:
+        return _error(*self.signature)
+
+    @cached_property
+    def variance(self) -> float:
+        return float((self.values**2 * self.noises.variances).sum())
+
+    def half_width(self, confidence: Fraction) -> float:
+        if self.rough:
+            return self.error.outer_half_width(confidence)
+        size, *unit = self._unit
+        return size * half_width_of(*unit, confidence) * _ROUNDED_UP
+
+    @cached_property
+    def signature(self) -> tuple[bytes, bytes, bytes]:
+        """Equal where weights differ by rounding errors and by order only."""
+        return self._signature(self.values)
+
+    @cached_property
+    def _unit(self) -> tuple[float, bytes, bytes, bytes]:
+        """The largest weight, and the signature in units of it: many estimates differ in nothing
+        else."""
+        size = float(np.abs(self.values).max(initial=0.0)) or 1.0
+        return size, *self._signature(self.values / size)
+
+    def _signature(self, values: npt.NDArray[np.float64]) -> tuple[bytes, bytes, bytes]:
+        parts, powers = np.frexp(np.abs(values))
+        weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
+        order = np.lexsort((weights, self.noises.scales, self.noises.laws))
+        laws, scales = self.noises.laws[order], self.noises.scales[order]
+        return weights[order].tobytes(), laws.tobytes(), scales.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
+    noises apart: those of one number are one and the same. ``basis`` is what it is made from, if
+    that is to be recorded."""
+
+    value: float
+    numbers: IntArray
+    weights: Weights
+    basis: Basis = _NO_BASIS
+
+    @property
+    def error(self) -> ErrorLaw:
+        return self.weights.error
+
+    @property
+    def variance(self) -> float:
+        return self.weights.variance
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is an answer of the row itself and nothing else."""
+        return len(self.numbers) == 1 and float(self.weights.values[0]) == 1.0
+
+    @property
+    def signature(self) -> tuple[bytes, bytes, bytes]:
+        return self.weights.signature
+
+    def half_width(self, confidence: Fraction) -> float:
+        return self.weights.half_width(confidence)
+
+    def mixed(self, column: int, number: int, value: float, noises: Noises) -> Estimated:
+        """The best combination with the row's own answer in the recorded ``column``, which has no
+        part here: with this one noise."""
+        fresh = float(noises.variances[0])
+        share = self.variance / (self.variance + fresh) if fresh else 1.0
+        values = np.append(self.weights.values * (1 - share), share)
+        return Estimated(
+            self.value * (1 - share) + value * share,
+            np.append(self.numbers, number),
+            Weights(
+                values,
+                Noises.concatenated([self.weights.noises, noises]),
+                self.weights.rough,
+            ),
+            replace(self.basis, own=(*self.basis.own, column)),
+        )
+
+    @classmethod
+    def total(cls, parts: Sequence[Estimated]) -> Estimated:
+        """The sum, with the noises that some parts share."""
+        numbers, first, places = np.unique(
+            np.concatenate([part.numbers for part in parts]), return_index=True, return_inverse=True
+        )
+        weights = np.zeros(len(numbers))
+        np.add.at(weights, places.ravel(), np.concatenate([part.weights.values for part in parts]))
+        noises = Noises.concatenated([part.weights.noises for part in parts]).take(first)
+        rough = any(part.weights.rough for part in parts)
+        return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
+
+
+@lru_cache(maxsize=4096)
+def _error(weights: bytes, laws: bytes, scales: bytes) -> ErrorLaw:
+    noises = Noises(np.frombuffer(laws, dtype=np.int8), np.frombuffer(scales))
+    return ErrorLaw(np.frombuffer(weights), noises)
+
+
+@lru_cache(maxsize=16384)
+def half_width_of(weights: bytes, laws: bytes, scales: bytes, confidence: Fraction) -> float:
+    """Of the error Σ weights · noise, each given as the bytes of an array."""
+    return _error(weights, laws, scales).half_width(confidence)
+
+
+class WithError(Protocol):
+    @property
+    def variance(self) -> float: ...
+
+    def half_width(self, confidence: Fraction) -> float: ...
+
+
+def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
+    """Whether the error is clearly less, by its law alone."""
+    if by is None:
+        return new.variance < old.variance * _BETTER
+    return new.half_width(by) < old.half_width(by) * _BETTER
+
+
+def improves(new: WithError, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
+    """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
+    return surpasses(new, reported, by) and (
+        by is not None or new.half_width(confidence) <= reported.half_width(confidence)
+    )

@@ -1,0 +1,1 @@
+"""The public domain: domain relations, what is asked of them, and the workload that comes out."""

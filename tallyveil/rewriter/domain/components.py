@@ -1,0 +1,171 @@
+"""The parts of a block that say nothing about each other's attributes.
+
+A record counts in a group if it passes every conjunct of WHERE and has the group's keys, and it
+counts with the aggregate's coefficient. Conjuncts, keys and coefficients each mention some
+attributes and tie them together. Between the connected components of attributes that leaves, all
+of it is a product: passing is passing in each, the groups are the combinations of the groups of
+each, and an aggregate's coefficient is its value in one, times 1 or 0 in the others. So each
+component is evaluated on its own small domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.resolve.branches import RECORD, Source
+
+__all__ = ["SMALL", "Component", "attributes_of", "components"]
+
+# Up to so many cells, one query over all of them is sooner done than one for each component.
+SMALL: Final = 20_000
+
+
+@dataclass
+class Component:
+    """What a block asks of some attributes.
+
+    ``keys`` and outputs go by their number in the block. An output's value is among the
+    ``coefficients`` of one component; in the others it is 1 for a record that passes WHERE and,
+    where its FILTER has a say, 1 or 0 by ``passing``.
+    """
+
+    attributes: frozenset[str]
+    where: exp.Expr | None = None
+    keys: dict[int, exp.Expr] = field(default_factory=dict)
+    coefficients: dict[int, exp.Expr] = field(default_factory=dict)
+    passing: dict[int, exp.Expr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A coefficient: the value of a record that passes all of the FILTER's conjuncts."""
+
+    value: exp.Expr
+    conjuncts: tuple[exp.Expr, ...]
+
+
+def components(
+    domain: Domain,
+    source: Source,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
+) -> tuple[Component, ...]:
+    """At least one, in the domain's order of their first attributes; one alone where all the
+    attributes have few cells together, since each component costs a query.
+
+    What mentions no attribute goes to the first. Joins and unions tie everything together.
+    """
+    if not source.plain:
+        return (_joint(source, where, keys, coefficients),)
+    conjuncts = _conjuncts(where)
+    counted = {number: _counted(coefficient) for number, coefficient in coefficients.items()}
+    atoms = [*conjuncts, *keys]
+    for output in counted.values():
+        atoms += [output.value, *output.conjuncts]
+    apart = list(_connected(domain, map(attributes_of, atoms)))
+    together = frozenset[str]().union(*apart)
+    if math.prod(axis.size for axis in domain.project(together)) <= SMALL:
+        apart = [together]
+    found = [Component(group) for group in apart]
+
+    def home(node: exp.Expr) -> Component:
+        mentioned = attributes_of(node)
+        return next((c for c in found if mentioned <= c.attributes), found[0])
+
+    for conjunct in conjuncts:
+        component = home(conjunct)
+        component.where = _and(component.where, conjunct)
+    for number, key in enumerate(keys):
+        home(key).keys[number] = key
+    for number, output in counted.items():
+        passing: dict[int, exp.Expr] = {}
+        for conjunct in output.conjuncts:
+            place = found.index(home(conjunct))
+            passing[place] = _and(passing.get(place), conjunct)
+        valued = found.index(home(output.value))
+        for place, component in enumerate(found):
+            if place == valued:
+                component.coefficients[number] = _filtered(output.value, passing.get(place))
+            elif place in passing:
+                one = exp.Count(this=exp.Star())
+                component.passing[number] = _filtered(one, passing[place])
+    return tuple(found)
+
+
+def _joint(
+    source: Source,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
+) -> Component:
+    parts = [*source.nodes, *([where] if where is not None else []), *keys, *coefficients.values()]
+    attributes = frozenset[str]().union(*map(attributes_of, parts))
+    return Component(attributes, where, dict(enumerate(keys)), dict(coefficients))
+
+
+def attributes_of(node: exp.Expr) -> frozenset[str]:
+    """The attributes of the record that an expression mentions."""
+    return frozenset(c.name for c in node.find_all(exp.Column) if c.table == RECORD)
+
+
+def _connected(domain: Domain, ties: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """The connected components of the attributes that are tied; one, and empty, without any."""
+    groups: list[frozenset[str]] = []
+    for tie in ties:
+        touching = [group for group in groups if group & tie]
+        if tie:
+            rest = [group for group in groups if not group & tie]
+            groups = [*rest, tie.union(*touching)]
+    order = {name: n for n, name in enumerate(domain.names)}
+    return sorted(groups, key=lambda g: min(order[name] for name in g)) or [frozenset()]
+
+
+def _conjuncts(where: exp.Expr | None) -> list[exp.Expr]:
+    """All must be true for the record to pass: NULL is as good as false."""
+    if where is None:
+        return []
+    inner = where.unnest()
+    if isinstance(inner, exp.And):
+        return [*_conjuncts(inner.this), *_conjuncts(inner.expression)]
+    return [where]
+
+
+def _and(first: exp.Expr | None, second: exp.Expr) -> exp.Expr:
+    if first is None:
+        return second.copy()
+    return exp.And(this=first, expression=exp.paren(second.copy()))
+
+
+def _counted(coefficient: exp.Expr) -> _Counted:
+    """The value and the FILTER of a single aggregate; anything else is a value altogether."""
+    inner = coefficient.this if isinstance(coefficient, exp.Coalesce) else coefficient
+    if not isinstance(inner, exp.Filter):
+        return _Counted(coefficient, ())
+    value = coefficient.copy()
+    bare = value.this if isinstance(value, exp.Coalesce) else value
+    aggregate = bare.this.copy()
+    if bare is value:
+        value = aggregate
+    else:
+        bare.replace(aggregate)
+    return _Counted(value, tuple(_conjuncts(inner.expression.this)))
+
+
+def _filtered(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """The aggregate over the records that pass, NULL of a SUM still being 0."""
+    result = value.copy()
+    if condition is None:
+        return result
+    bare = result.this if isinstance(result, exp.Coalesce) else result
+    filtered = exp.Filter(this=bare.copy(), expression=exp.Where(this=condition))
+    if bare is result:
+        return filtered
+    bare.replace(filtered)
+    return result

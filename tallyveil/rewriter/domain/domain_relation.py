@@ -1,0 +1,158 @@
+"""The domain relation: one row per cell of the mentioned attributes, with the cell's number.
+
+Put in the place of the protected table, it lets DuckDB compute each cell's coefficient with the
+analyst's own SQL: a linear query's coefficient is its answer on the table with that one record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.engine.database import domain_table
+from tallyveil.rewriter.resolve.branches import Source
+
+__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "relation"]
+
+MAX_CELLS: Final = 4_000_000
+MAX_COEFFICIENTS: Final = 12_000_000
+
+
+def relation(domain: Domain, mentioned: frozenset[str]) -> str:
+    """A parenthesised query: ``__cell`` (C-order over the mentioned axes) and their values.
+
+    Raises InvalidParameterValue where the axes have more than MAX_CELLS cells together.
+    """
+    axes = domain.project(mentioned)
+    cells = math.prod(axis.size for axis in axes)
+    if cells > MAX_CELLS:
+        raise InvalidParameterValue(
+            f"the statement ties together {cells} cells; the limit is {MAX_CELLS}",
+            detail=f"It mentions {_sizes(axes)}.",
+            hint="Mention fewer attributes in one expression. Conditions joined by AND and group "
+            "keys that mention different attributes do not tie them together.",
+        )
+    if not axes:
+        return "(SELECT CAST(0 AS BIGINT) AS __cell)"
+    terms, values, sources = [], [], []
+    stride = cells
+    for number, axis in enumerate(axes):
+        stride //= axis.size
+        terms.append(f"a{number}.code * {stride}")
+        values.append(f'a{number}.value AS "{axis.name}"')
+        sources.append(f'"{domain_table(domain, axis)}" AS a{number}')
+    return f"(SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)})"
+
+
+def coefficient_query(
+    domain: Domain,
+    mentioned: frozenset[str],
+    where: exp.Expr | None,
+    keys: Mapping[int, exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
+    source: Source,
+) -> str:
+    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
+
+    Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so
+    that what only counts it takes no grouping.
+
+    Raises InvalidParameterValue where there are more than MAX_COEFFICIENTS of them.
+    """
+    _refuse_many(domain, mentioned, len(coefficients))
+    grouped = not (source.plain and all(map(_only_counts, coefficients.values())))
+    items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
+    items.append(source.cell)
+    for number, coefficient in coefficients.items():
+        guarded = _guarded(coefficient)
+        value = guarded if grouped else _of_one_row(guarded)
+        items.append(f"{_sql(value)} AS __c{number}")
+    query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned))}"
+    if where is not None:
+        query += f" WHERE {_sql(where)}"
+    if coefficients and grouped:
+        query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
+    if keys and not source.plain:
+        # One cell may lie in several groups then, whose order is to be the same every time.
+        query += " ORDER BY ALL"
+    return query
+
+
+def _guarded(coefficient: exp.Expr) -> exp.Expr:
+    """FILTER before the argument, as SQL has it: sum(10 / n) FILTER (WHERE n <> 0) is no error.
+
+    DuckDB computes the argument of every row. What cannot fail is left as it is.
+    """
+    if not any(
+        isinstance(node.this.this, _PARTIAL) or node.this.this.find(*_PARTIAL)
+        for node in coefficient.find_all(exp.Filter)
+        if node.this.this is not None
+    ):
+        return coefficient
+    holder = exp.Paren(this=coefficient.copy())
+    for node in list(holder.find_all(exp.Filter)):
+        aggregate = node.this
+        if isinstance(aggregate.this, exp.Star):
+            continue
+        condition = exp.If(this=node.expression.this.copy(), true=aggregate.this.copy())
+        aggregate.set("this", exp.Case(ifs=[condition]))
+        node.replace(aggregate)
+    result: exp.Expr = holder.this
+    return result
+
+
+# What may fail on some values of its arguments.
+_PARTIAL: Final = (exp.Div, exp.IntDiv, exp.Mod, exp.Func)
+
+
+def _only_counts(coefficient: exp.Expr) -> bool:
+    """Whether it has no aggregate but COUNT, nor a query, which has aggregates of its own."""
+    found = coefficient.find_all(exp.AggFunc, exp.Query)
+    return all(isinstance(node, exp.Count) for node in found)
+
+
+def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
+    """What an expression of counts is where there is one row."""
+    holder = exp.Paren(this=coefficient.copy())
+    for node in list(holder.find_all(exp.Count)):
+        passes = None if isinstance(node.this, exp.Star) else _is_there(node.this)
+        place: exp.Expr = node
+        if isinstance(node.parent, exp.Filter):
+            place, condition = node.parent, node.parent.expression.this
+            passes = condition if passes is None else exp.and_(condition, passes, copy=False)
+        one: exp.Expr = exp.Literal.number(1)
+        if passes is not None:
+            otherwise = exp.Literal.number(0)
+            one = exp.Case(ifs=[exp.If(this=passes, true=one)], default=otherwise)
+        place.replace(exp.cast(one, "bigint", copy=False))
+    result: exp.Expr = holder.this
+    return result
+
+
+def _is_there(value: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=exp.paren(value, copy=False), expression=exp.Null()))
+
+
+def _refuse_many(domain: Domain, mentioned: frozenset[str], aggregates: int) -> None:
+    axes = domain.project(mentioned)
+    cells = math.prod(axis.size for axis in axes)
+    if cells * aggregates > MAX_COEFFICIENTS and cells <= MAX_CELLS:
+        raise InvalidParameterValue(
+            f"{aggregates} aggregates over {cells} cells have {cells * aggregates} coefficients; "
+            f"the limit is {MAX_COEFFICIENTS}",
+            detail=f"The statement mentions {_sizes(axes)}.",
+            hint="Mention fewer attributes in one expression, or ask in several statements.",
+        )
+
+
+def _sizes(axes: Sequence[Attribute]) -> str:
+    return " × ".join(f"{axis.name} ({axis.size})" for axis in axes)
+
+
+def _sql(node: exp.Expr) -> str:
+    return node.sql("duckdb", identify=True, comments=False)

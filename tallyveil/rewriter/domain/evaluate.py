@@ -1,0 +1,246 @@
+"""A block's record-level part, evaluated on the public domain: its groups and its columns.
+
+Each component is one query over its own attributes (`components`); what they give is combined
+as a Kronecker product. Groups come in the order of their first cells in the domain, whether they
+were evaluated together or apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.components import Component, attributes_of, components
+from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query
+from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator, nothing
+from tallyveil.rewriter.domain.value_types import value_type
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.resolve.branches import Source
+from tallyveil.workload.workload import Column, Factor
+
+__all__ = ["MAX_GROUPS", "Evaluated", "EvaluatedOutput", "evaluate"]
+
+MAX_GROUPS: Final = 100_000
+_FEW_CELLS: Final = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedOutput:
+    """A coefficient's matrix: group r is row ``rows[r]`` of the column, or row r where ``rows`` is
+    None. ``type`` is that of the answers.
+    """
+
+    column: Column
+    rows: IntArray | None
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """``keys`` (``__k0 …``) are the groups; ``queries`` what was asked of the domain."""
+
+    keys: pa.Table
+    height: int
+    outputs: tuple[EvaluatedOutput, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One component's share: its groups, and a factor of every output.
+
+    ``types`` are those of the outputs that have their value here.
+    """
+
+    component: Component
+    keys: pa.Table
+    height: int
+    first_cells: IntArray
+    factors: Mapping[int, Factor]
+    multipliers: Mapping[int, Fraction]
+    types: Mapping[int, pa.DataType]
+
+
+class _Asked:
+    """What has been asked of the domain. Outputs that go apart have components in common."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.results: dict[str, pa.Table] = {}
+
+    def __call__(self, query: str) -> pa.Table:
+        if query not in self.results:
+            self.results[query] = self._cursor.arrow(query, 2 * MAX_COEFFICIENTS)
+        return self.results[query]
+
+
+def evaluate(
+    domain: Domain,
+    source: Source,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Sequence[exp.Expr],
+    grouped: bool,
+    cursor: Cursor,
+) -> Evaluated:
+    """The matrix of each coefficient, with a row for each group.
+
+    Raises InvalidParameterValue where a component has too many cells, or there are too many
+    groups; and what DuckDB finds wrong with the expressions, anywhere in the domain.
+    """
+    ask = _Asked(cursor)
+    outputs: dict[int, EvaluatedOutput] = {}
+    names, height = pa.table({}), 1
+    for found, numbers in _divided(domain, source, where, keys, coefficients):
+        parts = [_evaluate(domain, source, c, numbers, grouped, ask) for c in found]
+        # The groups are the same each time, and so is their order: an axis that decides about
+        # no group meets each of them with each of its cells.
+        height = math.prod(part.height for part in parts)
+        if height > MAX_GROUPS:
+            raise InvalidParameterValue(
+                f"the statement has {height} groups; the limit is {MAX_GROUPS}",
+                hint="Group by fewer attributes or by coarser expressions.",
+            )
+        rows = _order(domain, parts, height)
+        names = _keys(parts, height, rows)
+        types = {number: kind for part in parts for number, kind in part.types.items()}
+        for number in numbers:
+            kind = value_type(types[number], coefficients[number], domain)
+            outputs[number] = EvaluatedOutput(_column(parts, number), rows, kind)
+    in_order = tuple(outputs[number] for number in range(len(coefficients)))
+    return Evaluated(names, height, in_order, tuple(ask.results))
+
+
+def _divided(
+    domain: Domain,
+    source: Source,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    coefficients: Sequence[exp.Expr],
+) -> Iterator[tuple[tuple[Component, ...], list[int]]]:
+    """The outputs that are evaluated together, with their components.
+
+    All of them while the components are small; else those that mention the same attributes, so
+    that one aggregate does not tie attributes together for another.
+    """
+    numbered = dict(enumerate(coefficients))
+    whole = components(domain, source, where, keys, numbered)
+    cells = max(math.prod(a.size for a in domain.project(c.attributes)) for c in whole)
+    if cells <= _FEW_CELLS or len(coefficients) < 2 or not source.plain:
+        yield whole, list(numbered)
+        return
+    alike: dict[frozenset[str], list[int]] = {}
+    for number, coefficient in numbered.items():
+        alike.setdefault(attributes_of(coefficient), []).append(number)
+    for numbers in alike.values():
+        yield components(domain, source, where, keys, {n: numbered[n] for n in numbers}), numbers
+
+
+def _evaluate(
+    domain: Domain,
+    source: Source,
+    component: Component,
+    outputs: Sequence[int],
+    grouped: bool,
+    ask: _Asked,
+) -> _Part:
+    asked = component.coefficients | component.passing
+    result = ask(
+        coefficient_query(
+            domain, component.attributes, component.where, component.keys, asked, source
+        )
+    )
+    cells = result.column("__cell").to_numpy().astype(np.int64)
+    keys = result.select([f"__k{number}" for number in component.keys])
+    _refuse_composite(keys)
+    if component.keys:
+        rows, first = groups(keys.columns, cells)
+        height = len(first)
+    else:
+        # A block with groups has none where nothing passes; one without has its only row.
+        rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
+        height = min(1, len(cells)) if grouped else 1
+    factors: dict[int, Factor] = {}
+    if not asked.keys() >= set(outputs):
+        one = indicator(domain, component.attributes, height, rows, cells)
+        factors = dict.fromkeys(outputs, one)
+    multipliers = dict.fromkeys(outputs, Fraction(1))
+    for number in asked:
+        deadline.check()
+        factors[number], multipliers[number] = factor(
+            domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
+        )
+    types = {number: result.column(f"__c{number}").type for number in component.coefficients}
+    chosen = keys.take(pa.array(first))
+    return _Part(component, chosen, height, cells[first], factors, multipliers, types)
+
+
+def _column(parts: Sequence[_Part], number: int) -> Column:
+    factors = tuple(part.factors[number] for part in parts)
+    if not all(len(f.coefficients) for f in factors):
+        return Column((nothing(math.prod(f.height for f in factors)),))
+    multiplier = math.prod((part.multipliers[number] for part in parts), start=Fraction(1))
+    return Column(tuple(f for f in factors if not _trivial(f)), multiplier)
+
+
+def _trivial(made: Factor) -> bool:
+    return not made.axes and made.height == 1 and made.coefficients.tolist() == [1]
+
+
+def _own_rows(parts: Sequence[_Part], height: int) -> list[IntArray]:
+    """The group of each part that each group of the block is made of."""
+    number = np.arange(height, dtype=np.int64)
+    rows: list[IntArray] = []
+    for part in reversed(parts):
+        number, own = np.divmod(number, max(1, part.height))
+        rows.append(own)
+    return rows[::-1]
+
+
+def _order(domain: Domain, parts: Sequence[_Part], height: int) -> IntArray | None:
+    """The groups by their first cells, C-order over all axes; None where they are so already.
+
+    The first cell of a product of sets of cells has in each part's axes the part's first cell.
+    """
+    several = [part for part in parts if part.height > 1]
+    place = {name: n for n, name in enumerate(domain.names)}
+    spans = [sorted(place[name] for name in part.component.attributes) for part in several]
+    if all(one[-1] < other[0] for one, other in itertools.pairwise(spans)):
+        return None
+    coordinates: dict[str, IntArray] = {}
+    for part, own in zip(parts, _own_rows(parts, height), strict=True):
+        axes = domain.project(part.component.attributes)
+        if part.height > 1:
+            of_group = np.unravel_index(part.first_cells, [axis.size for axis in axes])
+            coordinates |= {a.name: c[own] for a, c in zip(axes, of_group, strict=True)}
+    significant = sorted(coordinates, key=place.__getitem__, reverse=True)
+    return np.lexsort([coordinates[name] for name in significant]).astype(np.int64)
+
+
+def _keys(parts: Sequence[_Part], height: int, rows: IntArray | None) -> pa.Table:
+    arrays: dict[str, pa.ChunkedArray] = {}
+    for part, own in zip(parts, _own_rows(parts, height), strict=True):
+        chosen = pa.array(own if rows is None else own[rows])
+        for name in part.keys.column_names:
+            arrays[name] = part.keys.column(name).take(chosen)
+    return pa.table({name: arrays[name] for name in sorted(arrays, key=lambda n: int(n[3:]))})
+
+
+def _refuse_composite(keys: pa.Table) -> None:
+    for kind in keys.schema.types:
+        if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            raise FeatureNotSupported(
+                "groups are formed by numbers, texts, booleans and dates only",
+                hint="GROUP BY the parts one by one.",
+            )

@@ -1,0 +1,238 @@
+"""A session's connection to the public database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from tallyveil import deadline
+from tallyveil.deadline import Deadline
+from tallyveil.errors import StatementError, StatementTooComplex
+from tallyveil.rewriter.engine.duckdb_errors import BROKEN, as_duckdb, translate
+from tallyveil.rewriter.engine.python_values import as_text, read_columns, readers
+from tallyveil.rewriter.engine.shared import Engine
+from tallyveil.rewriter.engine.watchdog import Watchdog
+
+__all__ = ["MAX_BYTES", "MAX_VALUES", "Cursor"]
+
+# What one result may hold, and how many of its rows are fetched at a time.
+MAX_VALUES: Final = 5_000_000
+MAX_BYTES: Final = 1 << 28
+_PORTION: Final = 2_048
+_PORTION_VALUES: Final = 1 << 16
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+_UTC: Final = "UTC"
+
+# The types whose values all have about the same size.
+_SHORT: Final = frozenset(
+    {"BOOLEAN", "INTEGER", "BIGINT", "HUGEINT", "DOUBLE", "DATE", "TIMESTAMP", "NULL"}
+)
+
+# So many interrupts in a row are no coincidence.
+_INTERRUPTS: Final = 10
+
+
+class Cursor:
+    """A connection to the public database, used by one thread at a time."""
+
+    def __init__(self, engine: Engine, watchdog: Watchdog) -> None:
+        self._engine = engine
+        self._life, self._connection = engine.cursor()
+        self._watchdog = watchdog
+        self._deadline: Deadline | None = None
+        self._holding = 0
+        self._zone = _UTC
+        self._zone_set = _UTC
+
+    @contextmanager
+    def limited(
+        self, timeout: float = math.inf, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Deadline]:
+        """One deadline for all that is done inside together, in Python and in DuckDB: that of the
+        statement under way, or if there is none a new one, ``timeout`` seconds or the database's
+        limit from now.
+
+        What takes long in Python is to call `deadline.check`.
+        """
+        if self._deadline is not None:
+            yield self._deadline
+            return
+        given = deadline.current() or Deadline(self._watchdog.limit, timeout, cancelled)
+        self._deadline = given
+        try:
+            with given.entered():
+                yield given
+        finally:
+            self._deadline = None
+
+    def use_time_zone(self, zone: str) -> None:
+        """From now on, timestamps with time zone are read, converted and written in this zone.
+
+        ``zone`` is the name of one that `zoneinfo` knows.
+        """
+        self._zone = zone
+
+    @property
+    def time_zone(self) -> str:
+        return self._zone
+
+    def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
+        """The result of a query, columns and types as DuckDB has them.
+
+        Raises StatementTooComplex where it has more than ``limit`` values.
+        """
+        with self._running(), self._connection.sql(sql).to_arrow_reader(_PORTION) as reader:
+            batches: list[pa.RecordBatch] = []
+            values = size = 0
+            for batch in reader:
+                batches.append(batch)
+                values += batch.num_rows * batch.num_columns
+                size += batch.nbytes
+                self._check_portion(values, size, limit)
+            return pa.Table.from_batches(batches, reader.schema)
+
+    def values(self, sql: str, kinds: Sequence[str], take: Callable[[Rows], object]) -> int:
+        """How many rows a query has whose columns are of these DuckDB types. They go by portions
+        to ``take``, as Python values: see `python_values` for dates, times and intervals.
+        """
+        reads = readers(kinds, self._zone)
+        if not any(reads):
+            return self.fetch(sql, lambda columns: take)[1]
+
+        def read(portion: Rows) -> None:
+            take(read_columns(portion, reads))
+
+        return self.fetch(as_text(sql, kinds), lambda columns: read)[1]
+
+    def rows(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        """The result's (name, DuckDB type) columns and its rows as DuckDB gives them to Python."""
+        rows: list[tuple[Any, ...]] = []
+        columns, _ = self.fetch(sql, lambda columns: rows.extend)
+        return columns, rows
+
+    def fetch(
+        self, sql: str, begin: Callable[[list[tuple[str, str]]], Callable[[Rows], object]]
+    ) -> tuple[list[tuple[str, str]], int]:
+        """The result's columns and how many rows it has, as `rows`; they go by portions to what
+        ``begin`` gives for the columns. If that raises a StatementError, no more is fetched.
+        """
+        with self._running():
+            self._connection.execute(sql)
+            description = self._connection.description or []
+            columns = [(c[0], str(c[1])) for c in description]
+            return columns, self._fetched([kind for _, kind in columns], begin(columns))
+
+    def _fetched(self, kinds: Sequence[str], receive: Callable[[Rows], object]) -> int:
+        """In portions: between two of them it can be stopped, and other threads run."""
+        width = max(1, len(kinds))
+        portion = max(1, min(_PORTION, _PORTION_VALUES // width))
+        texts = [number for number, kind in enumerate(kinds) if kind not in _SHORT]
+        count = size = 0
+        try:
+            while rows := self._connection.fetchmany(portion):
+                count += len(rows)
+                size += sum(len(str(row[n])) for row in rows for n in texts)
+                self._check_portion(count * width, size, MAX_VALUES)
+                receive(rows)
+        except StatementError:
+            self._connection.abort()
+            raise
+        return count
+
+    def _check_portion(self, values: int, size: int, limit: int) -> None:
+        if values > limit:
+            raise StatementTooComplex(
+                f"the result has more than {limit} values",
+                hint="Add a LIMIT, or ask for fewer groups.",
+            )
+        if size > MAX_BYTES:
+            raise StatementTooComplex(
+                f"the result takes more than {MAX_BYTES} bytes",
+                hint="Add a LIMIT, or ask for shorter texts.",
+            )
+        deadline.check()
+
+    def describe(self, sql: str) -> list[tuple[str, str]]:
+        """The (name, DuckDB type) of each column of a query, which is not executed."""
+        with self._running():
+            relation = self._connection.sql(sql)
+            return list(zip(relation.columns, map(str, relation.types), strict=True))
+
+    @contextmanager
+    def tables(self, tables: dict[str, pa.Table]) -> Iterator[None]:
+        """Make Arrow tables visible under these names to this cursor, for a while."""
+        try:
+            with self._running():
+                self._holding += 1
+                for name, table in tables.items():
+                    self._connection.register(name, table)
+            yield
+        finally:
+            for name in tables:
+                self._unregister(name)
+            self._holding -= 1
+
+    def _unregister(self, name: str) -> None:
+        """An interrupt meant for the statement may arrive here; the name goes all the same."""
+        for _ in range(_INTERRUPTS):
+            try:
+                self._connection.unregister(name)
+            except duckdb.InterruptException:
+                continue
+            except BROKEN:
+                self._renew_if_broken()
+            return
+        raise deadline.canceled()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        with self.limited() as limit:
+            deadline.check()
+            if not self._holding:
+                self._follow()
+            self._watchdog.enter(self._connection, limit.end)
+            try:
+                yield
+            except (duckdb.Error, OSError, pa.ArrowException) as failure:
+                error = as_duckdb(failure)
+                if isinstance(error, BROKEN):
+                    self._renew_if_broken()
+                if isinstance(error, duckdb.InterruptException):
+                    deadline.check()
+                raise translate(error) from None
+            finally:
+                self._watchdog.leave(self._connection)
+
+    def _follow(self) -> None:
+        """Go over to the database that was opened anew, if one was, in the session's time zone."""
+        if self._life != self._engine.life:
+            self._connection.close()
+            self._life, self._connection = self._engine.cursor()
+            self._zone_set = _UTC
+        if self._zone_set != self._zone:
+            self._connection.execute(f"SET TimeZone = '{self._zone}'")
+            self._zone_set = self._zone
+
+    def _renew_if_broken(self) -> None:
+        """After some mistakes of its own DuckDB answers no statement any more, of any session."""
+        try:
+            self._connection.execute("SELECT 1").fetchall()
+        except duckdb.Error:
+            self._engine.renew(self._life)
+
+    def interrupt(self) -> None:
+        """From any thread: what runs on this cursor ends with QueryCanceled."""
+        under_way = self._deadline
+        if under_way is not None:
+            under_way.cancel()
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        self._connection.close()

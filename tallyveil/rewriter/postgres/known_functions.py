@@ -1,0 +1,172 @@
+"""The functions of PostgreSQL that are answered, by name and number of arguments.
+
+The parser knows functions of other databases and reads them as their like; and it drops arguments
+that a function does not take. Over the wire neither may be: PostgreSQL has no such function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.errors import SQLSyntaxError, UndefinedFunction
+from tallyveil.rewriter.sql.vocabulary import FUNCTIONS, NAMED_FUNCTIONS, SESSION_FUNCTIONS
+
+__all__ = ["ARGUMENTS", "refuse_other_functions"]
+
+_ANY: Final = 1_000_000
+
+# The least and the greatest number of arguments; what stands between words is one.
+ARGUMENTS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "abs", "ascii", "cbrt", "ceil", "ceiling", "char_length", "character_length",
+                "exp", "extract", "floor", "isfinite", "length", "ln", "log10", "lower",
+                "position", "reverse", "sign", "sqrt", "upper", "cast",
+            ),
+            (1, 1),
+        ),
+        **dict.fromkeys(
+            ("btrim", "ltrim", "rtrim", "trim", "log", "round", "trunc", "to_timestamp"), (1, 2)
+        ),
+        **dict.fromkeys(
+            (
+                "date_part", "div", "left", "like", "mod", "nullif", "pow", "power", "right",
+                "starts_with", "strpos", "to_date",
+            ),
+            (2, 2),
+        ),
+        **dict.fromkeys(("date_trunc", "regexp_like", "substr"), (2, 3)),
+        **dict.fromkeys(("make_date", "replace", "split_part"), (3, 3)),
+        **dict.fromkeys(("coalesce", "concat", "greatest", "least", "grouping"), (1, _ANY)),
+        "concat_ws": (2, _ANY),
+        "substring": (1, 3),
+        **dict.fromkeys(
+            (
+                "now", "statement_timestamp", "transaction_timestamp", "version",
+                "current_schema", "current_database", "pg_backend_pid", "pg_is_in_recovery",
+                "pg_advisory_unlock_all",
+            ),
+            (0, 0),
+        ),
+        "current_setting": (1, 2),
+        "set_config": (3, 3),
+    }
+)  # fmt: skip
+
+# Words before a bracket that are no functions.
+_WORDS: Final = frozenset(
+    {
+        "and", "or", "not", "any", "some", "all", "exists", "array", "case", "when", "then", "else",
+    }
+)  # fmt: skip
+
+# What the parser reads by rules of its own, and notes no place of.
+_BY_GRAMMAR: Final = frozenset({"if", "like", "mod", "position", "extract", "current_version"})
+_NO_BRACKETS: Final = frozenset(
+    {
+        "current_date", "current_timestamp", "localtimestamp", "current_user", "session_user",
+        "current_role", "current_catalog", "user",
+    }
+)  # fmt: skip
+
+_PLACE: Final = "Write position(part IN text)."
+_HINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("locate", "charindex", "instr", "str_position", "contains"), _PLACE),
+        **dict.fromkeys(("ifnull", "nvl"), "Write coalesce(a, b)."),
+        **dict.fromkeys(("if", "iif"), "Write CASE WHEN … THEN … ELSE … END."),
+        **dict.fromkeys(("date_from_parts", "datefromparts"), "Write make_date(2020, 1, 31)."),
+        **dict.fromkeys(("year", "quarter", "month", "week", "day"), "Write extract(… FROM …)."),
+        "len": "Write length(text).",
+        "try_cast": "Write CAST(… AS …).",
+    }
+)
+
+
+def refuse_other_functions(tree: exp.Expr, tokens: Sequence[Token]) -> None:
+    """Raise UndefinedFunction for a function PostgreSQL does not have, with such arguments.
+
+    What is not in the vocabulary at all is left to `check`, which says why.
+    """
+    for number, token in enumerate(tokens):
+        name = token.text.lower()
+        if name in _BY_GRAMMAR | _NO_BRACKETS and _calls(tokens, number):
+            _check_word(name, tokens, number)
+    places: dict[int, int] | None = None
+    for node in tree.find_all(exp.Func):
+        if "start" not in node.meta or not _is_answered(node):
+            continue
+        if places is None:
+            places = {token.start: number for number, token in enumerate(tokens)}
+        place = places.get(node.meta["start"])
+        if place is None or not _calls(tokens, place):
+            continue
+        name = tokens[place].text.lower()
+        if name not in _WORDS:
+            _check(name, _count(tokens, place + 2), tokens[place].start + 1)
+
+
+def _check_word(name: str, tokens: Sequence[Token], number: int) -> None:
+    if tokens[number].token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        return
+    if name in _NO_BRACKETS:
+        raise SQLSyntaxError(
+            'syntax error at or near "("',
+            hint=f"Write {name} without brackets.",
+            position=tokens[number + 1].start + 1,
+        )
+    count = _count(tokens, number + 2)
+    if name != "like" or count > 1:  # LIKE ('a%') is the operator
+        _check(name, count, tokens[number].start + 1)
+
+
+def _is_answered(node: exp.Func) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in NAMED_FUNCTIONS | SESSION_FUNCTIONS
+    return type(node) in FUNCTIONS or node.sql_name().lower() in SESSION_FUNCTIONS
+
+
+def _calls(tokens: Sequence[Token], number: int) -> bool:
+    following = tokens[number + 1] if number + 1 < len(tokens) else None
+    return following is not None and following.token_type is TokenType.L_PAREN
+
+
+def _count(tokens: Sequence[Token], first: int) -> int:
+    """The arguments from the token after the bracket on."""
+    depth, commas = 0, 0
+    for number in range(first, len(tokens)):
+        kind = tokens[number].token_type
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            depth += 1
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET):
+            if not depth:
+                return 0 if number == first else commas + 1
+            depth -= 1
+        elif kind is TokenType.COMMA and not depth:
+            commas += 1
+    return commas + 1
+
+
+def _check(name: str, count: int, position: int) -> None:
+    allowed = ARGUMENTS.get(name)
+    if allowed is None:
+        raise UndefinedFunction(
+            f"function {name} does not exist",
+            hint=_HINTS.get(name, "Write it with a function that PostgreSQL has."),
+            position=position,
+        )
+    least, most = allowed
+    if not least <= count <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        wanted = f"{least} or more" if most == _ANY else wanted
+        raise UndefinedFunction(
+            f"function {name} with {count} arguments does not exist",
+            hint=f"{name} takes {wanted}.",
+            position=position,
+        )

@@ -1,0 +1,184 @@
+"""A private block: one SELECT that aggregates records of a protected table, taken apart.
+
+What each record contributes (WHERE, group keys, arguments of the aggregates) becomes SQL over the
+domain relation; what happens to the groups (HAVING, ORDER BY, LIMIT, expressions of aggregates)
+stays behind as SQL over the noisy rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.domain.bins import check_bins
+from tallyveil.rewriter.domain.days import check_days
+from tallyveil.rewriter.plan import Caution
+from tallyveil.rewriter.private.grouping import Grouping, grouping
+from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
+from tallyveil.rewriter.resolve.branches import (
+    RECORD,
+    UNION,
+    Records,
+    Source,
+    conjunction,
+    own_columns,
+)
+from tallyveil.rewriter.resolve.columns import raw_rows, resolve_columns
+from tallyveil.rewriter.resolve.from_clause import FromClause
+from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
+from tallyveil.rewriter.sql import vocabulary as known
+from tallyveil.rewriter.sql.check import function_name, position
+
+__all__ = ["NOISY", "Block", "take_apart"]
+
+NOISY: Final = "__noisy"
+
+
+@dataclass
+class Block:
+    """The record-level parts of one SELECT, every column in them resolved to an attribute.
+
+    ``select`` is the node in the statement's tree that will read the noisy rows instead;
+    ``cautions`` are about constants that no declared value meets.
+    """
+
+    select: exp.Select
+    domain: Domain
+    source: Source
+    where: exp.Expr | None
+    groups: Grouping
+    cautions: tuple[Caution, ...] = ()
+
+
+def take_apart(
+    select: exp.Select, from_clause: FromClause, constant: Callable[[exp.Expr], Any]
+) -> Block:
+    """Check one SELECT that reads records and find its record-level parts.
+
+    Raises:
+        FeatureNotSupported: raw rows, rows that belong to no record or to several, other
+            aggregates.
+        UndefinedColumn, GroupingError, BinCut: as PostgreSQL would name them.
+    """
+    records = from_clause.read(select)
+    from_clause.mark(select, records)
+    resolve_columns(select, records)
+    groups = grouping(select)
+    if not select.args.get("group") and not groups.keys and not _aggregates(select):
+        raise raw_rows(select)
+    where = select.args.get("where")
+    for part in [*([where.this] if where else []), *groups.keys]:
+        from_clause.check(part, records)
+    for node in own_nodes(select):
+        if isinstance(node, exp.AggFunc) and is_aggregate(node):
+            _check_aggregate(node, from_clause, records)
+    source = _source(select, records)
+    found: list[Caution] = []
+    for column, attribute in _attribute_columns(select, records, source):
+        deadline.check()
+        _check_cells(column, attribute, constant, from_clause.time_zone)
+        if len(found) < MAX_CAUTIONS:
+            found += cautions(column, attribute, records.domain.table)
+    conditions = [where.this.copy()] if where else []
+    if len(records.branches) == 1:
+        conditions = [*records.branches[0].where, *conditions]
+    return Block(
+        select,
+        records.domain,
+        source,
+        conjunction([c.copy() for c in conditions]) if conditions else None,
+        groups,
+        tuple(dict.fromkeys(found)),
+    )
+
+
+def _source(select: exp.Select, records: Records) -> Source:
+    columns = (n for n in own_nodes(select) if isinstance(n, exp.Column) and n.table == UNION)
+    return Source(records.branches, sorted({int(column.name[1:]) for column in columns}))
+
+
+def _attribute_columns(
+    select: exp.Select, records: Records, source: Source
+) -> Iterator[tuple[exp.Column, Attribute]]:
+    """Wherever an attribute stands as it is, in this SELECT or below it: the column and the
+    attribute.
+    """
+    domain = records.domain
+    parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
+    parts += [condition for branch in records.branches for condition in branch.where]
+    parts += [branch.values[number] for branch in records.branches for number in source.used]
+    below = [exp.Alias(this=part.copy()) for part in parts]
+    columns = [column for part in below for column in own_columns(part)]
+    for column in [*columns, *(n for n in own_nodes(select) if isinstance(n, exp.Column))]:
+        if column.table == RECORD:
+            yield column, domain[column.name]
+        elif column.table == UNION:
+            number = int(column.name[1:])
+            for value in (branch.values[number].unnest() for branch in records.branches):
+                if isinstance(value, exp.Column) and value.table == RECORD:
+                    yield column, domain[value.name]
+
+
+def _check_cells(
+    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
+) -> None:
+    """No cell is cut through."""
+    if attribute.kind == "bins":
+        check_bins(column, attribute, constant)
+    elif attribute.truncates:
+        check_days(column, attribute, constant, zone)
+
+
+def _aggregates(select: exp.Select) -> bool:
+    return any(is_aggregate(node) for node in own_nodes(select))
+
+
+def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Records) -> None:
+    name = function_name(node)
+    if isinstance(node, exp.Grouping):
+        return
+    if type(node) not in known.AGGREGATES:
+        raise FeatureNotSupported(
+            f"{name} over records is not answered",
+            hint=known.REFUSED_AGGREGATES.get(
+                type(node), "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
+            ),
+            position=position(node),
+        )
+    argument = node.this
+    if isinstance(argument, exp.Distinct):
+        raise FeatureNotSupported(
+            f"{name}(DISTINCT …) is not answered: one record can change it and a thousand not",
+            hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
+            "SELECT attribute, count(*) … GROUP BY attribute says how many records hold each.",
+            position=position(node),
+        )
+    if isinstance(argument, exp.Order) or argument is None:
+        raise FeatureNotSupported(
+            f"{name} takes one argument, without ORDER BY",
+            hint="count(*) counts the records." if isinstance(node, exp.Count) else None,
+            position=position(node),
+        )
+    if isinstance(argument, exp.Star) and not isinstance(node, exp.Count):
+        raise FeatureNotSupported(f"{name}(*) is not answered", position=position(node))
+    if not isinstance(argument, exp.Star):
+        from_clause.check(argument, records)
+    outer = node.parent
+    if isinstance(outer, exp.Filter) and outer.this is node:
+        from_clause.check(outer.expression.this, records)
+    if not isinstance(node, exp.Count):
+        for column in argument.find_all(exp.Column):
+            if type(column.parent) in known.AGGREGATES and column.meta.get("coarse"):
+                raise FeatureNotSupported(
+                    f"{name} of the binned attribute {column.name} is not answered: "
+                    "its values are known by bins only",
+                    hint="Ask the custodian to declare a range, or count per bin: "
+                    f"SELECT {column.name}, count(*) … GROUP BY {column.name}.",
+                    position=position(node),
+                )

@@ -1,0 +1,157 @@
+"""GROUP BY: its keys, and the sets of them that ROLLUP, CUBE and GROUPING SETS ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
+from tallyveil.rewriter.resolve.branches import FIELD
+from tallyveil.rewriter.resolve.records import is_aggregate, level_nodes, own_nodes
+from tallyveil.rewriter.sql.check import position
+
+__all__ = ["MAX_SETS", "Grouping", "grouping"]
+
+MAX_SETS: Final = 64
+
+_Set = tuple[exp.Expr, ...]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """``keys``, each once, and the numbers of those in each set. One set is a plain GROUP BY;
+    several may be equal, and each gives rows of its own.
+    """
+
+    keys: tuple[exp.Expr, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether rows are told apart by GROUPING(), and keys may be missing from them."""
+        return self.sets != (tuple(range(len(self.keys))),)
+
+
+def grouping(select: exp.Select) -> Grouping:
+    """The sets of a SELECT; () alone where nothing is grouped.
+
+    Raises GroupingError for a number that is no item's, StatementTooComplex beyond MAX_SETS,
+    FeatureNotSupported for two columns of one value in different sets.
+    """
+    group = select.args.get("group")
+    items = [item.unalias() for item in select.expressions]
+    if group is None:
+        aggregated = any(is_aggregate(node) for node in own_nodes(select))
+        listed = select.args.get("distinct") is not None and not aggregated
+        return _numbered([tuple(items) if listed else ()])
+    if group.args.get("all"):
+        keys = [i for i in items if not any(map(is_aggregate, level_nodes(i)))]
+        return _numbered([(*keys, *_bare_columns(select.args.get("having")))])
+    sets: list[_Set] = [()]
+    for part in group.expressions:
+        sets = _product(sets, _sets(part, items), group)
+    return _numbered(sets)
+
+
+def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
+    """The columns of HAVING that stand in no aggregate, those of an item called by its alias as
+    well: DuckDB, whose word GROUP BY ALL is, takes them for keys too.
+    """
+    found: list[exp.Expr] = []
+    stack: list[exp.Expr] = [having] if having is not None else []
+    while stack:
+        node = stack.pop()
+        if FIELD in node.meta or isinstance(node, exp.Column):
+            found.append(node)
+        elif not is_aggregate(node) and not isinstance(node, exp.Query):
+            stack.extend(node.iter_expressions())
+    return found
+
+
+def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:
+    """What one item of GROUP BY multiplies the sets by."""
+    if isinstance(part, exp.GroupingSets):
+        sets: list[_Set] = []
+        for element in part.expressions:
+            sets += _sets(element, items)
+            if len(sets) > MAX_SETS:
+                raise _too_many(part)
+        return sets
+    if not isinstance(part, exp.Rollup | exp.Cube):
+        return [_element(part, items)]
+    elements = [_element(element, items) for element in part.expressions]
+    if isinstance(part, exp.Rollup):
+        if len(elements) >= MAX_SETS:
+            raise _too_many(part)
+        return [_joined(elements[:length]) for length in range(len(elements), -1, -1)]
+    if 2 ** len(elements) > MAX_SETS:
+        raise _too_many(part)
+    lengths = range(len(elements), -1, -1)
+    return [_joined(chosen) for n in lengths for chosen in combinations(elements, n)]
+
+
+def _element(part: exp.Expr, items: Sequence[exp.Expr]) -> _Set:
+    """A key, or several in brackets."""
+    whole = _bare(part)
+    keys = whole.expressions if isinstance(whole, exp.Tuple) else [whole]
+    return tuple(_key(key, items) for key in keys)
+
+
+def _bare(key: exp.Expr) -> exp.Expr:
+    """Without the brackets around it; those of a query are part of it."""
+    while isinstance(key, exp.Paren):
+        key = key.this
+    return key
+
+
+def _key(key: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
+    if not isinstance(key, exp.Literal) or key.is_string or "named" in key.meta:
+        return key
+    number = int(key.this) if key.this.isdigit() else 0
+    if not 1 <= number <= len(items):
+        raise GroupingError(
+            f"GROUP BY position {key.this} is not in the select list", position=position(key)
+        )
+    return items[number - 1]
+
+
+def _joined(elements: Sequence[_Set]) -> _Set:
+    return tuple(key for element in elements for key in element)
+
+
+def _product(left: list[_Set], right: list[_Set], group: exp.Expr) -> list[_Set]:
+    if len(left) * len(right) > MAX_SETS:
+        raise _too_many(group)
+    return [(*one, *other) for one in left for other in right]
+
+
+def _too_many(node: exp.Expr) -> StatementTooComplex:
+    return StatementTooComplex(
+        f"the statement has more than {MAX_SETS} grouping sets",
+        hint="Name the sets you need: GROUP BY GROUPING SETS ((a, b), (a)).",
+        position=position(node),
+    )
+
+
+def _numbered(sets: Sequence[_Set]) -> Grouping:
+    keys: dict[exp.Expr, exp.Expr] = {}
+    bare_sets = [tuple(map(_bare, found)) for found in sets]
+    for key in (key for wanted in bare_sets for key in wanted):
+        if _fields(keys.setdefault(key, key)) != _fields(key) and len(sets) > 1:
+            raise FeatureNotSupported(
+                "two columns of the same value are not told apart in grouping sets",
+                hint="Name one of them only.",
+                position=position(key),
+            )
+    numbers = {key: number for number, key in enumerate(keys)}
+    numbered = [tuple(sorted({numbers[key] for key in wanted})) for wanted in bare_sets]
+    return Grouping(tuple(key.copy() for key in keys), tuple(numbered))
+
+
+def _fields(key: exp.Expr) -> list[int | None]:
+    """Which columns of FROM the key was written with."""
+    return [node.meta.get(FIELD) for node in key.walk()]

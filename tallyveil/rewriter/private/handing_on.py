@@ -1,0 +1,239 @@
+"""Questions about answers above the aggregation: ``dp_stddev(n) FROM (SELECT count(*) AS n …)``.
+
+The SELECT that counts is asked for the end of the interval too, or whatever is asked about its
+answer, under a name of ours, and every query between hands it on, until it can stand for the
+function as a column. ``*`` leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from sqlglot import exp
+
+from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
+from tallyveil.rewriter.private.claims import bounds_of
+from tallyveil.rewriter.resolve.names import common_table
+from tallyveil.rewriter.resolve.records import (
+    KIND,
+    aggregates,
+    is_aggregate,
+    level_nodes,
+    reads_records,
+    sources,
+)
+from tallyveil.rewriter.sql.check import function_name, is_star, position
+from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
+
+__all__ = ["hand_on"]
+
+
+def hand_on(tree: exp.Expr) -> None:
+    """Replace, in place, every function of an answer above the SELECT that aggregates.
+
+    Raises FeatureNotSupported where its first argument is no column that is one aggregate, or
+    another argument is not the same for every row.
+    """
+    handing = _Handing()
+    for node in list(tree.find_all(exp.Anonymous)):
+        if function_name(node) in ABOUT_ANSWERS:
+            select = node.find_ancestor(exp.Select)
+            if select is None or not reads_records(select):
+                node.replace(handing.column(node, select))
+    handing.leave_out(tree)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A column of an item of FROM: the query that gives it, and its number or name there."""
+
+    source: exp.Expr
+    query: exp.Expr
+    column: int | str
+
+
+class _Handing:
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int | str, str, tuple[exp.Expr, ...]], str] = {}
+        self._added: dict[int, list[str]] = {}
+        self._numbers = count()
+
+    def column(self, node: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
+        """What stands for the function in a SELECT over noisy rows."""
+        arguments = [argument.unnest() for argument in node.expressions]
+        if len(arguments) != ABOUT_ANSWERS[function_name(node)] or select is None:
+            raise _refused(node)
+        if not isinstance(arguments[0], exp.Column):
+            raise _refused(node)
+        bounds_of(node)
+        found = self._place(arguments[0], select, node)
+        if found is None:
+            item = _item(arguments[0], select)
+            if item is None:
+                raise _refused(node)
+            found = self._place(item, select, node)
+        if found is None:
+            raise _refused(node)
+        return _of(found.source, self._hidden(found.query, found.column, node))
+
+    def leave_out(self, tree: exp.Expr) -> None:
+        """Keep what was added out of ``*``."""
+        for select in tree.find_all(exp.Select) if self._added else ():
+            for item in select.expressions:
+                if not is_star(item):
+                    continue
+                table = item.table if isinstance(item, exp.Column) else ""
+                found = [s for s in sources(select) if not table or s.alias_or_name == table]
+                names = [name for s in found for name in self._added.get(id(_query(s)), ())]
+                star = item.this if isinstance(item, exp.Column) else item
+                if names:
+                    star.set("except_", [exp.to_identifier(name, quoted=True) for name in names])
+
+    def _place(self, column: exp.Column, select: exp.Select, node: exp.Expr) -> _Place | None:
+        """Where FROM has the column, if it does."""
+        found = []
+        for source in sources(select):
+            if column.table and source.alias_or_name != column.table:
+                continue
+            query = _query(source)
+            place = None if query is None else _find(source, query, column.name)
+            if query is not None and place is not None:
+                found.append(_Place(source, query, place))
+        if len(found) > 1:
+            raise AmbiguousColumn(
+                f'column reference "{column.name}" is ambiguous', position=position(column)
+            )
+        return found[0] if found else None
+
+    def _hidden(self, query: exp.Expr, column: int | str, node: exp.Anonymous) -> str:
+        """The name of the query's column that has what is asked."""
+        key = (id(query), column, function_name(node), tuple(node.expressions[1:]))
+        if key not in self._names:
+            written = node.expressions[0].unnest().name
+            name = f"{function_name(node)}({written})#{next(self._numbers)}"
+            self._add(query, column, node, name)
+            self._names[key] = name
+            self._added.setdefault(id(query), []).append(name)
+        return self._names[key]
+
+    def _add(self, query: exp.Expr, column: int | str, node: exp.Anonymous, name: str) -> None:
+        if isinstance(query, exp.Subquery):
+            self._add(query.this, column, node, name)
+        elif _is_union_all(query) and isinstance(column, int):
+            for side in (query.this, query.expression):
+                self._add(side, column, node, name)
+        elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
+            value = self._asked(query, column, node)
+            query.append("expressions", exp.alias_(value, name, quoted=True))
+        else:
+            raise _refused(node)
+
+    def _asked(self, select: exp.Select, column: int | str, node: exp.Anonymous) -> exp.Expr:
+        """What is asked about one of a SELECT's columns, in its own words."""
+        number = column if isinstance(column, int) else _number(select, column)
+        item = None if number is None else select.expressions[number].unalias().unnest()
+        if reads_records(select):
+            if item is None or not any(map(is_aggregate, level_nodes(item))):
+                raise _refused(node)
+            bounds = [bound.copy() for bound in node.expressions[1:]]
+            asked = exp.Anonymous(this=node.this, expressions=[item.copy(), *bounds])
+            asked.meta.update(node.meta)
+            return asked
+        if aggregates(select):
+            raise _refused(node)
+        if item is None:
+            item = exp.column(exp.to_identifier(str(column), quoted=True))
+        found = self._place(item, select, node) if isinstance(item, exp.Column) else None
+        if found is None:
+            raise _refused(node)
+        return _of(found.source, self._hidden(found.query, found.column, node))
+
+
+def _is_union_all(query: exp.Expr) -> bool:
+    return isinstance(query, exp.Union) and query.args.get("distinct") is False
+
+
+def _query(source: exp.Expr) -> exp.Expr | None:
+    """The query an item of FROM stands for."""
+    holder: exp.Expr | None = source if isinstance(source, exp.Subquery) else None
+    if isinstance(source, exp.Table) and source.meta.get(KIND) == "common":
+        holder = common_table(source, source.name)
+    query: exp.Expr | None = None if holder is None else holder.this
+    return query
+
+
+def _renamed(source: exp.Expr) -> list[str]:
+    """The names that the item of FROM, or the common table it names, gives its first columns."""
+    alias = source.args.get("alias")
+    names = [c.name for c in alias.columns] if alias is not None else []
+    item = common_table(source, source.name) if isinstance(source, exp.Table) else None
+    given = [c.name for c in item.args["alias"].columns] if item is not None else []
+    return [*names, *given[len(names) :]]
+
+
+def _find(source: exp.Expr, query: exp.Expr, name: str) -> int | str | None:
+    """The column's number in the query, or its name where ``*`` may bring it; None without it."""
+    renamed, names = _renamed(source), _names(query)
+    starred = any(is_star(item) for item in _items(query))
+    if renamed.count(name) == 1:
+        return None if starred else renamed.index(name)
+    if name not in names[len(renamed) :]:
+        return None
+    return name if starred else names.index(name, len(renamed))
+
+
+def _items(query: exp.Expr) -> list[exp.Expr]:
+    """The items of every SELECT that gives rows of the query."""
+    if isinstance(query, exp.SetOperation):
+        return [*_items(query.this), *_items(query.expression)]
+    if isinstance(query, exp.Subquery):
+        return _items(query.this)
+    return list(query.expressions) if isinstance(query, exp.Select) else []
+
+
+def _names(query: exp.Expr) -> list[str]:
+    """The names of the query's columns."""
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    names: list[str] = []
+    for item in query.expressions if isinstance(query, exp.Select) else ():
+        if not is_star(item):
+            names.append(item.alias_or_name)
+            continue
+        for source in sources(query) if isinstance(query, exp.Select) else ():
+            inner = _query(source)
+            if inner is not None:
+                renamed = _renamed(source)
+                names += [*renamed, *_names(inner)[len(renamed) :]]
+    return names
+
+
+def _number(select: exp.Select, name: str) -> int | None:
+    """The item called by the name; None where ``*`` brings it."""
+    found = [n for n, item in enumerate(select.expressions) if item.alias_or_name == name]
+    return found[0] if found and not is_star(select.expressions[found[0]]) else None
+
+
+def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:
+    """The column of FROM that an item of the same SELECT gives the name."""
+    items: Sequence[exp.Expr] = [i for i in select.expressions if i.alias_or_name == column.name]
+    value = items[0].unalias().unnest() if len(items) == 1 and not column.table else None
+    return value if isinstance(value, exp.Column) else None
+
+
+def _of(source: exp.Expr, name: str) -> exp.Column:
+    """No other column has such a name, so that a subquery without one of its own is as good."""
+    table = exp.to_identifier(source.alias_or_name or None, quoted=True)
+    return exp.column(exp.to_identifier(name, quoted=True), table)
+
+
+def _refused(node: exp.Expr) -> FeatureNotSupported:
+    name = function_name(node)
+    also, sample = ("", "n") if ABOUT_ANSWERS[name] == 1 else (", and two numbers", "n, 0, 100")
+    return FeatureNotSupported(
+        f"{name} takes an aggregate, or a column that is one{also}",
+        hint=f"SELECT n, {name}({sample}) FROM (SELECT count(*) AS n FROM …) AS t",
+        position=position(node),
+    )

@@ -1,0 +1,159 @@
+"""Variances and standard deviations: three linear queries, and arithmetic on their answers.
+
+For any constant c, with n = count(x), s = Σ (x − c) and q = Σ (x − c)²,
+
+    var_pop = (q − s²/n) / n,    var_samp = (q − s²/n) / (n − 1),
+
+and a standard deviation is the root of its variance. c is the middle of the values x takes in the
+public domain, where WHERE and FILTER let them pass: it depends on no record, and of all constants
+it makes the largest (x − c)², and with it the noise of q, least. In PostgreSQL's and DuckDB's
+words alike, the variance of no value is NULL, and so is var_samp of one. Noise can make q − s²/n
+negative, which no variance is; it then counts as 0, which is nearer to the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
+from tallyveil.rewriter.domain.components import components
+from tallyveil.rewriter.domain.domain_relation import coefficient_query
+from tallyveil.rewriter.domain.linearise import MAX_COEFFICIENT
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.private.block import Block
+from tallyveil.rewriter.sql.check import function_name, position
+
+__all__ = ["MOMENTS", "Centre", "Centring", "centring", "moment", "over"]
+
+# (what n is reduced by, whether the root is taken)
+MOMENTS: Final[Mapping[type[exp.Expr], tuple[int, bool]]] = MappingProxyType(
+    {
+        exp.VariancePop: (0, False),
+        exp.Variance: (1, False),
+        exp.StddevPop: (0, True),
+        exp.Stddev: (1, True),
+        exp.StddevSamp: (1, True),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Centre:
+    """c, as SQL and as a number; x − c counts in units of ``10**-decimals``, or is a double."""
+
+    value: Fraction
+    decimals: int | None
+
+    @property
+    def sql(self) -> exp.Expr:
+        if self.decimals is None:
+            return exp.cast(_number(repr(float(self.value))), "double")
+        exact = Decimal(int(self.value * 10**self.decimals)).scaleb(-self.decimals)
+        return _number(f"{exact:f}")
+
+    def total(self, argument: exp.Expr) -> exp.Expr:
+        """SQL for Σ (x − c); plainly Σ x where c is 0."""
+        return exp.Sum(this=self._distance(argument) if self.value else argument.copy())
+
+    def squares(self, argument: exp.Expr) -> exp.Expr:
+        """SQL for Σ (x − c)² in squared units, integers that a double holds exactly."""
+        distance = self._distance(argument) if self.value else exp.paren(argument.copy())
+        if self.decimals:
+            unit = exp.DataType.build(f"decimal(18, {self.decimals})", dialect="duckdb")
+            scale = _number(str(10**self.decimals))
+            distance = exp.Mul(this=exp.cast(distance, unit), expression=scale)
+        units = exp.cast(distance, "double")
+        return exp.Sum(this=exp.Mul(this=units, expression=units.copy()))
+
+    def _distance(self, argument: exp.Expr) -> exp.Expr:
+        return exp.Sub(this=exp.paren(argument.copy()), expression=exp.paren(self.sql))
+
+
+Centring = Callable[[exp.Expr], Centre]
+
+
+def over(node: exp.Expr, aggregate: exp.Expr) -> exp.Expr:
+    """The aggregate with the FILTER that ``node`` has, if any."""
+    if isinstance(node, exp.Filter):
+        return exp.Filter(this=aggregate, expression=node.expression.copy())
+    return aggregate
+
+
+def moment(
+    node: exp.Expr, count: exp.Expr, total: exp.Expr, squares: exp.Expr, centre: Centre
+) -> exp.Expr:
+    """The variance or deviation from n, s (a double) and q (in squared units) of noisy rows."""
+    lost, root = MOMENTS[type(node.this if isinstance(node, exp.Filter) else node)]
+    if centre.decimals:
+        squares = exp.Div(this=squares, expression=_number(f"1e{2 * centre.decimals}"))
+    parts = [count, total, squares, _number(str(lost))]
+    variance = exp.Anonymous(this="__variance", expressions=parts)
+    return exp.Sqrt(this=variance) if root else variance
+
+
+def centring(block: Block, cursor: Cursor) -> Centring:
+    """The centre of an aggregate's argument, asked of the domain.
+
+    Raises InvalidParameterValue where squares have more than 52 bits, DatatypeMismatch where the
+    values are no numbers.
+    """
+
+    def centre(node: exp.Expr) -> Centre:
+        aggregate = node.this if isinstance(node, exp.Filter) else node
+        low, high, kind = _ends(block, cursor, node, aggregate.this)
+        if pa.types.is_floating(kind):
+            ends = [Fraction(end) for end in (low, high) if end is not None and math.isfinite(end)]
+            return Centre(Fraction(float(sum(ends) / 2)) if len(ends) == 2 else Fraction(0), None)
+        if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+            raise DatatypeMismatch(
+                f"{function_name(aggregate)} over records takes numbers only",
+                hint="Extract a number from the value first.",
+                position=position(aggregate),
+            )
+        decimals = kind.scale if pa.types.is_decimal(kind) else 0
+        if low is None:
+            return Centre(Fraction(0), decimals)
+        least, greatest = (int(Decimal(end).scaleb(decimals)) for end in (low, high))
+        middle = (least + greatest) // 2
+        if (greatest - middle) ** 2 > MAX_COEFFICIENT:
+            raise InvalidParameterValue(
+                f"{function_name(aggregate)} reaches from {low} to {high}: squares of such "
+                "distances are not added up exactly; the limit is 2^52 smallest units",
+                hint="Divide the argument, or round it to fewer decimals.",
+                position=position(aggregate),
+            )
+        return Centre(Fraction(middle, 10**decimals), decimals)
+
+    return centre
+
+
+def _ends(
+    block: Block, cursor: Cursor, node: exp.Expr, argument: exp.Expr
+) -> tuple[Any, Any, pa.DataType]:
+    """The least and the greatest value in the domain's cells that pass, and their type."""
+    extremes = {
+        number: over(node, function(this=argument.copy()))
+        for number, function in enumerate((exp.Min, exp.Max))
+    }
+    found = components(block.domain, block.source, block.where, (), extremes)
+    own = next(component for component in found if component.coefficients)
+    query = coefficient_query(
+        block.domain, own.attributes, own.where, {}, own.coefficients, block.source
+    )
+    ends = cursor.arrow(f"SELECT min(__c0) AS low, max(__c1) AS high FROM ({query})")
+    (row,) = ends.to_pylist()
+    return row["low"], row["high"], ends.schema.field("low").type
+
+
+def _number(text: str) -> exp.Expr:
+    literal = exp.Literal.number(text.removeprefix("-"))
+    return exp.Neg(this=literal) if text.startswith("-") else literal

@@ -1,0 +1,297 @@
+"""The outputs of a block: each aggregate becomes a column of noisy rows, each key a column too.
+
+`Outputs.rewrite` turns an expression of the SELECT over records into one over the noisy rows:
+group keys become ``__noisy.__k0 …``, aggregates ``__noisy.__c0 …`` (with their interval's
+ends in ``__l0 …`` and ``__u0 …``, their standard deviations in ``__s0 …``, and the probabilities of
+claims about them in ``__p0 …``), and everything else stays as it was.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
+from tallyveil.rewriter.plan import Claim
+from tallyveil.rewriter.private.block import NOISY, Block
+from tallyveil.rewriter.private.claims import Evaluator, ends_of
+from tallyveil.rewriter.private.linear import Linear, Term, linear
+from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, over
+from tallyveil.rewriter.private.separable import apart, ties_too_much
+from tallyveil.rewriter.resolve.branches import is_resolved
+from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_nodes
+from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
+
+__all__ = ["MAX_AGGREGATES", "MAX_GROUPING", "Outputs"]
+
+MAX_AGGREGATES: Final = 500
+MAX_GROUPING: Final = 31  # PostgreSQL's
+
+_CALLS: Final = MappingProxyType(
+    {
+        "dp_interval_low": ("interval", "dp_interval_low(count(*))"),
+        "dp_interval_high": ("interval", "dp_interval_low(count(*))"),
+        "dp_stddev": ("standard deviation", "dp_stddev(count(*))"),
+        "dp_probability": ("probability", "dp_probability(count(*), 0, 100)"),
+    }
+)
+
+
+class Outputs:
+    """Collects, for one block, the distinct linear queries its expressions need.
+
+    ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
+    output i in that cell. ``deviations`` are the numbers of the outputs whose standard deviation
+    is asked, and ``claims`` those whose probability is.
+    """
+
+    def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
+        self._centre = centre
+        self._evaluate = evaluate
+        self._keys = {key: number for number, key in enumerate(block.groups.keys)}
+        self._several = block.groups.several
+        self._select = block.select
+        self._domain, self._plain = block.domain, block.source.plain
+        self.coefficients: list[exp.Expr] = []
+        self.deviations: dict[int, None] = {}
+        self.claims: dict[Claim, int] = {}
+        self._numbers: dict[exp.Expr, int] = {}
+        self._summed = _summed(own_nodes(block.select))
+        clauses = [block.select.args.get(name) for name in ("having", "order")]
+        self._alone = self._standing_alone(
+            [*block.select.expressions, *(c for c in clauses if c is not None)]
+        )
+
+    def _standing_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
+        """The aggregates some expression needs by themselves."""
+        alone: set[exp.Expr] = set()
+        stack = list(parts)
+        while stack:
+            node = stack.pop()
+            form = linear(node) if not isinstance(node, exp.Query) else None
+            if form is not None and len(form.terms) != 1:
+                continue
+            if form is not None:
+                alone.add(form.terms[0].aggregate)
+            elif not isinstance(node, exp.Query):
+                stack.extend(node.iter_expressions())
+        return alone
+
+    def rewrite(self, node: exp.Expr) -> exp.Expr:
+        """The same expression over the noisy rows.
+
+        Raises GroupingError where an attribute is neither grouped by nor aggregated.
+        """
+        if node in self._keys:
+            return _noisy(f"__k{self._keys[node]}")
+        if isinstance(node, exp.Query):
+            return self._query(node)
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, exp.Grouping):
+            return self._grouping(node)
+        if isinstance(node, exp.Anonymous) and function_name(node) in ABOUT_ANSWERS:
+            return self._about(node)
+        if isinstance(node, exp.Avg) or (
+            isinstance(node, exp.Filter) and isinstance(node.this, exp.Avg)
+        ):
+            return self._average(node)
+        if type(node.this if isinstance(node, exp.Filter) else node) in MOMENTS:
+            return self._moment(node)
+        if is_aggregate(node):
+            return self._counted(node)
+        form = linear(node)
+        if form is not None and len(form.terms) > 1 and not self._one_by_one(form):
+            return exp.paren(self._output(form))
+        if isinstance(node, exp.Column) and is_resolved(node):
+            raise GroupingError(
+                f'column "{node.name}" must appear in GROUP BY or inside an aggregate',
+                position=position(node),
+            )
+        return self._children(node)
+
+    def _query(self, node: exp.Expr) -> exp.Expr:
+        """A query nested above the aggregation, which may ask about the group keys."""
+        copy = node.copy()
+        pairs = zip(outer_columns(copy), outer_columns(node), strict=True)
+        for column, original in list(pairs):
+            column.replace(self.rewrite(original))
+        return copy
+
+    def _counted(self, aggregate: exp.Expr) -> exp.Expr:
+        """A COUNT or SUM; in parts where it would tie too many cells together."""
+        parts = apart(self._domain, aggregate) if self._plain else None
+        if parts is not None:
+            return exp.paren(self.rewrite(parts))
+        return self._output(_single(aggregate))
+
+    def _one_by_one(self, form: Linear) -> bool:
+        """Whether the aggregates are asked anyway, or tie too many cells together."""
+        if all(term.aggregate in self._alone for term in form.terms):
+            return True
+        return self._plain and ties_too_much(self._domain, _coefficient(form))
+
+    def _children(self, node: exp.Expr) -> exp.Expr:
+        copy = node.copy()
+        for child, original in zip(
+            list(copy.iter_expressions()), list(node.iter_expressions()), strict=True
+        ):
+            child.replace(self.rewrite(original))
+        return copy
+
+    def _window(self, node: exp.Window) -> exp.Expr:
+        """A window over the noisy rows: its function is applied to rows, not to records."""
+        copy = node.copy()
+        function, original = copy.this, node.this
+        if isinstance(function, exp.Filter):
+            function.expression.this.replace(self.rewrite(original.expression.this))
+            function, original = function.this, original.this
+        for child, inner in zip(
+            list(function.iter_expressions()), list(original.iter_expressions()), strict=True
+        ):
+            if not isinstance(child, exp.Star):
+                child.replace(self.rewrite(inner))
+        for name in ("partition_by", "order"):
+            parts = node.args.get(name)
+            if isinstance(parts, list):
+                copy.set(name, [self.rewrite(part) for part in parts])
+            elif parts is not None:
+                copy.set(name, self.rewrite(parts))
+        return copy
+
+    def _grouping(self, node: exp.Grouping) -> exp.Expr:
+        """A bit for each argument, the last the lowest: whether the row's set is without it."""
+        if len(node.expressions) > MAX_GROUPING:
+            raise GroupingError(
+                f"GROUPING must have at most {MAX_GROUPING} arguments", position=position(node)
+            )
+        total: exp.Expr = _zero()
+        for argument in (given.unnest() for given in node.expressions):
+            if argument not in self._keys:
+                raise GroupingError(
+                    "arguments to GROUPING must be grouping expressions",
+                    position=position(argument) or position(node),
+                )
+            number = self._keys[argument]
+            bit = _noisy(f"__g{number}") if self._several else _zero()
+            double = exp.Mul(this=exp.paren(total), expression=exp.Literal.number(2))
+            total = exp.Add(this=double, expression=bit)
+        return exp.paren(total)
+
+    def _average(self, node: exp.Expr) -> exp.Expr:
+        """sum/count of the noisy rows; NULL where the noisy count is not positive."""
+        argument = _argument(node)
+        total, count = (
+            self._counted(over(node, function(this=argument.copy())))
+            for function in (exp.Sum, exp.Count)
+        )
+        ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
+        return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
+
+    def _moment(self, node: exp.Expr) -> exp.Expr:
+        """A variance from three sums; Σ x serves for Σ (x − c) where the block asks it anyway."""
+        argument, centre = _argument(node), self._centre(node)
+        plain = over(node, exp.Sum(this=argument.copy()))
+        count = self._output(_single(over(node, exp.Count(this=argument.copy()))))
+        if plain in self._summed and centre.value:
+            shift = exp.Mul(this=exp.paren(centre.sql), expression=count.copy())
+            whole = exp.cast(self._output(_single(plain)), "double")
+            total: exp.Expr = exp.Sub(this=whole, expression=shift)
+        else:
+            total = exp.cast(self._output(_single(over(node, centre.total(argument)))), "double")
+        squares = self._output(_single(over(node, centre.squares(argument))))
+        return moment(node, count, total, squares, centre)
+
+    def _about(self, node: exp.Anonymous) -> exp.Expr:
+        """What a function of an answer stands for."""
+        name = function_name(node)
+        if len(node.expressions) != ABOUT_ANSWERS[name]:
+            bounds = ", and two numbers" if name == "dp_probability" else ""
+            raise FeatureNotSupported(
+                f"{name} takes one aggregate or its alias{bounds}", position=position(node)
+            )
+        argument = node.expressions[0].unnest()
+        form = linear(argument)
+        if form is None or not form.terms or (len(form.terms) == 1 and form.terms[0].scale):
+            what, call = _CALLS[name]
+            raise FeatureNotSupported(
+                f"{name} takes a COUNT, a SUM or a sum or difference of them",
+                hint=f"Ask for the {what} of each part: {call}.",
+                position=position(node),
+            )
+        if name == "dp_stddev":
+            number = self._number(form)
+            self.deviations[number] = None
+            return _noisy(f"__s{number}")
+        if name == "dp_probability":
+            claim = Claim(self._number(form), *ends_of(node, form.constants, self._evaluate))
+            return _noisy(f"__p{self.claims.setdefault(claim, len(self.claims))}")
+        return exp.paren(self._output(form, "l" if name == "dp_interval_low" else "u"))
+
+    def _output(self, form: Linear, kind: str = "c") -> exp.Expr:
+        """The value of the form, or the lower or upper end of its interval."""
+        result: exp.Expr = _noisy(f"__{kind}{self._number(form)}")
+        for negative, value in form.constants:
+            combine = exp.Sub if negative else exp.Add
+            result = combine(this=result, expression=exp.paren(value.copy()))
+        return result
+
+    def _number(self, form: Linear) -> int:
+        coefficient = _coefficient(form)
+        number = self._numbers.setdefault(coefficient, len(self._numbers))
+        if number == len(self.coefficients):
+            if number == MAX_AGGREGATES:
+                raise StatementTooComplex(
+                    f"a SELECT has more than {MAX_AGGREGATES} different aggregates",
+                    hint="Write a GROUP BY in the place of many conditions, or ask in several "
+                    "statements.",
+                )
+            self.coefficients.append(coefficient)
+        return number
+
+
+def _argument(aggregate: exp.Expr) -> exp.Expr:
+    inner: exp.Expr = (aggregate.this if isinstance(aggregate, exp.Filter) else aggregate).this
+    return inner
+
+
+def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:
+    """The sums that SUM and AVG among the nodes ask for, each with its FILTER."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, exp.Sum | exp.Avg) and is_aggregate(node):
+            filtered = isinstance(node.parent, exp.Filter) and node.parent.this is node
+            outer: exp.Expr = node.parent if filtered and node.parent is not None else node
+            found.add(over(outer, exp.Sum(this=node.this.copy())))
+    return found
+
+
+def _single(aggregate: exp.Expr) -> Linear:
+    return Linear((Term(False, None, aggregate),), ())
+
+
+def _coefficient(form: Linear) -> exp.Expr:
+    """Σ ± scale · aggregate, where a SUM over no value counts 0."""
+    total: exp.Expr | None = None
+    for term in form.terms:
+        value = term.aggregate.copy()
+        if value.find(exp.Sum):
+            value = exp.Coalesce(this=value, expressions=[_zero()])
+        if term.scale is not None:
+            value = exp.Mul(this=exp.paren(term.scale.copy()), expression=value)
+        if total is None:
+            total = exp.Neg(this=value) if term.negative else value
+        else:
+            total = (exp.Sub if term.negative else exp.Add)(this=total, expression=value)
+    return total if total is not None else _zero()
+
+
+def _zero() -> exp.Expr:
+    return exp.Literal.number(0)
+
+
+def _noisy(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(NOISY, quoted=True))

@@ -1,0 +1,120 @@
+"""Sums that fall into parts which mention different attributes: Σ (a + b) = Σ a + Σ b.
+
+Evaluated together, a and b are tied, and their cells multiply. Where that are too many the parts
+are asked one by one, each with noise of its own; a record counts in each where none of them is
+NULL, as it counts in the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.components import attributes_of
+from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
+
+__all__ = ["apart", "ties_too_much"]
+
+
+def ties_too_much(domain: Domain, node: exp.Expr) -> bool:
+    """Whether the attributes that the expression mentions have too many cells together."""
+    axes = domain.project(attributes_of(node))
+    return math.prod(axis.size for axis in axes) > MAX_CELLS
+
+
+def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
+    """A COUNT or SUM, with its FILTER if it has one, as aggregates that tie fewer attributes; None
+    where its argument has no parts, or they need none.
+    """
+    aggregate = node.this if isinstance(node, exp.Filter) else node
+    if type(aggregate) not in (exp.Sum, exp.Count) or isinstance(aggregate.this, exp.Star):
+        return None
+    if not ties_too_much(domain, aggregate.this):
+        return None
+    parts = _parts(list(_terms(aggregate.this, negative=False, scales=())))
+    if len(parts) < 2:
+        return None
+    given = [node.expression.this] if isinstance(node, exp.Filter) else []
+    if isinstance(aggregate, exp.Count):
+        return _filtered(exp.Count(this=exp.Star()), [*given, *_known(domain, parts)])
+    sums = [
+        _filtered(
+            exp.Sum(this=part.copy()),
+            [*given, *_known(domain, [other for other in parts if other is not part])],
+        )
+        for part in parts
+    ]
+    total, *rest = sums
+    for one in rest:
+        total = exp.Add(this=total, expression=one)
+    return total
+
+
+def _terms(node: exp.Expr, *, negative: bool, scales: tuple[exp.Expr, ...]) -> Iterator[exp.Expr]:
+    """What is added up, each term with its sign and its constant factors."""
+    match node:
+        case exp.Paren():
+            yield from _terms(node.this, negative=negative, scales=scales)
+        case exp.Neg():
+            yield from _terms(node.this, negative=not negative, scales=scales)
+        case exp.Add() | exp.Sub():
+            turned = negative != isinstance(node, exp.Sub)
+            yield from _terms(node.this, negative=negative, scales=scales)
+            yield from _terms(node.expression, negative=turned, scales=scales)
+        case exp.Mul() if _is_number(node.this):
+            yield from _terms(node.expression, negative=negative, scales=(*scales, node.this))
+        case exp.Mul() if _is_number(node.expression):
+            yield from _terms(node.this, negative=negative, scales=(*scales, node.expression))
+        case _:
+            term = exp.paren(node)
+            for scale in scales:
+                term = exp.paren(exp.Mul(this=scale.copy(), expression=term), copy=False)
+            yield exp.paren(exp.Neg(this=term), copy=False) if negative else term
+
+
+def _is_number(node: exp.Expr) -> bool:
+    inner = node.unnest()
+    return isinstance(inner, exp.Literal) and not inner.is_string
+
+
+def _parts(terms: list[exp.Expr]) -> list[exp.Expr]:
+    """The terms, those that have attributes in common added up, and constants with the first."""
+    parts: list[tuple[frozenset[str], exp.Expr]] = []
+    for term in sorted(terms, key=lambda term: not attributes_of(term)):
+        mentioned = attributes_of(term)
+        touching = [part for part in parts if part[0] & mentioned] if mentioned else parts[:1]
+        whole = term
+        for names, part in touching:
+            whole, mentioned = exp.Add(this=part, expression=whole), mentioned | names
+        parts = [part for part in parts if part not in touching]
+        parts.append((mentioned, whole))
+    return [part for _, part in parts]
+
+
+def _known(domain: Domain, parts: Iterable[exp.Expr]) -> list[exp.Expr]:
+    """The conditions that none of the parts is NULL, where one may be."""
+    return [
+        exp.Not(this=exp.Is(this=exp.paren(part), expression=exp.Null()))
+        for part in parts
+        if not _never_null(domain, part)
+    ]
+
+
+def _never_null(domain: Domain, part: exp.Expr) -> bool:
+    plain = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Literal, exp.Column, exp.Identifier)
+    if not all(isinstance(node, plain) for node in part.walk()):
+        return False
+    return all(domain[name].null_cell is None for name in attributes_of(part))
+
+
+def _filtered(aggregate: exp.Expr, conditions: list[exp.Expr]) -> exp.Expr:
+    if not conditions:
+        return aggregate
+    first, *others = (exp.paren(condition) for condition in conditions)
+    whole: exp.Expr = first
+    for other in others:
+        whole = exp.And(this=whole, expression=other)
+    return exp.Filter(this=aggregate, expression=exp.Where(this=whole))

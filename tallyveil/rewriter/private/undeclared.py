@@ -1,0 +1,266 @@
+"""Constants that no declared value meets: such a predicate says nothing about the records.
+
+``sex = 'female'`` where "Female" is declared counts nothing, exactly and free, and reads as a fact
+about the table. What is told here follows from the policy and the statement alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallyveil.policy.domain import Attribute, Value
+from tallyveil.rewriter.domain.coarse import comparisons, place_of
+from tallyveil.rewriter.domain.components import attributes_of
+from tallyveil.rewriter.domain.evaluate import Evaluated
+from tallyveil.rewriter.plan import Caution
+from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.naming import written_name
+
+__all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
+
+# Beyond so many cells a pattern is not tried on each, and no value is looked for that is spelled
+# alike: both take time for every cell.
+MAX_TRIED: Final = 10_000
+MAX_SPELLED: Final = 1_000
+MAX_NAMED: Final = 3
+MAX_CAUTIONS: Final = 20
+
+_NOTHING_MEETS: Final = Caution(
+    "no declared value meets the conditions, so that an answer is 0 or empty whatever the records "
+    "hold",
+    hint="SELECT * FROM dp.attributes shows what is declared.",
+)
+
+_SIGNS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
+    {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+)
+_NO_CONSTANT: Final = object()
+
+
+def cautions(column: exp.Column, attribute: Attribute, table: str) -> Iterator[Caution]:
+    """What to say of the place where a column stands; nothing where a declared value meets it."""
+    child, parent = place_of(column)
+    if isinstance(parent, exp.Like | exp.ILike) and parent.this is child:
+        yield from _of_pattern(parent, attribute, table)
+        return
+    found = comparisons(column) or []
+    if isinstance(parent, exp.Case) and parent.this is child:
+        found = [(exp.EQ, branch.this) for branch in parent.args["ifs"]]
+    alike: list[tuple[exp.Expr, Any]] = []
+    for operator, other in found:
+        for node in _listed(other):
+            value = _as_compared(_constant(node), attribute)
+            if value is _NO_CONSTANT or value is None:
+                continue
+            if operator in _SIGNS:
+                if _meets_nothing(operator, value, attribute):
+                    yield _of_range(node, operator, value, attribute, table)
+            elif value not in attribute.declared:
+                alike.append((node, value))
+    if alike:
+        yield _of_values(alike, attribute, table, found[0][0] is exp.NEQ)
+
+
+def unmet(
+    where: exp.Expr | None,
+    joined: bool,
+    coefficients: Sequence[exp.Expr],
+    evaluated: Sequence[Evaluated],
+) -> tuple[Caution, ...]:
+    """What to say of a block where nothing in the domain passes, or is counted by an aggregate.
+
+    Conditions without an attribute, such as a client's WHERE 1 = 0, were meant so.
+    """
+    conditional = joined or (where is not None and bool(attributes_of(where)))
+    for one in evaluated:
+        if conditional and not one.height:
+            return (_NOTHING_MEETS,)
+        for coefficient, output in zip(coefficients, one.outputs, strict=True):
+            empty = any(not len(factor.coefficients) for factor in output.column.factors)
+            if empty and (conditional or attributes_of(coefficient)):
+                return (_NOTHING_MEETS,)
+    return ()
+
+
+def _listed(other: exp.Expr) -> Sequence[exp.Expr]:
+    """The elements of ANY (ARRAY[…])."""
+    inner = other.unnest()
+    if not isinstance(inner, exp.Any):
+        return [other]
+    array = inner.this.unnest()
+    array = array.this if isinstance(array, exp.Cast) else array
+    return array.expressions if isinstance(array, exp.Array) else []
+
+
+def _constant(node: exp.Expr) -> Any:
+    """The value of a constant as it is written; expressions are left to their evaluation."""
+    node = node.unnest()
+    match node:
+        case exp.Literal():
+            return node.this if node.is_string else Decimal(node.this)
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Null():
+            return None
+        case exp.Neg():
+            inner = _constant(node.this)
+            return -inner if isinstance(inner, Decimal) else _NO_CONSTANT
+        case exp.Cast():
+            return _constant(node.this)
+    return _NO_CONSTANT
+
+
+def _as_compared(value: Any, attribute: Attribute) -> Any:
+    """The constant as the attribute's type has it, or ``_NO_CONSTANT`` where that takes DuckDB."""
+    if value is None or value is _NO_CONSTANT:
+        return value
+    try:
+        match attribute.sql_type:
+            case "VARCHAR":
+                return value if isinstance(value, str) else _NO_CONSTANT
+            case "BOOLEAN":
+                return value if isinstance(value, bool) else _NO_CONSTANT
+            case "DATE":
+                return dt.date.fromisoformat(value[:10]) if isinstance(value, str) else _NO_CONSTANT
+            case "DOUBLE":
+                return _NO_CONSTANT if isinstance(value, bool) else float(value)
+        number = _NO_CONSTANT if isinstance(value, bool) else Decimal(value)
+    except (ValueError, InvalidOperation):
+        return _NO_CONSTANT
+    return number
+
+
+def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -> bool:
+    if attribute.ends is None:
+        return False
+    lowest, highest = attribute.ends
+    if operator in (exp.LT, exp.LTE):
+        return bool(value <= lowest if operator is exp.LT else value < lowest)
+    within = operator is exp.GTE and attribute.edges is None
+    return bool(value > highest if within else value >= highest)
+
+
+def _of_range(
+    node: exp.Expr, operator: type[exp.Expr], value: Any, attribute: Attribute, table: str
+) -> Caution:
+    return Caution(
+        f"no declared value of {attribute.name} is {_SIGNS[operator]} {_written(value)}",
+        _outside(attribute),
+        _span(attribute, table),
+        position(node),
+    )
+
+
+def _of_values(
+    found: Sequence[tuple[exp.Expr, Any]], attribute: Attribute, table: str, unequal: bool
+) -> Caution:
+    named = ", ".join(_written(value) for _, value in found[:MAX_NAMED])
+    if len(found) > MAX_NAMED:
+        named += f" and {len(found) - MAX_NAMED} more"
+    what = "is no declared value" if len(found) == 1 else "are no declared values"
+    effect = "every declared value differs from it" if unequal else "no record is counted by it"
+    effect = effect if len(found) == 1 else effect.replace(" it", " them")
+    hint = _span(attribute, table)
+    alike = dict.fromkeys(v for _, value in found[:MAX_NAMED] for v in _nearest(value, attribute))
+    if alike:
+        hint = f"Did you mean {' or '.join(map(_written, alike))}? {hint}"
+    node = found[0][0]
+    return Caution(
+        f"{named} {what} of {attribute.name}: {effect}",
+        _outside(attribute),
+        hint,
+        position(node) or position(node.parent or node),
+    )
+
+
+def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) -> Iterator[Caution]:
+    pattern = _constant(node.expression)
+    escape = _constant(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
+    if not isinstance(pattern, str) or not isinstance(escape, str):
+        return
+    if attribute.sql_type != "VARCHAR" or attribute.size > MAX_TRIED:
+        return
+    flags = re.DOTALL | (re.IGNORECASE if isinstance(node, exp.ILike) else 0)
+    wanted = re.compile(_regular(pattern, escape), flags)
+    texts = [value for value in attribute.declared if isinstance(value, str)]
+    if any(map(wanted.fullmatch, texts)):
+        return
+    hint = _span(attribute, table)
+    folded = re.compile(wanted.pattern, flags | re.IGNORECASE)
+    alike = [value for value in sorted(texts) if folded.fullmatch(value)]
+    if alike:
+        hint = f"Did you mean {_written(alike[0])}? {hint}"
+    word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
+    yield Caution(
+        f"no declared value of {attribute.name} is {word} {_written(pattern)}",
+        _outside(attribute),
+        hint,
+        position(node.expression),
+    )
+
+
+def _regular(pattern: str, escape: str) -> str:
+    """A LIKE pattern as a regular expression."""
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == escape:
+            parts.append(re.escape(next(characters, "")))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+    return "".join(parts)
+
+
+def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
+    """The declared values that differ in case alone; else those spelled alike, or next to it."""
+    if isinstance(value, str):
+        texts = sorted(v for v in attribute.declared if isinstance(v, str))
+        folded = value.strip().casefold()
+        same = [text for text in texts if text.strip().casefold() == folded]
+        if same or len(texts) > MAX_SPELLED:
+            return same[:MAX_NAMED]
+        by_fold = {text.casefold(): text for text in texts}
+        close = difflib.get_close_matches(folded, by_fold, MAX_NAMED)
+        return [by_fold[text] for text in close]
+    if attribute.kind != "values" or isinstance(value, bool):
+        return []
+    ordered: list[Any] = sorted(v for v in attribute.declared if not isinstance(v, str | bool))
+    below, above = [v for v in ordered if v < value], [v for v in ordered if v > value]
+    return [*below[-1:], *above[:1]]
+
+
+def _span(attribute: Attribute, table: str) -> str:
+    if attribute.kind == "values" or attribute.ends is None:
+        return (
+            f"SELECT DISTINCT {written_name(attribute.name)} FROM {written_name(table)}"
+            " lists the declared values."
+        )
+    low, high = map(_written, attribute.ends)
+    below = "below " if attribute.edges is not None else ""
+    return f"{attribute.name} is declared from {low} to {below}{high}."
+
+
+def _outside(attribute: Attribute) -> str:
+    """What became of the records with other values."""
+    name = attribute.name
+    if attribute.clamp:
+        return f"Records beyond an end of {name} are counted at that end."
+    if attribute.other_cell is None:
+        return f"Records with other values of {name} are left out of the table."
+    label = attribute.cells[attribute.other_cell]
+    shown = "NULL" if label is None else _written(label)
+    return f"Records with other values of {name} are counted as {shown}."
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, str):
+        short = value if len(value) <= 60 else value[:57] + "…"
+        return "'" + short.replace("'", "''") + "'"
+    return str(value)

@@ -1,0 +1,271 @@
+"""Record-wise relations in normal form: a union of flat SELECTs over the domain relation.
+
+Every projection, filter, join with public tables and UNION ALL of records is a bag union of
+`Branch`es, each of which reads the records once:
+
+    SELECT values FROM record [LEFT] JOIN public … WHERE conditions
+
+Filters of a branch commute with the joins that follow, since these keep the record's side. What a
+record contributes is then the sum over the branches of the rows it gives there, so that a row that
+matches twice counts twice, and the sensitivity with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import AmbiguousColumn, UndefinedColumn, UndefinedTable
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.resolve.records import OUTER, outer_columns
+from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.size import Size
+
+__all__ = [
+    "FIELD",
+    "RECORD",
+    "UNION",
+    "Branch",
+    "Field",
+    "Records",
+    "Source",
+    "conjunction",
+    "is_resolved",
+    "own_columns",
+    "public_queries",
+]
+
+# The key under which the meta of a value in a column's place says which column of FROM that was.
+FIELD: Final = "field"
+
+RECORD: Final = "__record"
+UNION: Final = "__records"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of FROM: the name of its table there, its own, whether USING hides it, and how
+    many commas are before it: USING looks no further back than the last one.
+    """
+
+    table: str
+    name: str
+    hidden: bool = False
+    part: int = 0
+
+
+@dataclass
+class Branch:
+    """A flat SELECT: ``values`` are over the attributes of ``__record`` and the joined tables."""
+
+    joins: list[exp.Join] = field(default_factory=list)
+    where: list[exp.Expr] = field(default_factory=list)
+    values: list[exp.Expr] = field(default_factory=list)
+
+
+@dataclass
+class Records:
+    """What FROM yields: rows that belong to records of one protected table.
+
+    ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` is what has been written
+    out of all the queries that one block reads: a column that is named twice at every depth
+    doubles there. ``types`` are DuckDB's of the fields, where a UNION has made them known.
+    """
+
+    domain: Domain
+    fields: list[Field]
+    branches: list[Branch]
+    size: Size
+    types: Sequence[str] | None = None
+
+    def knows(self, name: str) -> bool:
+        return any(f.name == name and not f.hidden for f in self.fields)
+
+    def find(self, column: exp.Column) -> int:
+        """The number of the field a column means.
+
+        Raises UndefinedTable, UndefinedColumn, AmbiguousColumn.
+        """
+        table, name = column.table, column.name
+        if table and not any(f.table == table for f in self.fields):
+            raise UndefinedTable(
+                f'missing FROM-clause entry for table "{table}"', position=position(column)
+            )
+        found = [
+            number
+            for number, f in enumerate(self.fields)
+            if f.name.lower() == name.lower() and (f.table == table if table else not f.hidden)
+        ]
+        # In another case it is the same to DuckDB; in PostgreSQL's dialect it was refused before.
+        exact = [number for number in found if self.fields[number].name == name]
+        found = exact or found
+        if not found or column.args.get("catalog"):
+            raise UndefinedColumn(
+                f'column "{name}" does not exist', hint=self._hint(), position=position(column)
+            )
+        if len(found) > 1:
+            raise AmbiguousColumn(
+                f'column reference "{name}" is ambiguous', position=position(column)
+            )
+        return found[0]
+
+    def _hint(self) -> str:
+        names = tuple(f.name for f in self.fields)
+        if names == self.domain.names:
+            return f"The attributes of {self.domain.table} are {', '.join(names)}."
+        return f"The columns here are {', '.join(dict.fromkeys(names))}."
+
+    def substitute(self, node: exp.Expr, branch: Branch) -> exp.Expr:
+        """A copy of the expression with every column as the branch has it."""
+        holder = exp.Paren(this=node.copy())
+        self.size.add(holder)
+        for column in own_columns(holder):
+            column.replace(self.value(branch, self.find(column), column))
+        result: exp.Expr = holder.this
+        return result
+
+    def value(self, branch: Branch, number: int, column: exp.Column) -> exp.Expr:
+        """What the branch has in the place of a column that names the field of that number."""
+        value = branch.values[number]
+        self.size.add(value)
+        return value_of(value, column)
+
+    def joined(self, others: Sequence[Field], join: exp.Join) -> Records:
+        """Every row with those of a public table that match it."""
+        fields = [*self.fields, *others]
+        new = [exp.column(f.name, join.this.alias, quoted=True) for f in others]
+        branches = [
+            replace(b, joins=[*b.joins, join], values=[*b.values, *new]) for b in self.branches
+        ]
+        return Records(self.domain, fields, branches, self.size)
+
+
+@dataclass(frozen=True)
+class Source:
+    """FROM of a domain query: one branch's, or the union of several with the columns in use."""
+
+    branches: Sequence[Branch]
+    used: Sequence[int] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the domain relation alone, in which attributes vary independently."""
+        return len(self.branches) == 1 and not self.branches[0].joins
+
+    @property
+    def cell(self) -> str:
+        """The item that gives the record's cell."""
+        if self.plain:
+            return "__cell"
+        return f'"{RECORD if len(self.branches) == 1 else UNION}".__cell AS __cell'
+
+    @property
+    def nodes(self) -> list[exp.Expr]:
+        """Every expression in it."""
+        parts: list[exp.Expr] = [join for branch in self.branches for join in branch.joins]
+        if len(self.branches) > 1:
+            for branch in self.branches:
+                parts += [*branch.where, *(branch.values[number] for number in self.used)]
+        return parts
+
+    def sql(self, relation: str) -> str:
+        """With the domain relation, in brackets, in the place of the records."""
+        if len(self.branches) == 1:
+            return _from(relation, self.branches[0])
+        selects = []
+        for branch in self.branches:
+            values = [f"{_sql(branch.values[n])} AS u{n}" for n in self.used]
+            items = ", ".join([f'"{RECORD}".__cell', *values])
+            where = " AND ".join(f"({_sql(condition)})" for condition in branch.where)
+            select = f"SELECT {items} FROM {_from(relation, branch)}"
+            selects.append(f"{select} WHERE {where}" if where else select)
+        return f'({" UNION ALL ".join(selects)}) AS "{UNION}"'
+
+
+def _from(relation: str, branch: Branch) -> str:
+    return " ".join([f'{relation} AS "{RECORD}"', *(_sql(join) for join in branch.joins)])
+
+
+def _sql(node: exp.Expr) -> str:
+    return node.sql("duckdb", identify=True, comments=False)
+
+
+def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """All of at least one condition."""
+    first, *others = parts
+    for other in others:
+        first = exp.And(this=_bracketed(first), expression=_bracketed(other))
+    return first
+
+
+def _bracketed(node: exp.Expr) -> exp.Expr:
+    return node if isinstance(node, exp.And) else exp.paren(node, copy=False)
+
+
+def is_resolved(column: exp.Column) -> bool:
+    """Whether a column points at what FROM of a domain query has. Such names are reserved."""
+    return column.table.startswith(("__record", "__joined_"))
+
+
+def own_columns(node: exp.Expr) -> list[exp.Column]:
+    """The columns of an expression; of the queries nested in it those they do not have."""
+    found: list[exp.Column] = []
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, exp.Query):
+            found += outer_columns(inner)
+            continue
+        if isinstance(inner, exp.Column):
+            found.append(inner)
+        stack.extend(inner.iter_expressions())
+    return found
+
+
+def public_queries(node: exp.Expr) -> list[exp.Expr]:
+    """The outermost queries nested in an expression."""
+    found: list[exp.Expr] = []
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, exp.Query):
+            found.append(inner)
+        else:
+            stack.extend(inner.iter_expressions())
+    return found
+
+
+def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:
+    """A field's value in the place of the column that names it."""
+    copy = typed_constant(value)
+    if column.meta.get(OUTER):
+        for inner in own_columns(copy):
+            inner.meta[OUTER] = True
+    if isinstance(copy, exp.Column):
+        copy.meta.update({k: v for k, v in column.meta.items() if k != "coarse"})
+        copy.this.meta.update(column.this.meta)
+        return copy
+    plain = isinstance(copy, exp.Func | exp.Paren) and not isinstance(copy, exp.Connector)
+    return copy if plain else exp.paren(copy, copy=False)
+
+
+def typed_constant(value: exp.Expr) -> exp.Expr:
+    """A copy; a constant with its type, since ``5`` in GROUP BY would be a place."""
+    if isinstance(value, exp.Null):
+        return exp.cast(value.copy(), "varchar")
+    if not isinstance(value, exp.Literal):
+        return value.copy()
+    if value.is_string:
+        return exp.cast(value.copy(), "varchar")
+    text = value.this
+    if text.isdigit():
+        size = int(text)
+        kind = "int" if size < 2**31 else "bigint" if size < 2**63 else "hugeint"
+        return exp.cast(value.copy(), exp.DataType.build(kind, dialect="duckdb"))
+    if "e" in text.lower():
+        return exp.cast(value.copy(), "double")
+    digits, decimals = len(text.replace(".", "")), len(text.partition(".")[2])
+    return exp.cast(value.copy(), exp.DataType.build(f"decimal({digits}, {decimals})"))

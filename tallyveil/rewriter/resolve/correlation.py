@@ -1,0 +1,196 @@
+"""Queries nested in an expression that mention columns of the query around them.
+
+``EXISTS (SELECT 1 FROM region r WHERE r.state = person.state)`` asks the public table about each
+record. Columns that no FROM inside has are looked up in the records' and marked, so that they are
+resolved with the rest of the expression; evaluated on the domain, the nested query then means what
+it means on the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
+from tallyveil.rewriter.resolve.branches import Records, is_resolved, public_queries
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.names import common_table
+from tallyveil.rewriter.resolve.records import KIND, OUTER, reads_records, sources
+from tallyveil.rewriter.sql.check import function_name, is_star, position
+
+__all__ = ["mark_outer_columns"]
+
+
+def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> list[exp.Column]:
+    """Mark, in the queries nested in ``part``, the columns of the records.
+
+    Returns those that neither the query itself nor the records have.
+
+    Raises FeatureNotSupported, AmbiguousColumn where PostgreSQL and DuckDB might not agree whose a
+    column is.
+    """
+    unknown = []
+    for query in public_queries(part):
+        found = []
+        for column in _Search(records, catalog).free(query, ()):
+            if _has(records, column):
+                column.meta[OUTER] = True
+                found.append(column)
+            elif not is_resolved(column):
+                unknown.append(column)
+        _refuse_aggregates_of_the_record(query, found)
+        if found and not isinstance(query.parent, exp.Exists):
+            _refuse_limits(query)
+    return unknown
+
+
+@dataclass(frozen=True)
+class _From:
+    """The names a SELECT's FROM brings in; ``columns`` is None where they are not known."""
+
+    select: exp.Select
+    tables: Sequence[tuple[str, list[str] | None]]
+
+    def has(self, column: exp.Column) -> bool:
+        """Names that differ in case only are one: DuckDB would take the inner one."""
+        if column.table:
+            return any(name.lower() == column.table.lower() for name, _ in self.tables)
+        wanted = column.name.lower()
+        known = (c for _, columns in self.tables for c in columns or ())
+        return any(name.lower() == wanted for name in known)
+
+    @property
+    def known(self) -> bool:
+        return all(columns is not None for _, columns in self.tables)
+
+    def names_item(self, column: exp.Column) -> bool:
+        """Whether an item that is something else is called by the column's name."""
+        return any(
+            item.alias_or_name.lower() == column.name.lower()
+            for item in self.select.expressions
+            if not (isinstance(item.unalias(), exp.Column) and item.unalias().name == column.name)
+        )
+
+
+class _Search:
+    def __init__(self, records: Records, catalog: Catalog) -> None:
+        self._records = records
+        self._catalog = catalog
+
+    def free(self, node: exp.Expr, around: Sequence[_From]) -> Iterator[exp.Column]:
+        """The columns below ``node`` that no FROM inside or ``around`` it has."""
+        if isinstance(node, exp.Column):
+            if not isinstance(node.this, exp.Star) and not self._is_inner(node, around):
+                yield node
+            return
+        if not isinstance(node, exp.Select):
+            for child in node.iter_expressions():
+                yield from self.free(child, around)
+            return
+        if reads_records(node):
+            return  # a block of its own
+        tables = [(s.alias_or_name, self._columns(s)) for s in sources(node)]
+        inside = [_From(node, tables), *around]
+        items = {id(source) for source in sources(node)}
+        for child in node.iter_expressions():
+            if isinstance(child, exp.From | exp.Join):
+                for part in child.iter_expressions():
+                    yield from self.free(part, around if id(part) in items else inside)
+            else:
+                yield from self.free(child, inside)
+
+    def _is_inner(self, column: exp.Column, around: Sequence[_From]) -> bool:
+        for level in around:
+            if level.has(column):
+                return True
+            if column.table:
+                continue
+            ours = self._records.knows(column.name)
+            if level.names_item(column):
+                if not ours:
+                    return True
+                raise AmbiguousColumn(
+                    f'column reference "{column.name}" is ambiguous',
+                    hint="Write it with the name of its table.",
+                    position=position(column),
+                )
+            if not level.known:
+                if not ours:
+                    return True
+                raise FeatureNotSupported(
+                    f'whether the subquery has a column "{column.name}" is not clear here',
+                    hint="Write it with the name of its table.",
+                    position=position(column),
+                )
+        return False
+
+    def _columns(self, source: exp.Expr) -> list[str] | None:
+        alias = source.args.get("alias")
+        renamed = [c.name for c in alias.columns] if alias is not None else []
+        names = self._names(source)
+        if names is None:
+            return renamed or None
+        return [*renamed, *names[len(renamed) :]]
+
+    def _names(self, source: exp.Expr) -> list[str] | None:
+        if isinstance(source, exp.Subquery):
+            return self._items(source.this)
+        kind = source.meta.get(KIND)
+        if kind == "public":
+            return list(self._catalog.public[source.name.removeprefix("__public_")])
+        item = common_table(source, source.name) if isinstance(source, exp.Table) else None
+        if kind == "common" and item is not None:
+            renamed = [c.name for c in item.args["alias"].columns]
+            names = self._items(item.this)
+            return None if names is None else [*renamed, *names[len(renamed) :]]
+        return None
+
+    def _items(self, query: exp.Expr) -> list[str] | None:
+        while isinstance(query, exp.SetOperation | exp.Subquery):
+            query = query.this
+        if not isinstance(query, exp.Select):
+            return None
+        names: list[str] = []
+        for item in query.expressions:
+            if not is_star(item):
+                names.append(item.alias_or_name)
+                continue
+            for source in sources(query):
+                columns = self._columns(source)
+                if columns is None:
+                    return None
+                names += columns
+        return names
+
+
+def _has(records: Records, column: exp.Column) -> bool:
+    if column.table:
+        return any(field.table == column.table for field in records.fields)
+    return records.knows(column.name)
+
+
+def _refuse_aggregates_of_the_record(query: exp.Expr, outer: Sequence[exp.Column]) -> None:
+    """In SQL such an aggregate belongs to the query around, and would combine records."""
+    marked = {id(column) for column in outer}
+    for node in query.find_all(exp.AggFunc) if outer else ():
+        whole = node.parent if isinstance(node.parent, exp.Filter) else node
+        columns = list(whole.find_all(exp.Column))
+        if columns and all(id(column) in marked for column in columns):
+            raise FeatureNotSupported(
+                f"{function_name(node)} of the record's own attributes, inside a subquery, is "
+                "not answered",
+                hint="Aggregate columns of the public table there.",
+                position=position(node),
+            )
+
+
+def _refuse_limits(query: exp.Expr) -> None:
+    """Which of several rows comes first may differ each time."""
+    for node in query.find_all(exp.Limit, exp.Fetch, exp.Offset):
+        raise FeatureNotSupported(
+            "LIMIT in a subquery about the record is not answered",
+            hint="Take the min or max of what it finds, or ask whether it EXISTS.",
+            position=position(node) or position(query),
+        )

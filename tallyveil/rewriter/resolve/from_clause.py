@@ -1,0 +1,373 @@
+"""FROM of a SELECT that reads records: followed through subqueries and joins to `Records`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count, zip_longest
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import (
+    AmbiguousColumn,
+    FeatureNotSupported,
+    UndefinedColumn,
+    UndefinedTable,
+)
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.resolve.branches import (
+    RECORD,
+    Branch,
+    Field,
+    Records,
+    conjunction,
+    public_queries,
+)
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.correlation import mark_outer_columns
+from tallyveil.rewriter.resolve.records import (
+    KIND,
+    holds_noise,
+    holds_records,
+    own_parts,
+    yields_records,
+)
+from tallyveil.rewriter.resolve.union import unite
+from tallyveil.rewriter.resolve.using import columns_of, commas_before
+from tallyveil.rewriter.sql.check import is_star, position
+from tallyveil.rewriter.sql.record_level import check_record_level
+from tallyveil.rewriter.sql.size import Size
+
+__all__ = ["FromClause"]
+
+
+class FromClause:
+    """Reads the FROM of one block, subqueries included."""
+
+    def __init__(self, catalog: Catalog, cursor: Cursor) -> None:
+        self._catalog = catalog
+        self._cursor = cursor
+        self._numbers = count()
+        self._size = Size("the columns of nested queries", "Name each column less often.")
+
+    @property
+    def time_zone(self) -> str:
+        """The session's."""
+        return self._cursor.time_zone
+
+    def read(self, select: exp.Select) -> Records:
+        """What FROM and its joins yield.
+
+        Raises FeatureNotSupported where a row would not belong to one record.
+        """
+        joins = select.args.get("joins") or ()
+        steps = [exp.Join(this=select.args["from_"].this), *joins]
+        parts = commas_before(steps)
+        first = next(i for i, step in enumerate(steps) if holds_records(step.this))
+        records = self._records(steps[first].this)
+        records.fields = [replace(f, part=parts[first]) for f in records.fields]
+        if first:
+            records = self._before(records, steps[:first], steps[first], parts)
+        for step, part in zip(steps[first + 1 :], parts[first + 1 :], strict=True):
+            if holds_records(step.this):
+                raise FeatureNotSupported(
+                    "joining records with records is not answered: one record could change many "
+                    "rows",
+                    hint="Ask about one protected table at a time; join the results of two "
+                    "queries that count.",
+                    position=position(step.this),
+                )
+            if (step.side or "").upper() in ("RIGHT", "FULL"):
+                raise _without_record(step)
+            records = self._join(records, step, (step.side or "").upper(), part)
+        return records
+
+    def _before(
+        self,
+        records: Records,
+        public: Sequence[exp.Join],
+        step: exp.Join,
+        parts: Sequence[int],
+    ) -> Records:
+        """Public tables that stand before the protected one: the same joins, in another order."""
+        side = (step.side or "").upper()
+        if side in ("LEFT", "FULL"):
+            raise _without_record(step)
+        if side == "RIGHT":
+            if len(public) > 1:
+                raise FeatureNotSupported(
+                    "this order of joins is not answered",
+                    hint="Begin FROM with the protected table.",
+                    position=position(step.this),
+                )
+            turned = exp.Join(this=public[0].this, on=step.args.get("on"))
+            turned.set("using", step.args.get("using"))
+            return self._join(records, turned, "LEFT", parts[0])
+        for join in public:
+            if (join.side or "").upper() or join.args.get("using"):
+                raise FeatureNotSupported(
+                    "this order of joins is not answered",
+                    hint="Begin FROM with the protected table.",
+                    position=position(join.this),
+                )
+        *some, last = public
+        for join, part in zip(some, parts, strict=False):
+            records = self._join(records, join, "", part)
+        conditions = [j.args["on"] for j in (last, step) if j.args.get("on") is not None]
+        closing = exp.Join(this=last.this, using=step.args.get("using"))
+        if conditions:
+            closing.set("on", conjunction([condition.copy() for condition in conditions]))
+        # A step that has USING follows no comma, and sees what the last one sees.
+        return self._join(records, closing, "", parts[len(public) - 1])
+
+    def _join(self, records: Records, step: exp.Join, side: str, part: int) -> Records:
+        """The records with the rows of a public table that match; ``side`` is LEFT or nothing."""
+        source, fields = self._public(step.this)
+        _refuse_namesakes(records, fields, step)
+        names = [name.name for name in step.args.get("using") or ()]
+        shared = [columns_of(name, records, fields, part) for name in step.args.get("using") or ()]
+        merged = [Field(f.table, f.name, f.name in names, part) for f in fields]
+        joined = records.joined(merged, exp.Join(this=source))
+        on = step.args.get("on")
+        if on is not None:
+            self.check(on, joined)
+        for branch in joined.branches:
+            parts: list[exp.Expr] = [
+                exp.EQ(this=branch.values[i].copy(), expression=branch.values[j].copy())
+                for i, j in shared
+            ]
+            parts += (
+                [exp.paren(joined.substitute(on, branch), copy=False)] if on is not None else []
+            )
+            if parts or side:
+                condition = conjunction(parts) if parts else exp.true()
+                own = exp.Join(this=source.copy(), side=side or None, on=condition)
+            else:
+                own = exp.Join(this=source.copy(), kind="CROSS")
+            branch.joins = [*branch.joins[:-1], own]
+        return joined
+
+    def mark(self, select: exp.Select, records: Records) -> None:
+        """Mark the records' columns in the queries nested in the SELECT's expressions."""
+        for part in own_parts(select):
+            mark_outer_columns(part, records, self._catalog)
+
+    def check(self, part: exp.Expr, records: Records) -> None:
+        """Refuse what combines records, and queries that are not about public tables alone."""
+        check_record_level(part)
+        for query in public_queries(part):
+            _refuse_protected(query, query)
+        for column in mark_outer_columns(part, records, self._catalog):
+            records.find(column)
+
+    # Items of FROM
+
+    def _records(self, source: exp.Expr) -> Records:
+        if isinstance(source, exp.Table):
+            return self._protected(source)
+        records = self._query(source.this)
+        return _named(records, source)
+
+    def _protected(self, table: exp.Table) -> Records:
+        domain = self._catalog.domains[table.name]
+        values: list[exp.Expr] = []
+        for attribute in domain.attributes:
+            column = exp.column(attribute.name, RECORD, quoted=True)
+            if attribute.kind == "bins" or attribute.truncates:
+                column.meta["coarse"] = True
+            values.append(column)
+        fields = [Field("", name) for name in domain.names]
+        return _named(Records(domain, fields, [Branch(values=values)], self._size), table)
+
+    def _query(self, query: exp.Expr) -> Records:
+        """A query of records as records, its columns without a table's name."""
+        if isinstance(query, exp.Subquery):
+            return self._query(query.this)
+        _refuse_clauses(query)
+        if isinstance(query, exp.SetOperation):
+            return self._union(query)
+        return self._select(query)
+
+    def _select(self, select: exp.Expr) -> Records:
+        records = self.read(select) if isinstance(select, exp.Select) else None
+        if records is None:
+            raise FeatureNotSupported("this is not answered", position=position(select))
+        where = select.args.get("where")
+        items: list[tuple[str, exp.Expr | int]] = []
+        for item in select.expressions:
+            if is_star(item):
+                items += _starred(item, records)
+            else:
+                self.check(item, records)
+                items.append((item.alias_or_name, item.unalias()))
+        if where is not None:
+            self.check(where.this, records)
+        branches = []
+        for branch in records.branches:
+            values = [
+                branch.values[item] if isinstance(item, int) else records.substitute(item, branch)
+                for _, item in items
+            ]
+            more = [] if where is None else [records.substitute(where.this, branch)]
+            branches.append(Branch(branch.joins, [*branch.where, *more], values))
+        fields = [Field("", name) for name, _ in items]
+        return Records(records.domain, fields, branches, self._size)
+
+    def _union(self, query: exp.SetOperation) -> Records:
+        sides = (query.this, query.expression)
+        for side in sides:
+            if not yields_records(side):
+                raise FeatureNotSupported(
+                    "a UNION of records with rows that belong to no record is not answered",
+                    hint="Aggregate the records first, and unite the results.",
+                    position=position(side),
+                )
+        left, right = (self._query(side) for side in sides)
+        return unite(query, left, right, self._cursor)
+
+    def _public(self, source: exp.Expr) -> tuple[exp.Expr, list[Field]]:
+        """A public item of FROM under a name of ours, and its columns."""
+        copy = source.copy()
+        alias = copy.args.get("alias")
+        renamed = list(alias.columns) if alias is not None else []
+        table = source.alias_or_name
+        copy.set(
+            "alias",
+            exp.TableAlias(
+                this=exp.to_identifier(f"__joined_{next(self._numbers)}", quoted=True),
+                columns=renamed,
+            ),
+        )
+        if isinstance(source, exp.Table) and source.meta.get(KIND) == "public" and not renamed:
+            names = list(self._catalog.public[_public_name(source)])
+        else:
+            names = self._describe(copy, source)
+        return copy, [Field(table, name) for name in names]
+
+    def _describe(self, query: exp.Expr, written: exp.Expr) -> list[str]:
+        """The columns of a public query.
+
+        Raises FeatureNotSupported where it reads anything else, the record included.
+        """
+        _refuse_protected(query, written)
+        try:
+            sql = _sql(query)
+            described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
+        except UndefinedColumn as error:
+            raise FeatureNotSupported(
+                "a subquery below the aggregation stands for itself",
+                detail=error.message,
+                hint="Join the public table instead of referring to the record inside of it.",
+                position=position(written),
+            ) from None
+        return [name for name, _ in described]
+
+
+def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
+    kinds = {table.meta.get(KIND) for table in query.find_all(exp.Table)}
+    if "dp" in kinds and not kinds & {"protected", "common"}:
+        raise FeatureNotSupported(
+            "the relations of schema dp are not answered below an aggregation",
+            hint="Aggregate first, and join the relation to the result: "
+            "SELECT … FROM (SELECT count(*) AS n FROM …) AS t, dp.budget",
+            position=position(written),
+        )
+    if holds_noise(query) or any(
+        t.meta.get(KIND) == "protected" for t in query.find_all(exp.Table)
+    ):
+        raise FeatureNotSupported(
+            "a subquery over protected tables is not answered below an aggregation",
+            hint="Put the condition on the record's own attributes, or on public tables.",
+            position=position(written),
+        )
+
+
+def _named(records: Records, source: exp.Expr) -> Records:
+    """The columns under the name they have in FROM."""
+    alias = source.args.get("alias")
+    renamed = [c.name for c in alias.columns] if alias is not None else []
+    if len(renamed) > len(records.fields):
+        raise AmbiguousColumn(
+            f'table "{source.alias_or_name}" has {len(records.fields)} columns but '
+            f"{len(renamed)} names are given",
+            position=position(source),
+        )
+    fields = [
+        Field(source.alias_or_name, name or f.name)
+        for f, name in zip_longest(records.fields, renamed, fillvalue=None)
+        if f is not None
+    ]
+    return Records(records.domain, fields, records.branches, records.size, records.types)
+
+
+def _starred(item: exp.Expr, records: Records) -> list[tuple[str, exp.Expr | int]]:
+    table = item.table if isinstance(item, exp.Column) else ""
+    if table and not any(f.table == table for f in records.fields):
+        raise UndefinedTable(
+            f'missing FROM-clause entry for table "{table}"', position=position(item)
+        )
+    return [
+        (f.name, number)
+        for number, f in enumerate(records.fields)
+        if (f.table == table if table else not f.hidden)
+    ]
+
+
+def _refuse_namesakes(records: Records, fields: Sequence[Field], step: exp.Join) -> None:
+    name = fields[0].table if fields else ""
+    if name and any(f.table == name for f in records.fields):
+        raise AmbiguousColumn(
+            f'table name "{name}" specified more than once', position=position(step.this)
+        )
+
+
+def _without_record(step: exp.Join) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        "a join that keeps rows without a record is not answered below the aggregation",
+        hint="Use JOIN, or LEFT JOIN with the protected table on the left; aggregate first and "
+        "join the public table to the result where every row of it is to appear.",
+        position=position(step.this),
+    )
+
+
+_CLAUSES: Final = (
+    ("limit", "LIMIT", "Count the records that meet a condition instead."),
+    ("offset", "OFFSET", "Count the records that meet a condition instead."),
+)
+
+
+def _refuse_clauses(query: exp.Expr) -> None:
+    """ORDER BY alone changes no bag of rows; with LIMIT it lets records push out others."""
+    for name, words, hint in _CLAUSES:
+        if query.args.get(name) is not None:
+            raise FeatureNotSupported(
+                f"{words} below the aggregation is not answered: whether a record counts would "
+                "hang on others",
+                hint=hint,
+                position=position(query.args[name]) or position(query),
+            )
+    if isinstance(query, exp.SetOperation) and not (
+        type(query) is exp.Union and query.args.get("distinct") is False
+    ):
+        name = "UNION" if isinstance(query, exp.Union) else query.key.upper()
+        raise FeatureNotSupported(
+            f"{name} of records is not answered: whether a record counts would hang on others",
+            hint="UNION ALL is answered.",
+            position=position(query),
+        )
+
+
+def _public_name(table: exp.Table) -> str:
+    return table.name.removeprefix("__public_")
+
+
+def _is_item(query: exp.Expr) -> bool:
+    """Whether it is written as an item of FROM: under a name, or a plain table."""
+    return isinstance(query, exp.Table | exp.Values) or (
+        isinstance(query, exp.Subquery) and bool(query.alias)
+    )
+
+
+def _sql(node: exp.Expr) -> str:
+    return node.sql("duckdb", identify=True, comments=False)

@@ -1,0 +1,135 @@
+"""Which relation each name in FROM means, and which SELECT is a private block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, UndefinedTable
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.records import KIND
+from tallyveil.rewriter.sql.check import position
+
+__all__ = [
+    "DEFAULT_SCHEMAS",
+    "Reference",
+    "common_table",
+    "references",
+    "refuse_reserved_names",
+]
+
+DEFAULT_SCHEMAS = ("", "public", "main")
+_CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
+_RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined_")
+_OUR_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A table node and what it names; ``definition`` is the WITH item of a common table."""
+
+    node: exp.Table
+    kind: Literal["protected", "public", "dp", "common"]
+    name: str
+    definition: exp.CTE | None = None
+
+
+def references(tree: exp.Expr, catalog: Catalog) -> Iterator[Reference]:
+    """Resolve every table in the tree, and note in its meta what it is.
+
+    Raises UndefinedTable, with no hint of the source.
+    """
+    for table in tree.find_all(exp.Table):
+        if _is_catalog(table):
+            _refuse_mixed(table, tree, catalog)
+        reference = _resolve(table, catalog)
+        table.meta[KIND] = reference.kind
+        yield reference
+
+
+def refuse_reserved_names(tree: exp.Expr) -> None:
+    """Keep the names of our own relations out of the statement, so that none can be shadowed."""
+    for node in tree.find_all(exp.TableAlias, exp.Column):
+        relation = node.table if isinstance(node, exp.Column) else node.name
+        ours = relation.lower().startswith(_RESERVED)
+        if ours or (isinstance(node, exp.Column) and _OUR_COLUMN.fullmatch(node.name.lower())):
+            raise FeatureNotSupported(
+                f'the name "{relation if ours else node.name}" is reserved here',
+                hint="Choose a name that does not start with __.",
+                position=position(node),
+            )
+
+
+def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
+    if not isinstance(table.this, exp.Identifier):
+        raise FeatureNotSupported(
+            "table functions are not answered",
+            hint="SELECT from a protected table; SELECT * FROM dp.attributes lists them.",
+            position=position(table),
+        )
+    name, schema = table.name, table.db
+    if table.catalog:
+        raise _undefined(table)
+    definition = None if schema else common_table(table, name)
+    if definition is not None:
+        return Reference(table, "common", name, definition)
+    if schema == "dp" and name in catalog.relations:
+        return Reference(table, "dp", name)
+    if schema in DEFAULT_SCHEMAS and name in catalog.domains:
+        return Reference(table, "protected", name)
+    if schema in DEFAULT_SCHEMAS and name in catalog.public:
+        return Reference(table, "public", name)
+    raise _undefined(table)
+
+
+def _is_catalog(table: exp.Table) -> bool:
+    if table.db:
+        return table.db in _CATALOG_SCHEMAS
+    return table.name.startswith("pg_") and common_table(table, table.name) is None
+
+
+def _refuse_mixed(table: exp.Table, tree: exp.Expr, catalog: Catalog) -> None:
+    """Raise FeatureNotSupported where the statement names a protected table too."""
+    for other in tree.find_all(exp.Table):
+        if other.db in DEFAULT_SCHEMAS and other.name in catalog.domains:
+            raise FeatureNotSupported(
+                "a statement asks of a protected table or of the catalog, not of both",
+                detail=f"{table.name} is of the catalog, {other.name} is protected.",
+                hint="Ask in two statements. dp.attributes may be joined with counts.",
+                position=position(table),
+            )
+
+
+def _undefined(table: exp.Table) -> UndefinedTable:
+    name = ".".join(part.name for part in table.parts)
+    return UndefinedTable(
+        f'relation "{name}" does not exist',
+        detail="No catalog is offered here." if _is_catalog(table) else None,
+        hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
+        position=position(table),
+    )
+
+
+def common_table(table: exp.Table, name: str) -> exp.CTE | None:
+    """The WITH item the name means, if any: an item sees those before it, a query sees all."""
+    node: exp.Expr = table
+    while node.parent is not None:
+        parent = node.parent
+        visible: list[exp.CTE] = []
+        if isinstance(parent, exp.With):
+            for item in parent.expressions:
+                if item is node:
+                    break
+                visible.append(item)
+        elif isinstance(parent, exp.Query) and not isinstance(node, exp.With):
+            definitions = parent.args.get("with_")
+            visible = definitions.expressions if definitions is not None else []
+        for item in visible:
+            if item.alias == name:
+                return item
+        node = parent
+    return None

@@ -1,0 +1,369 @@
+"""Refuse, before anything is evaluated, whatever is not wholly understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.errors import (
+    FeatureNotSupported,
+    NumericValueOutOfRange,
+    SQLSyntaxError,
+    StatementTooComplex,
+    TallyveilError,
+    UndefinedFunction,
+    UndefinedObject,
+)
+from tallyveil.rewriter.sql import vocabulary as known
+
+__all__ = [
+    "MAX_DIGITS",
+    "MAX_ITEMS",
+    "MAX_SELECTS",
+    "check",
+    "function_name",
+    "is_star",
+    "position",
+]
+
+MAX_DIGITS: Final = 400
+MAX_ITEMS: Final = 1664  # PostgreSQL's for the items of a SELECT
+MAX_SELECTS: Final = 500
+
+# The lists of values, which only the number of words bounds.
+_LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
+
+_NUMBER_INSTEAD: Final = "Write the number: 26, 0x1A or 0b11010."
+
+_REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyType(
+    {
+        exp.TableSample: (
+            "TABLESAMPLE is not answered",
+            "Ask for the whole table: sampling would not lower the cost.",
+        ),
+        exp.Lateral: ("LATERAL is not answered", None),
+        exp.Unnest: ("table functions are not answered", None),
+        exp.Lock: ("FOR UPDATE and FOR SHARE are not answered", "Analysts can only read."),
+        exp.Into: ("SELECT INTO is not answered", "Analysts can only read."),
+        exp.Rand: ("random() is not answered", "Answers must depend on the statement alone."),
+        exp.Uuid: ("random values are not answered", "Answers must depend on the statement alone."),
+        exp.CurrentTime: (
+            "the current time of day is not answered",
+            "Use now() or current_date.",
+        ),
+        exp.WithinGroup: (
+            "WITHIN GROUP is not answered",
+            "Ask SELECT attribute, count(*) … GROUP BY attribute and compute it from the counts.",
+        ),
+        exp.IgnoreNulls: ("IGNORE NULLS is not answered", None),
+        exp.UnicodeString: (
+            "a string with Unicode escapes (U&'…') is not answered",
+            "Write the characters themselves, or E'\\u0041'.",
+        ),
+        exp.BitString: ("bit strings (B'…') are not answered", _NUMBER_INSTEAD),
+        exp.HexString: ("bit strings (X'…') are not answered", _NUMBER_INSTEAD),
+        **dict.fromkeys(
+            (
+                exp.BitwiseAnd,
+                exp.BitwiseOr,
+                exp.BitwiseXor,
+                exp.BitwiseNot,
+                exp.BitwiseLeftShift,
+                exp.BitwiseRightShift,
+            ),
+            ("operators on bits are not answered", "Use arithmetic: / and % by powers of 2."),
+        ),
+        exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
+        exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
+    }
+)
+
+# (node, argument) of what the parser understands and we do not, in SQL's words.
+_CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = MappingProxyType(
+    {
+        (exp.Count, "expressions"): (
+            "count of several values",
+            "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts where all are there.",
+        ),
+        (exp.Interval, "fraction_in_string"): (
+            "an interval with a fraction",
+            "Write whole quantities: '1 month 15 days'.",
+        ),
+        (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
+        (exp.With, "recursive"): ("WITH RECURSIVE", None),
+        (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
+        (exp.Select, "windows"): ("WINDOW", "Write the window into OVER (…)."),
+        (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
+        (exp.Window, "alias"): ("a named window", "Write the window into OVER (…)."),
+        (exp.Join, "method"): (
+            "a NATURAL, POSITIONAL or ASOF join",
+            "Write JOIN … USING (…) or JOIN … ON ….",
+        ),
+        (exp.In, "field"): ("IN without parentheses", "Write IN (value, …)."),
+        (exp.Limit, "limit_options"): ("LIMIT with PERCENT", "Give a number of rows."),
+        (exp.Union, "by_name"): ("UNION BY NAME", "List the items in the same order."),
+        (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC", "Put the smaller value first."),
+        (exp.Table, "only"): ("ONLY", "Leave it out: no table inherits here."),
+    }
+)
+
+_TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
+
+# The names PostgreSQL has for functions that the parser calls otherwise.
+_NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
+    {
+        exp.CurrentVersion: "version",
+        exp.GroupConcat: "string_agg",
+        exp.JSONArrayAgg: "json_agg",
+        exp.LogicalAnd: "bool_and",
+        exp.LogicalOr: "bool_or",
+        exp.ExplodingGenerateSeries: "generate_series",
+        exp.Explode: "unnest",
+        exp.TimeToStr: "to_char",
+        exp.StrToDate: "to_date",
+        exp.StrToTime: "to_timestamp",
+        exp.UnixToTime: "to_timestamp",
+        exp.VariancePop: "var_pop",
+        exp.Pad: "lpad",
+        exp.StrPosition: "position",
+        exp.TimestampTrunc: "date_trunc",
+        exp.Pow: "power",
+        exp.RegexpLike: "regexp_like",
+    }
+)
+
+_JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
+
+
+def position(node: exp.Expr) -> int | None:
+    """Where the node begins in its statement, counting characters from 1."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) + 1 if starts else None
+
+
+def function_name(node: exp.Expr) -> str:
+    """The name a user would know the function by."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()
+    if type(node) in _NAMES:
+        return _NAMES[type(node)]
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
+def is_star(item: exp.Expr) -> bool:
+    """Whether an item of a SELECT is * or name.*."""
+    return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
+
+
+def check(tree: exp.Expr) -> None:
+    """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
+    selects = 0
+    for node in tree.walk():
+        deadline.check()
+        _check_node(node)
+        _check_lists(node)
+        selects += isinstance(node, exp.Select)
+    if selects > MAX_SELECTS:
+        raise StatementTooComplex(
+            f"the statement has {selects} SELECTs; the limit is {MAX_SELECTS}",
+            hint="Ask in several statements, or GROUP BY what they differ in.",
+        )
+
+
+def _check_lists(node: exp.Expr) -> None:
+    for items in node.args.values():
+        if isinstance(items, list) and len(items) > MAX_ITEMS and type(node) not in _LONG_LISTS:
+            raise StatementTooComplex(
+                f"a list of the statement has {len(items)} items; the limit is {MAX_ITEMS}",
+                hint="Ask in several statements.",
+                position=position(node),
+            )
+
+
+def _check_node(node: exp.Expr) -> None:
+    kind = type(node)
+    if isinstance(node, exp.Star):
+        whole = isinstance(node.parent, exp.Column) and isinstance(node.parent.parent, exp.Select)
+        if not whole and not isinstance(node.parent, exp.Count | exp.Select):
+            raise _refuse(node)
+        if any(value for value in node.args.values()):
+            raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
+    elif isinstance(node, exp.DataType):
+        _check_type(node)
+    elif isinstance(node, exp.Literal):
+        _check_number(node)
+    elif isinstance(node, exp.Var):
+        _check_word(node)
+    elif isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
+        _check_query(node)
+    elif isinstance(node, exp.Anonymous):
+        _check_named(node)
+    elif isinstance(node, exp.Func) and kind not in known.FUNCTIONS:
+        _check_function(node)
+    elif kind not in known.SYNTAX and kind not in known.FUNCTIONS:
+        if isinstance(node, exp.Dot):
+            _check_dot(node)
+        else:
+            raise _refuse(node)
+    _check_arguments(node)
+
+
+def _check_arguments(node: exp.Expr) -> None:
+    allowed = known.ARGUMENTS.get(type(node))
+    if allowed is not None:
+        for name, value in node.args.items():
+            if value and name not in allowed:
+                raise _refuse_argument(node, name, value)
+    if isinstance(node, exp.Select) and not node.expressions:
+        raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
+    if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
+        raise FeatureNotSupported("FILTER belongs to an aggregate", position=position(node))
+    if isinstance(node, exp.Window) and function_name(node.this) in known.ABOUT_ANSWERS:
+        raise FeatureNotSupported(
+            f"{function_name(node.this)} is about the answer in its row, not about a window",
+            hint="Leave out OVER (…).",
+            position=position(node),
+        )
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        raise FeatureNotSupported(
+            "a table in brackets is not answered",
+            hint=f"Write FROM {node.this.name}.",
+            position=position(node),
+        )
+    if isinstance(node, exp.Join):
+        words = {(node.side or "").upper(), (node.kind or "").upper()}
+        if not words <= _JOINS:
+            raise FeatureNotSupported("this kind of join is not answered", position=position(node))
+        if _lacks_condition(node, words):
+            raise SQLSyntaxError(
+                "a join lacks its condition",
+                hint="Write ON … or USING (…), or CROSS JOIN for every pair of rows.",
+                position=position(node.this),
+            )
+    if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
+        raise FeatureNotSupported(
+            "LIKE with ANY or ALL is not answered",
+            hint="Write a LIKE 'x%' OR a LIKE 'y%'.",
+            position=position(node),
+        )
+    if isinstance(node, exp.LimitOptions) and (
+        node.args.get("percent") or node.args.get("with_ties")
+    ):
+        raise FeatureNotSupported("FETCH with PERCENT or WITH TIES is not answered")
+
+
+def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
+    """Whether it is JOIN without ON and USING, which would be written out as a comma. The parser
+    notes pivots, if only their absence, for the word JOIN and not for a comma.
+    """
+    if any(join.args.get(name) for name in ("on", "using", "method")) or "CROSS" in words:
+        return False
+    return words != {""} or "pivots" in join.args
+
+
+def _refuse_argument(node: exp.Expr, name: str, value: object) -> TallyveilError:
+    inner = value[0] if isinstance(value, list) else value
+    if isinstance(inner, exp.Expr) and type(inner) in _REFUSED:
+        return _refuse(inner)
+    plain = f"{name.strip('_').replace('_', ' ')} in {node.key}".upper()
+    what, hint = _CLAUSES.get((type(node), name), (plain, None))
+    where = position(inner) if isinstance(inner, exp.Expr) else None
+    return FeatureNotSupported(
+        f"{what} is not answered", hint=hint, position=where or position(node)
+    )
+
+
+def _check_function(node: exp.Func) -> None:
+    kind = type(node)
+    if kind in known.AGGREGATES or function_name(node) in known.SESSION_FUNCTIONS:
+        return
+    if kind in known.WINDOW_FUNCTIONS and isinstance(node.parent, exp.Window):
+        return
+    if kind in known.REFUSED_AGGREGATES:
+        return  # fine over noisy rows; a private block refuses it with its own hint
+    raise _refuse(node)
+
+
+def _check_named(node: exp.Anonymous) -> None:
+    name = function_name(node)
+    if name in known.NAMED_FUNCTIONS or name in known.SESSION_FUNCTIONS:
+        return
+    if name in known.ABOUT_ANSWERS:
+        return
+    if name in _TYPE_LOOKUPS:
+        # Drivers look extension types up by name and take 42704 for "not installed here".
+        raise UndefinedObject("types are not looked up by name here", position=position(node))
+    raise UndefinedFunction(
+        f"function {name} is not answered",
+        hint="Functions of texts, numbers and dates that always give the same are.",
+        position=position(node),
+    )
+
+
+def _check_dot(node: exp.Dot) -> None:
+    """pg_catalog.version(): a schema before a function we know; nothing else has a dot."""
+    schema, function = node.this, node.expression
+    named = isinstance(schema, exp.Identifier) and schema.name.lower() == "pg_catalog"
+    if named and isinstance(function, exp.Func):
+        return
+    raise FeatureNotSupported(
+        "a dot is answered between the names of a table and a column only",
+        hint="Write person.age for a column, and lower(state) for a function.",
+        position=position(node) or position(node.parent or node),
+    )
+
+
+def _check_number(node: exp.Literal) -> None:
+    if not node.is_string and len(node.name) > MAX_DIGITS:
+        raise NumericValueOutOfRange(
+            f"a number has {len(node.name)} digits; the limit is {MAX_DIGITS}",
+            hint="Write it as a power of ten: 1e20.",
+            position=position(node),
+        )
+
+
+def _check_word(node: exp.Var) -> None:
+    """A bare word is written into SQL as it is; it may come from a string, as in date_part."""
+    if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
+        raise FeatureNotSupported(
+            "a word was expected here", position=position(node.parent or node)
+        )
+
+
+def _check_query(node: exp.Query) -> None:
+    """A query inside an expression is written in parentheses, and the parser says so."""
+    if isinstance(node.parent, exp.Expr) and not isinstance(
+        node.parent, exp.Subquery | exp.CTE | exp.SetOperation | exp.In | exp.Exists
+    ):
+        raise FeatureNotSupported(
+            "a query is not answered in this place",
+            hint="Put it into FROM, or name it by WITH at the beginning of the statement.",
+            position=position(node),
+        )
+
+
+def _check_type(node: exp.DataType) -> None:
+    if node.this is exp.DType.ARRAY and node.expressions:
+        return
+    if node.this not in known.TYPES:
+        raise FeatureNotSupported(
+            f"type {node.sql('postgres')} is not answered", position=position(node.parent or node)
+        )
+
+
+def _refuse(node: exp.Expr) -> TallyveilError:
+    message, hint = _REFUSED.get(type(node), (None, None))
+    if message is None:
+        what = function_name(node) if isinstance(node, exp.Func) else node.key.upper()
+        message = f"{what} is not answered"
+    where = position(node)
+    if where is None and not isinstance(node.parent, exp.Query | None):
+        where = position(node.parent)
+    if hint is None and isinstance(node, exp.AggFunc):
+        hint = "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
+    return FeatureNotSupported(message, hint=hint, position=where)

@@ -1,0 +1,190 @@
+"""Parameters: ``$1`` takes its type from where it stands, as in PostgreSQL, and then its value.
+
+Values enter the syntax tree as typed constants, never as text spliced into SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallyveil.errors import DatatypeMismatch, UndefinedParameter
+from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.size import Size
+from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
+
+__all__ = ["bind", "count", "infer"]
+
+
+# PostgreSQL's $1 and DuckDB's, as sqlglot reads them.
+_KINDS = (exp.Parameter, exp.Placeholder)
+
+# Where a function of a text takes a number.
+_PLACES = ("expression", "part_index", "start", "length")
+
+
+def _number(node: exp.Expr) -> int:
+    this = node.args.get("this")
+    text = this.name if isinstance(this, exp.Expr) else str(this or "")
+    if not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise UndefinedParameter(
+            f"there is no parameter ${text}", hint="Number them $1, $2, …", position=position(node)
+        )
+    return int(text)
+
+
+def count(tree: exp.Expr) -> int:
+    """The highest parameter number. Raises UndefinedParameter for $0 or $name."""
+    return max((_number(node) for node in tree.find_all(*_KINDS)), default=0)
+
+
+def infer(tree: exp.Expr, type_of: TypeOf, declared: Sequence[str | None] = ()) -> tuple[str, ...]:
+    """The type of each parameter: declared, or that of what it stands beside, or VARCHAR."""
+    types: list[str | None] = list(declared)
+    types += [None] * (count(tree) - len(types))
+    for node in tree.find_all(*_KINDS):
+        index = _number(node) - 1
+        if types[index] is None:
+            types[index] = _context(node, type_of)
+    return tuple(kind or "VARCHAR" for kind in types)
+
+
+def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
+    parent = node.parent
+    match parent:
+        case exp.Paren() | exp.Neg():
+            return _context(parent, type_of)
+        case exp.Cast():
+            return _canonical(parent.to)
+        case exp.Limit() | exp.Offset() | exp.Fetch():
+            return "BIGINT"
+        case exp.Left() | exp.Right() | exp.SplitPart() | exp.Substring() if (
+            node.arg_key in _PLACES
+        ):
+            return "INTEGER"
+        case exp.Where() | exp.And() | exp.Or() | exp.Not():
+            return "BOOLEAN"
+        case exp.Any():
+            beside = parent.parent
+            other = beside.this if beside is not None and beside.this is not parent else None
+            kind = _named(type_of(other)) if other is not None else None
+            return f"{kind or 'VARCHAR'}[]"
+        case exp.Anonymous() if parent.name.lower() == "dp_probability":
+            return "DOUBLE"
+        case exp.If() if node.arg_key == "this":
+            operand = parent.parent.this if isinstance(parent.parent, exp.Case) else None
+            return "BOOLEAN" if operand is None else _named(type_of(operand))
+    others = _beside(parent)
+    firm = [
+        type_of(other)
+        for other in others
+        if isinstance(other, exp.Expr)
+        and not isinstance(other, _KINDS)
+        and not is_literal_text(other)
+    ]
+    return next((_named(kind) for kind in firm if kind is not None), None)
+
+
+def _beside(parent: exp.Expr | None) -> list[exp.Expr | None]:
+    """What has the type of the parameter: the other side, the other values, the other results."""
+    match parent:
+        case exp.In() | exp.Between():
+            ends = [parent.args.get("low"), parent.args.get("high")]
+            return [parent.this, *parent.expressions, *ends]
+        case exp.If():
+            return _beside(parent.parent)
+        case exp.Case():
+            results: list[exp.Expr | None] = [one.args.get("true") for one in parent.args["ifs"]]
+            return [*results, parent.args.get("default")]
+        case exp.Binary() | exp.Coalesce() | exp.Nullif() | exp.Greatest() | exp.Least():
+            return list(parent.iter_expressions())
+    return []
+
+
+def _canonical(kind: exp.DataType) -> str:
+    """The type as DuckDB itself names it, without lengths: TEXT(1) is VARCHAR, INT is INTEGER."""
+    if kind.this is exp.DType.ARRAY:
+        return f"{_canonical(kind.expressions[0])}[]"
+    name = str(kind.this.value)
+    return _CANONICAL.get(name, name)
+
+
+_CANONICAL: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("TEXT", "CHAR", "BPCHAR", "NAME"), "VARCHAR"),
+        "INT": "INTEGER",
+        "INT128": "HUGEINT",
+        "TIMESTAMPNTZ": "TIMESTAMP",
+    }
+)
+
+
+def _named(kind: str | None) -> str | None:
+    """As DuckDB names it. A numeric of unknown precision comes as a double."""
+    if kind in NUMERICS:
+        return "DOUBLE"
+    return "TIMESTAMP" if kind == "TIMESTAMPTZ" else kind
+
+
+def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
+    """Replace every parameter in the tree by its value as a constant of its type."""
+    needed = count(tree)
+    if len(values) != needed:
+        raise UndefinedParameter(
+            f"the statement has {needed} parameters, but {len(values)} values were given"
+        )
+    size = Size("the parameters' values", "Pass fewer values, or compare with a range.")
+    for node in list(tree.find_all(*_KINDS)):
+        index = _number(node) - 1
+        if isinstance(values[index], list | tuple):
+            size.count(3 * len(values[index]))
+        node.replace(_constant(values[index], types[index]))
+
+
+def _constant(value: Any, kind: str) -> exp.Expr:
+    if isinstance(value, list | tuple):
+        element = kind.removesuffix("[]")
+        items = exp.Array(expressions=[_constant(item, element) for item in value])
+        return _typed(items, f"{element}[]")
+    return _typed(_scalar(value), kind)
+
+
+def _typed(value: exp.Expr, kind: str) -> exp.Expr:
+    """A numeric has no scale of its own in PostgreSQL, so that any chosen here would round it: it
+    is compared and computed with as a double, which has every decimal of up to 15 digits.
+    """
+    if kind.startswith("DECIMAL"):
+        kind = "DOUBLE" + "[]" * kind.endswith("[]")
+    return exp.cast(value, exp.DataType.build(kind, dialect="duckdb"))
+
+
+def _scalar(value: Any) -> exp.Expr:
+    match value:
+        case None:
+            return exp.null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int():
+            return exp.Literal.number(value)
+        case float():
+            text = repr(value) if math.isfinite(value) else str(value)
+            return exp.Literal.string(text)
+        case Decimal():
+            return exp.Literal.string(format(value, "f"))
+        case str():
+            return exp.Literal.string(value)
+        case dt.date() | dt.time():
+            return exp.Literal.string(value.isoformat())
+        case uuid.UUID():
+            return exp.Literal.string(str(value))
+    raise DatatypeMismatch(
+        f"a parameter of Python type {type(value).__name__} is not supported",
+        hint="Pass numbers, strings, booleans, dates, or lists of these.",
+    )

@@ -1,0 +1,290 @@
+"""Text into statements: split at semicolons, bounded, parsed, with positions kept."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects import DuckDB, Postgres
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidEncoding,
+    SQLSyntaxError,
+    StatementTooComplex,
+)
+from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
+from tallyveil.rewriter.sql.constants import read_constants
+from tallyveil.rewriter.sql.interval_texts import read_intervals
+
+__all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
+
+Dialect: TypeAlias = Literal["postgres", "duckdb"]
+
+# Without commands, EXPLAIN, SHOW and their like are read word by word as all else is.
+_TOKENIZERS: Final = {
+    name: type(f"{dialect.__name__}Words", (dialect.Tokenizer,), {"COMMANDS": set()})
+    for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
+}
+
+# A string between dollars has no tag, or a name for one. Without any, a dollar begins a parameter:
+# sqlglot would take `$1,$` for the beginning of a string.
+_DOLLARS: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
+_WITHOUT_DOLLARS: Final = {
+    name: type(
+        f"{dialect.__name__}WordsWithoutDollars",
+        (dialect.Tokenizer,),
+        {
+            "COMMANDS": set(),
+            "HEREDOC_STRINGS": [],
+            "SINGLE_TOKENS": {**dialect.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER},
+        },
+    )
+    for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
+}
+_DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
+
+_QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
+
+# What the parser raises on some malformed texts instead of its own error.
+_PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
+
+MAX_CHARACTERS: Final = 200_000
+MAX_TOKENS: Final = 20_000
+MAX_WORK: Final = 4 * MAX_TOKENS
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One statement's text, its tokens and where it starts in the whole text."""
+
+    sql: str
+    tokens: tuple[Token, ...]
+    offset: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The tokens' text in upper case, for statements that begin with a command word."""
+        return tuple(token.text.upper() for token in self.tokens)
+
+
+def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
+    """The statements of a text; empty ones are left out.
+
+    Raises:
+        StatementTooComplex: the text is longer than MAX_CHARACTERS or MAX_TOKENS, or would be
+            read in more than MAX_WORK steps.
+        SQLSyntaxError: a string or comment does not end.
+        InvalidEncoding: the text holds a NUL.
+    """
+    if len(sql) > MAX_CHARACTERS:
+        raise StatementTooComplex(
+            f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
+        )
+    if "\0" in sql:
+        raise InvalidEncoding("the statement holds a NUL character", position=sql.index("\0") + 1)
+    try:
+        tokens = _tokens(sql, dialect)
+    except TokenError as error:
+        raise SQLSyntaxError(
+            "a string, identifier or comment is not terminated", position=_unterminated(sql)
+        ) from error
+    if len(tokens) > MAX_TOKENS:
+        raise StatementTooComplex(
+            f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
+        )
+    _refuse_retries(tokens, dialect)
+    pieces: list[Piece] = []
+    start: list[Token] = []
+    for token in [*tokens, None]:
+        if token is not None and token.token_type is not TokenType.SEMICOLON:
+            start.append(token)
+        elif start:
+            first, last = start[0].start, start[-1].end
+            text = _numbered(sql[first : last + 1], start)
+            pieces.append(Piece(text, tuple(start), first))
+            start = []
+    return tuple(pieces)
+
+
+def _tokens(sql: str, dialect: Dialect) -> list[Token]:
+    words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
+    tokens: list[Token] = words[dialect](dialect=dialect).tokenize(sql)
+    return read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
+
+
+def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
+    """Bound the work of the parser, which reads twice what stands in some brackets.
+
+    After a word that can be a type, or IF, it takes the bracket for the type's, and starts again
+    where it is not; so it does at every [. In d such brackets a token is read 2^d times.
+    """
+    types = (Postgres if dialect == "postgres" else DuckDB).Parser.TYPE_TOKENS
+    work, depth, before = 0, 0, None
+    twice: list[bool] = []
+    for token in tokens:
+        kind = token.token_type
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            doubtful = before is not None and (
+                before.token_type in types or before.text.upper() == "IF"
+            )
+            twice.append(kind is TokenType.L_BRACKET or doubtful)
+            depth += twice[-1]
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET) and twice:
+            depth -= twice.pop()
+        work += 2**depth
+        if work > MAX_WORK:
+            raise StatementTooComplex(
+                "the statement is nested too deeply: too much stands inside of arrays or of "
+                "functions that are named like types",
+                position=token.start + 1,
+            )
+        before = token
+
+
+def _numbered(text: str, tokens: list[Token]) -> str:
+    """DuckDB's ``?`` parameters as ``$1``, ``$2``, … in the order they stand."""
+    kinds = (TokenType.PLACEHOLDER, TokenType.QDCOLON)  # the second is ?::
+    marks = [token for token in tokens if token.token_type in kinds]
+    for number in range(len(marks), 0, -1):
+        at = marks[number - 1].start - tokens[0].start
+        text = f"{text[:at]}${number}{text[at + 1 :]}"
+    return text
+
+
+def _unterminated(sql: str) -> int:
+    """1 + the offset of the quote that is still open at the end, as well as one can tell."""
+    return max(sql.rfind("'"), sql.rfind('"'), sql.rfind("/*"), sql.rfind("$"), 0) + 1
+
+
+def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
+    """The syntax tree of one query. It is shared: copy before changing it.
+
+    Trees are kept, of long statements only the last few: they take hundreds of times the text.
+
+    Raises:
+        SQLSyntaxError: with the position of the first mistake.
+        StatementTooComplex: nested too deeply.
+        FeatureNotSupported: it parses, but is no query.
+    """
+    kept = next(kept for most, kept in _KEPT if len(sql) <= most)
+    return kept(sql, dialect)
+
+
+def _parse(sql: str, dialect: Dialect) -> exp.Expr:
+    _refuse_other_than_queries(sql, dialect)
+    try:
+        parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+        tokens = _tokens(sql, dialect)
+        trees = parser.parse(tokens, sql)
+    except ParseError as error:
+        raise _syntax_error(sql, dialect, error) from error
+    except TokenError as error:
+        raise SQLSyntaxError(
+            "a string, identifier or comment is not terminated", position=_unterminated(sql)
+        ) from error
+    except RecursionError as error:
+        raise StatementTooComplex("the statement is nested too deeply") from error
+    except _PARSER_FAILURES as error:
+        raise SQLSyntaxError("the statement does not parse") from error
+    if len(trees) != 1 or trees[0] is None:
+        raise SQLSyntaxError("expected one statement", position=1)
+    tree = trees[0]
+    for node in list(tree.walk()):
+        if isinstance(node, exp.ByteString):
+            node.replace(_escaped(node, sql, dialect))
+        for name in ("line", "col"):  # copied with every node, and of no use
+            node.meta.pop(name, None)
+        if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
+            node.set("this", exp.Star())  # DuckDB's count()
+    if not isinstance(tree, exp.Query):
+        raise _no_query(sql.split(None, 1)[0], 1)
+    if dialect == "postgres":
+        refuse_other_functions(tree, tokens)
+    return tree
+
+
+def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
+    """E'…' as the string it means; its escapes have been read by the parser."""
+    text = sql[node.meta["start"] : node.meta["end"] + 1]
+    if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uU]", text)):
+        raise FeatureNotSupported(
+            "this kind of string is not answered",
+            hint="Write it in plain quotes.",
+            position=node.meta["start"] + 1,
+        )
+    literal = exp.Literal.string(node.this)
+    literal.meta["start"], literal.meta["end"] = node.meta["start"], node.meta["end"]
+    return literal
+
+
+# Up to so many characters, so many trees: a character takes up to 450 bytes of its tree, so that
+# what is kept for strangers' statements stays within 100 MB or so of each length.
+_KEPT: Final = (
+    (500, lru_cache(maxsize=512)(_parse)),
+    (5_000, lru_cache(maxsize=48)(_parse)),
+    (MAX_CHARACTERS, lru_cache(maxsize=4)(_parse)),
+    (sys.maxsize, _parse),
+)
+
+
+def _refuse_other_than_queries(sql: str, dialect: Dialect) -> None:
+    """By the first word: the parser does not look into commands, and logs them."""
+    pieces = split(sql, dialect)
+    if not pieces:
+        raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
+    first = pieces[0].tokens[0]
+    if first.text.upper() not in _QUERY_WORDS:
+        raise _no_query(first.text, first.start + 1)
+
+
+def _no_query(word: str, position: int) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"{word.upper()} is not answered: analysts can only ask",
+        hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
+        position=position,
+    )
+
+
+def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> SQLSyntaxError:
+    """In PostgreSQL's words, at PostgreSQL's place: the first character of the bad token."""
+    first = error.errors[0] if error.errors else {}
+    line, column = first.get("line") or 1, first.get("col") or 1
+    found = first.get("highlight") or ""
+    lines = sql.split("\n")
+    end = sum(len(text) + 1 for text in lines[: line - 1]) + column
+    position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
+    # Where something is missing at the end, the parser names the last word.
+    unexpected = str(first.get("description") or "").startswith("Invalid expression")
+    if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
+        return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
+    return SQLSyntaxError(
+        f'syntax error at or near "{found}"',
+        hint=_bracket_hint(sql, dialect, position),
+        position=position,
+    )
+
+
+def _bracket_hint(sql: str, dialect: Dialect, position: int) -> str | None:
+    """SQL that is right, and that the parser does not read: CUBE (a IS NULL)."""
+    opened: list[str] = []
+    before = ""
+    for token in split(sql, dialect)[0].tokens:
+        if token.start >= position - 1:
+            break
+        if token.text == "(":
+            opened.append(before)
+        elif token.text == ")" and opened:
+            opened.pop()
+        before = token.text.upper()
+    if not opened or opened[-1] not in ("CUBE", "ROLLUP", "SETS", "GROUPING SETS"):
+        return None
+    return f"Put brackets around what is no plain name or function: {opened[-1]} ((a IS NULL), b)."

@@ -1,0 +1,292 @@
+"""Workloads: what a statement asks of the cube, as integer matrices over few axes.
+
+A workload is a k×n matrix W (BAYES §2); the truth is Wx. Nothing here is confidential. One
+`Column` holds the rows of one aggregate (a row per group). It mentions only the axes its
+coefficients depend on, and where they say nothing about each other it is the Kronecker product
+of a `Factor` for each: a predicate on `age` and one on `state` are a row over the ages and a row
+over the states, and their product is never written out.
+
+A column's coefficients are integers with greatest common divisor 1, in units of the rational
+``multiplier``: row i of the query is ``multiplier · C[i]``, so noise on the integer lattice
+serves integer and rational queries alike (MATH §3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.workload.row_keys import Parts, product_keys, row_key, row_parts
+
+__all__ = ["Column", "Factor", "IntArray", "Workload"]
+
+IntArray = npt.NDArray[np.int64]
+
+_NAME_BYTES: Final = 60  # a digest, and its place among the others
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Rows of integer coefficients over the product of ``axes``, stored sparsely.
+
+    Entry t says that row ``rows[t]`` has coefficient ``coefficients[t]`` (never 0) at cell
+    ``cells[t]``, the C-order index into ``shape``. Entries are sorted by (row, cell) and occur
+    once. ``axes`` are attribute names in the domain's order.
+    """
+
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    height: int
+    rows: IntArray
+    cells: IntArray
+    coefficients: IntArray
+
+    def __post_init__(self) -> None:
+        if len(self.axes) != len(self.shape):
+            raise ValueError("an axis needs a size")
+        if not len(self.rows) == len(self.cells) == len(self.coefficients):
+            raise ValueError("rows, cells and coefficients go together")
+        for array in (self.rows, self.cells, self.coefficients):
+            if array.dtype != np.int64:
+                raise ValueError("coefficients are int64")
+            array.setflags(write=False)
+        if self.size >= 2**63:
+            raise ValueError("the factor has more cells than an index can name")
+        if len(self.rows):
+            if self.rows.min() < 0 or self.rows.max() >= self.height:
+                raise ValueError("a row lies outside the column")
+            if self.cells.min() < 0 or self.cells.max() >= self.size:
+                raise ValueError("a cell lies outside the axes")
+            if not self.coefficients.all():
+                raise ValueError("a zero is not stored")
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the axes (1 without axes)."""
+        return math.prod(self.shape)
+
+    def parts(self) -> tuple[Parts, ...]:
+        """What each row's key is made of."""
+        return row_parts(
+            self.axes, self.shape, self.height, self.rows, self.cells, self.coefficients
+        )
+
+    @cached_property
+    def entries(self) -> IntArray:
+        """The number of entries of each row."""
+        return np.bincount(self.rows, minlength=self.height).astype(np.int64)
+
+    @property
+    def largest(self) -> int:
+        """max |coefficient|, 0 without any."""
+        c = self.coefficients
+        return max(-int(c.min()), int(c.max())) if len(c) else 0
+
+    def take(self, rows: IntArray) -> Factor:
+        """The factor with only the given (distinct, ascending) rows, renumbered from 0."""
+        number = np.full(self.height, -1, dtype=np.int64)
+        number[rows] = np.arange(len(rows))
+        keep = number[self.rows] >= 0
+        return Factor(
+            self.axes,
+            self.shape,
+            len(rows),
+            number[self.rows[keep]],
+            self.cells[keep],
+            self.coefficients[keep],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The rows of a Kronecker product of factors over disjoint axes, or some of them.
+
+    Row (i₁, …, i_m), numbered in mixed radix with the first factor's rows the most significant,
+    has coefficient ∏_f F_f[i_f, j_f] at cell (j₁, …, j_m). ``selected`` are the numbers of the
+    rows that are asked, ascending, or None for all. Without factors there is one row, all ones.
+    """
+
+    factors: tuple[Factor, ...] = ()
+    multiplier: Fraction = Fraction(1)
+    selected: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        if len(set(self.axes)) != len(self.axes):
+            raise ValueError("factors have no axis in common")
+        if not self.multiplier > 0:
+            raise ValueError("the multiplier is positive")
+        if self.product_height >= 2**63:
+            raise ValueError("the product has more rows than an index can name")
+        if self.selected is not None:
+            if self.selected.dtype != np.int64:
+                raise ValueError("row numbers are int64")
+            self.selected.setflags(write=False)
+            ends = self.selected[[0, -1]] if len(self.selected) else np.zeros(2, dtype=np.int64)
+            ascending = (np.diff(self.selected) > 0).all()
+            inside = ends[0] >= 0 and ends[1] < max(1, self.product_height)
+            if not (ascending and inside):
+                raise ValueError("selected rows are distinct, ascending and rows of the product")
+
+    @classmethod
+    def joint(
+        cls, axes: tuple[str, ...], shape: tuple[int, ...], height: int, rows: IntArray,
+        cells: IntArray, coefficients: IntArray, multiplier: Fraction = Fraction(1),
+    ) -> Column:  # fmt: skip
+        """The column of one factor."""
+        return cls((Factor(axes, shape, height, rows, cells, coefficients),), multiplier)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The mentioned axes, factor by factor."""
+        return tuple(axis for factor in self.factors for axis in factor.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(size for factor in self.factors for size in factor.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the mentioned axes (1 without axes)."""
+        return math.prod(self.shape)
+
+    @property
+    def product_height(self) -> int:
+        """The number of rows of the product, selected or not."""
+        return math.prod(factor.height for factor in self.factors)
+
+    @property
+    def height(self) -> int:
+        return self.product_height if self.selected is None else len(self.selected)
+
+    @property
+    def numbers(self) -> IntArray:
+        """The row of the product that each row is."""
+        if self.selected is not None:
+            return self.selected
+        return np.arange(self.product_height, dtype=np.int64)
+
+    @property
+    def largest(self) -> int:
+        """At least max |coefficient|."""
+        return math.prod(factor.largest for factor in self.factors)
+
+    @property
+    def nbytes(self) -> int:
+        """About what it holds, the names of its rows included."""
+        arrays = [a for f in self.factors for a in (f.rows, f.cells, f.coefficients)]
+        if self.selected is not None:
+            arrays.append(self.selected)
+        return sum(array.nbytes for array in arrays) + _NAME_BYTES * self.height
+
+    def factor_rows(self, numbers: IntArray) -> tuple[IntArray, ...]:
+        """i_f of the given rows of the product, for each factor f."""
+        rows: list[IntArray] = []
+        for factor in reversed(self.factors):
+            numbers, own = np.divmod(numbers, max(1, factor.height))
+            rows.append(own)
+        return tuple(reversed(rows))
+
+    @cached_property
+    def row_keys(self) -> tuple[bytes, ...]:
+        """One digest per row, equal for equal integer rows however they are factored."""
+        if len(self.factors) == 1 and self.selected is None:
+            return tuple(row_key((part,)) for part in self.factors[0].parts())
+        if not self.factors:
+            return (row_key(()),) * self.height
+        own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
+        return product_keys([factor.parts() for factor in self.factors], own)
+
+    @cached_property
+    def entries(self) -> int:
+        """The number of coefficients that are not zero."""
+        total = np.ones(self.height, dtype=np.float64)
+        for factor, rows in zip(self.factors, self.factor_rows(self.numbers), strict=True):
+            total *= factor.entries[rows]
+        return int(total.sum())
+
+    def take(self, rows: IntArray) -> Column:
+        """The column with only the given (distinct, ascending) rows, renumbered from 0.
+
+        Each factor keeps the rows that are still used; what is left is a product again where all
+        combinations of them are taken.
+        """
+        own = self.factor_rows(self.numbers[rows])
+        used = [np.unique(i) for i in own]
+        factors = tuple(f.take(u) for f, u in zip(self.factors, used, strict=True))
+        number = np.zeros(len(rows), dtype=np.int64)
+        for factor, kept, i in zip(factors, used, own, strict=True):
+            number = number * factor.height + np.searchsorted(kept, i)
+        whole = math.prod(factor.height for factor in factors) == len(rows)
+        return Column(factors, self.multiplier, None if whole else number)
+
+    def multiplied_out(self, limit: int) -> Factor | None:
+        """The column as one factor, or None if that has more than ``limit`` cells or entries, or
+        coefficients beyond 64 bits.
+        """
+        if self.selected is None and len(self.factors) == 1:
+            return self.factors[0]
+        if self.size > limit or self.entries > limit or self.largest >= 2**63:
+            return None
+        rows = np.arange(self.height, dtype=np.int64)
+        cells, coefficients = np.zeros_like(rows), np.ones_like(rows)
+        own = self.factor_rows(self.numbers)
+        for factor, i in zip(self.factors, own, strict=True):
+            starts = np.searchsorted(factor.rows, np.arange(factor.height))
+            repeats = factor.entries[i[rows]]
+            first = np.repeat(starts[i[rows]], repeats)
+            within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+            entry = first + within
+            rows = np.repeat(rows, repeats)
+            cells = np.repeat(cells, repeats) * factor.size + factor.cells[entry]
+            coefficients = np.repeat(coefficients, repeats) * factor.coefficients[entry]
+        return Factor(self.axes, self.shape, self.height, rows, cells, coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The distinct columns one statement asks of one protected table."""
+
+    table: str
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def axes(self) -> frozenset[str]:
+        return frozenset(axis for column in self.columns for axis in column.axes)
+
+    @cached_property
+    def key(self) -> bytes:
+        """A digest of everything asked: the receipt's and the true answer's common name."""
+        digest = hashlib.blake2b(self.table.encode() + b"\0", digest_size=16)
+        for column in self.columns:
+            digest.update(_framed(column.multiplier, column.row_keys))
+        return digest.digest()
+
+    @cached_property
+    def records_key(self) -> bytes:
+        """As `key`, for the records instead of their counts: neither opens with the other's.
+
+        It goes by factors, since a product of many may have more rows than can be listed.
+        """
+        digest = hashlib.blake2b(self.table.encode() + b"\0", digest_size=16, person=b"records")
+        for column in self.columns:
+            whole = column.selected is None
+            digest.update(f"{column.multiplier} {len(column.factors)} {whole}\0".encode())
+            chosen = [] if column.selected is None else [column.selected]
+            for factor in column.factors:
+                digest.update(repr((factor.axes, factor.shape, factor.height)).encode() + b"\0")
+                chosen += [factor.rows, factor.cells, factor.coefficients]
+            for array in chosen:
+                digest.update(f"{len(array)}\0".encode() + array.astype("<i8").tobytes())
+        return digest.digest()
+
+
+def _framed(multiplier: Fraction, row_keys: Sequence[bytes]) -> bytes:
+    return f"{multiplier} {len(row_keys)}\0".encode() + b"".join(row_keys)
