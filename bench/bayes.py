@@ -6,7 +6,8 @@
 PARTS: estimates (§6.2), posteriors (§6.3), answering (§6.4, in `bench.bayes_answering`, which says
 what QUERIES, TRIALS, SYSTEMS and SHARED are). `bench.bayes_plots` draws the lines printed here.
 
-The three ways to the posterior are the inversion of the characteristic function (`ErrorLaw`), the
+Estimates are those of `tallyveil.inference.Fit`, which decomposes a history once. The three ways to
+the posterior are the inversion of the characteristic function (`paper_posteriors.LaplaceSum`), the
 paper's probability calculation with γ = 0.01, and its Monte Carlo with 10⁵ samples; how many §6.3
 prescribes is printed beside that, and its time is proportional. Errors are those of Definition
 4.6, Σ (u_i − E u_i)² over unit bins, with the inversion's probabilities as E u_i; its own error is
@@ -24,18 +25,17 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy import sparse
 
 from bench import bayes_answering
 from bench.measure import report
-from tallyveil.inference import (
-    ErrorLaw,
-    Estimator,
-    Law,
-    Noises,
+from bench.paper_posteriors import (
+    LaplaceSum,
     expected_error,
     monte_carlo,
     probability_calculation,
 )
+from tallyveil.inference import Fit, Law, Noises
 from tallyveil.inference.noise import FloatArray
 
 PARTS = os.environ.get("PARTS", "estimates,posteriors,answering").split(",")
@@ -65,35 +65,35 @@ def median(call: Callable[[], object], repeats: int) -> float:
 
 
 def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) -> None:
-    """§6.2: the time of one estimate, beside solving eq. 50 for it from scratch; max S = 10."""
+    """§6.2: the time of one estimate of a history that is decomposed, of the decomposition, and of
+    solving eq. 50 from scratch; max S = 10."""
     rng = np.random.default_rng(1)
     for m, n in sizes:
         h, scales = history(m, n, 10, rng)
-        estimator = Estimator(n)
-        estimator.observe(h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
+        rows, noises = sparse.csr_matrix(h), Noises.of(Law.DISCRETE_LAPLACE, scales)
+        fit = Fit.of(rows, noises)
+        decomposed = median(lambda r=rows, n=noises: Fit.of(r, n), 1)  # type: ignore[misc]
         q = rng.integers(0, 2, n).astype(float)
 
         def scratch(h: FloatArray = h, scales: FloatArray = scales, q: FloatArray = q) -> object:
             weighted = (h / (2 * scales**2)[:, None]).T
             return np.linalg.solve(weighted @ h, q) @ weighted
 
-        own = median(lambda e=estimator, q=q: e.estimate(q), repeats)  # type: ignore[misc]
+        query = sparse.csr_matrix(q)
+        own = median(lambda fit=fit, q=query: fit.weights(q), repeats)  # type: ignore[misc]
         theirs = median(scratch, 3)
         report(
-            bench="5", against=figure, m=m, n=n, rank=estimator.rank,
-            estimate_ms=own, eq50_ms=theirs, eq50_x=round(theirs / own, 1),
+            bench="5", against=figure, m=m, n=n, rank=len(fit.inverse),
+            decomposed_ms=decomposed, estimate_ms=own, eq50_ms=theirs,
+            eq50_x=round(theirs / own, 1),
         )  # fmt: skip
 
 
 def combination(m: int, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """A and b of the estimate of a query of 5 draws of a cell, with max S = 5."""
     h, scales = history(m, n, 5, rng)
-    estimator = Estimator(n)
-    estimator.observe(h, np.zeros(m), Noises.of(Law.LAPLACE, scales))
-    found = estimator.estimate(rng.multinomial(5, np.full(n, 1 / n)))
-    if found is None:
-        raise RuntimeError("more rows than cells determine every query")
-    return found.coefficients, scales
+    fit = Fit.of(sparse.csr_matrix(h), Noises.of(Law.DISCRETE_LAPLACE, scales))
+    return fit.weights(sparse.csr_matrix(rng.multinomial(5, np.full(n, 1 / n)))), scales
 
 
 def prescribed(mass: FloatArray) -> int:
@@ -107,8 +107,8 @@ def posteriors(
 ) -> None:
     """One line for the three methods at this A and b."""
     rng = np.random.default_rng(2)
-    law = ErrorLaw(a, Noises.of(Law.LAPLACE, scales))
-    own = median(lambda: ErrorLaw(a, Noises.of(Law.LAPLACE, scales)).half_width(CONFIDENCE), 7)
+    law = LaplaceSum(a, scales)
+    own = median(lambda: LaplaceSum(a, scales).half_width(CONFIDENCE), 7)
     apart = law.within(law.half_width(CONFIDENCE))
     calculated = probability_calculation(a, scales, LOST)
     pc = median(lambda: probability_calculation(a, scales, LOST), 3)
@@ -127,7 +127,7 @@ def posteriors(
     )  # fmt: skip
 
 
-def squared(mass: FloatArray, law: ErrorLaw) -> float:
+def squared(mass: FloatArray, law: LaplaceSum) -> float:
     """Definition 4.6, against the inversion's probabilities of the bins; those beyond the interval
     of 1 − 10⁻⁹ count as 0."""
     middle = len(mass) // 2

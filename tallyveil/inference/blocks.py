@@ -253,7 +253,6 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
     result: dict[int, _Solution] = {}
     for block, own in wanted.items():
         deadline.check()
-        deadline.check()
         if left < 0:
             result |= dict.fromkeys(own)
             continue
@@ -278,11 +277,6 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
             ranks = None if weights is None else np.flatnonzero(weights)
             result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
     return result
-
-
-def _alone(matrix: sparse.csr_matrix, variances: FloatArray, query: _Ints) -> FloatArray | None:
-    deadline.check()
-    return best_combination(matrix, variances, query)
 
 
 @dataclass(frozen=True, eq=False)

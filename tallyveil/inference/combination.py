@@ -6,9 +6,7 @@ For a combination X = Σ A_k N_k of independent noises, with real coefficients, 
                bound ½A²σ²λ², Canonne, Kamath, Steinke 2020, Lemma 9),
     ln φ(t)  = ln E e^{itX}, where every factor of φ is positive:
 
-        Laplace             −ln(1 + (A b t)²)
         discrete Laplace    −ln(1 + 2v sin²(A t/2)),  v = 2a/(1−a)²           (MATH §4)
-        Gaussian            −½ (A σ t)²
         discrete Gaussian   ln of Σ_j e^{−σ²(A t+2πj)²/2} / Σ_j e^{−σ²(2πj)²/2}
 
 and a bound of P(|X| > x), Chernoff's 2 min_λ e^{K(λ) − λx}.
@@ -38,7 +36,7 @@ _SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
 _LIKE_GAUSSIAN: Final = 2.0  # σ from which the series cannot tell discrete Gaussian from Gaussian
 
 # NumPy compares with plain integers several times faster than with members of an enumeration.
-_LAPLACE, _DISCRETE_LAPLACE, _GAUSSIAN, _DISCRETE_GAUSSIAN = map(int, Law)
+_LAPLACE, _GAUSSIAN = map(int, Law)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,34 +78,26 @@ class Combination:
     @cached_property
     def heavy(self) -> FloatArray:
         """The sizes of the terms with exponential tails, descending."""
-        return self.sizes[self.noises.laws <= _DISCRETE_LAPLACE]
+        sizes: FloatArray = self.sizes[self.noises.laws == _LAPLACE]
+        return sizes
 
     @property
     def limit(self) -> float:
         """K(λ) is finite for |λ| < limit = 1/max |A_k| b_k."""
         return 1 / float(self.heavy[0]) if len(self.heavy) else math.inf
 
-    def rest(self) -> Combination:
-        """Without the first of the terms with exponential tails."""
-        first = int(np.argmax(self.noises.laws <= _DISCRETE_LAPLACE))
-        keep = np.delete(np.arange(len(self.coefficients)), first)
-        return Combination(self.coefficients[keep], self.noises.take(keep))
-
     def cumulant_generating(self, rates: FloatArray) -> FloatArray:
         """K(λ) (a bound of it with discrete Gaussian terms) at rates 0 ≤ λ < limit, within a
         relative 1e-12. Terms far below their limit are summed up by their cumulants."""
         split = self._small_from(float(rates.max()))
         laws, scales = self.noises.laws[:split], self.noises.scales[:split]
-        a, sizes = self.coefficients[:split], self.sizes[:split]
-        gaussian = sizes[laws >= _GAUSSIAN]
+        laplace, gaussian = laws == _LAPLACE, self.sizes[:split][laws == _GAUSSIAN]
         total: FloatArray = 0.5 * rates**2 * (gaussian @ gaussian)
-        laplace, discrete = laws == _LAPLACE, laws == _DISCRETE_LAPLACE
         if laplace.any():
-            total -= _log_product(1 - (sizes[laplace, None] * rates) ** 2)
-        if discrete.any():
             # (1 − a e^s)(1 − a e^{−s}) / (1−a)² = 1 − 2v sinh²(s/2), s = λ A
-            spread = 2 * discrete_laplace_variance(scales[discrete])
-            total -= _log_product(1 - spread[:, None] * np.sinh(a[discrete, None] / 2 * rates) ** 2)
+            spread = 2 * discrete_laplace_variance(scales[laplace])
+            halves = self.coefficients[:split][laplace, None] / 2
+            total -= _log_product(1 - spread[:, None] * np.sinh(halves * rates) ** 2)
         if split < len(self.sizes):
             total += self._series(split, rates, 1.0)
         return total
@@ -132,7 +122,7 @@ class Combination:
     @property
     def _spread(self) -> float:
         """The variance, but with σ² for that of a discrete Gaussian, where it is larger."""
-        proxies = np.where(self.noises.laws >= _GAUSSIAN, self.noises.scales**2, 0.0)
+        proxies = np.where(self.noises.laws == _GAUSSIAN, self.noises.scales**2, 0.0)
         return float((self.coefficients**2 * np.maximum(self.noises.variances, proxies)).sum())
 
     def _rates(self, normal: float) -> FloatArray:
@@ -165,23 +155,18 @@ class Combination:
     def dead_between(self, first: float, last: float) -> bool:
         """Whether φ(t) < 2e-18 for all t from ``first`` to ``last`` follows from φ(first).
 
-        Of a continuous noise |φ| falls. That of a discrete one falls from 0 to π and has the
-        period 2π, so it is at most φ(s) from s to 2π − s. Of the discrete Gaussian it is at most
-        2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the first.
+        That of a noise falls from 0 to π and has the period 2π, so it is at most φ(s) from s to
+        2π − s. Of the discrete Gaussian it is at most 2.01 e^{−σ²s²/2}: of its sum's other terms
+        one is at most as large as the first.
         """
-        laws, sizes = self.noises.laws, self.sizes
-        widths = (sizes * first) ** 2
+        laws = self.noises.laws
         within = self.coefficients * (first + last) <= 2 * math.pi
-        laplace = laws == _LAPLACE
-        total = -float(np.log1p(widths[laplace]).sum())
-        total -= 0.5 * float(widths[laws == _GAUSSIAN].sum())
-        discrete = (laws == _DISCRETE_LAPLACE) & within
-        spread = 2 * self.noises.variances[discrete]
-        total -= float(
-            np.log1p(spread * np.sin(self.coefficients[discrete] / 2 * first) ** 2).sum()
-        )
-        near = (laws == _DISCRETE_GAUSSIAN) & within
-        total += float(np.minimum(0.0, 0.7 - 0.5 * widths[near]).sum())
+        laplace = (laws == _LAPLACE) & within
+        spread = 2 * self.noises.variances[laplace]
+        halves = self.coefficients[laplace] / 2
+        total = -float(np.log1p(spread * np.sin(halves * first) ** 2).sum())
+        widths = (self.sizes[(laws == _GAUSSIAN) & within] * first) ** 2
+        total += float(np.minimum(0.0, 0.7 - 0.5 * widths).sum())
         return total < _DEAD
 
     def _small_from(self, last: float) -> int:
@@ -193,18 +178,13 @@ class Combination:
     @cached_property
     def _last_unlike_gaussian(self) -> int:
         laws, scales = self.noises.laws, self.noises.scales
-        found = np.flatnonzero((laws == _DISCRETE_GAUSSIAN) & (scales < _LIKE_GAUSSIAN))
+        found = np.flatnonzero((laws == _GAUSSIAN) & (scales < _LIKE_GAUSSIAN))
         return int(found[-1]) + 1 if len(found) else 0
 
     @cached_property
     def _cumulants(self) -> tuple[float, FloatArray]:
-        laws = self.noises.laws
-        return cumulant_terms(
-            self.coefficients,
-            self.noises.scales,
-            laws == _DISCRETE_LAPLACE,
-            laws >= _GAUSSIAN,
-        )
+        laplace = self.noises.laws == _LAPLACE
+        return cumulant_terms(self.coefficients, self.noises.scales, laplace)
 
     def _series(self, start: int, points: FloatArray, sign: float) -> FloatArray:
         """Σ_r c_r (±t²)^r, r ≤ 10, of the terms from ``start`` on, for ln φ and K: with τ = 4t
@@ -217,17 +197,13 @@ class Combination:
 
     def _log_phi_of(self, chunk: slice, points: FloatArray) -> FloatArray:
         laws, scales = self.noises.laws[chunk], self.noises.scales[chunk]
-        a, sizes = self.coefficients[chunk], self.sizes[chunk]
-        gaussian = sizes[laws == _GAUSSIAN]
-        total: FloatArray = -0.5 * points**2 * (gaussian @ gaussian)
-        laplace, discrete = laws == _LAPLACE, laws == _DISCRETE_LAPLACE
+        a, laplace = self.coefficients[chunk], laws == _LAPLACE
+        total: FloatArray = np.zeros(len(points))
         if laplace.any():
-            total -= _log_product(1 + (sizes[laplace, None] * points) ** 2)
-        if discrete.any():
-            spread = 2 * self.noises.variances[chunk][discrete]
-            sines = np.sin(a[discrete, None] / 2 * points)
+            spread = 2 * self.noises.variances[chunk][laplace]
+            sines = np.sin(a[laplace, None] / 2 * points)
             total -= _log_product(1 + spread[:, None] * sines**2)
-        for k in np.flatnonzero(laws == _DISCRETE_GAUSSIAN):
+        for k in np.flatnonzero(laws == _GAUSSIAN):
             total += _log_theta(a[k] * points, scales[k])
         return total
 
@@ -235,7 +211,7 @@ class Combination:
 def sum_bound(sizes: FloatArray, miss: float) -> float:
     """An x with P(|Σ A_k N_k| > x) ≤ miss for noises of any laws with these sizes d_k ≥ 0.
 
-    Chernoff's bound (ln(2/miss) + K(λ)) / λ. All four laws have K(λ) ≤ −ln(1 − d²λ²), as sinh(x)/x
+    Chernoff's bound (ln(2/miss) + K(λ)) / λ. Both laws have K(λ) ≤ −ln(1 − d²λ²), as sinh(x)/x
     rises, and that is at most 2 d²λ² while d²λ² ≤ ½.
     """
     squares = float(sizes @ sizes)

@@ -1,8 +1,7 @@
-"""The even cumulants of (discrete) Laplace and Gaussian noise, up to the twentieth.
+"""The even cumulants of discrete Laplace and Gaussian noise, up to the twentieth.
 
 ln E e^{zX} = Σ_r c_r z^{2r} with c_r = κ_{2r}/(2r)! ≥ 0, and so ln φ(t) = Σ_r (−1)^r c_r t^{2r}.
 
-    Laplace            c_r = b^{2r} / r
     discrete Laplace   c_r = (2/(2r)!) Σ_n a^n n^{2r−1}
                            = (2/(2r)!) Σ_k E(2r−1, k) a^{k+1} / (1−a)^{2r}, a = e^{−1/b},
                        with the Eulerian numbers E
@@ -48,27 +47,21 @@ _FACTORS: Final = _factors()
 def cumulant_terms(
     coefficients: npt.NDArray[np.float64],
     scales: npt.NDArray[np.float64],
-    discrete: npt.NDArray[np.bool_],
-    gaussian: npt.NDArray[np.bool_],
+    laplace: npt.NDArray[np.bool_],
 ) -> tuple[float, npt.NDArray[np.float64]]:
     """A unit u, and c_r(A_k N_k) u^{−2r} for r = 1 … 10 (rows) and every k (columns).
 
-    Neither discrete nor Gaussian is Laplace.
+    What is not discrete Laplace is Gaussian.
     """
     widths = coefficients * scales
-    a = np.exp(-1 / scales[discrete])
-    widths[discrete] = coefficients[discrete] / -np.expm1(-1 / scales[discrete])
+    a = np.exp(-1 / scales[laplace])
+    widths[laplace] = coefficients[laplace] / -np.expm1(-1 / scales[laplace])
     unit = float(widths.max())
-    orders = np.arange(1, _ORDER + 1)[:, None]
     terms: npt.NDArray[np.float64] = _powers((widths / unit) ** 2, _ORDER)
-    if gaussian.any():
-        terms[1:, gaussian] = 0.0
-        terms[0, gaussian] /= 2
+    terms[1:, ~laplace] = 0.0
+    terms[0, ~laplace] /= 2
     if len(a):
-        terms[:, discrete] *= _FACTORS @ _powers(a, _FACTORS.shape[1])
-        terms[:, ~(discrete | gaussian)] /= orders
-    elif not gaussian.all():
-        terms[:, ~gaussian] /= orders
+        terms[:, laplace] *= _FACTORS @ _powers(a, _FACTORS.shape[1])
     return unit, terms
 
 

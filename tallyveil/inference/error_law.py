@@ -1,13 +1,10 @@
 """The law of the error of a linear estimate: Σ A_k N_k, symmetric about zero (BAYES §4).
 
 Every probability comes as a pair of bounds with the numerical error inside, and every width is
-decided by the bound that makes it wider. The bounds are within `TOLERANCE` of each other
-
-- where the error has a Laplace or Gaussian part that is not negligible beside the others, and
-- where all its terms are discrete Laplace with coefficients in whole-number proportion.
-
-Elsewhere the law itself may be made of points, and a width can be too wide by about R/8,000,
-where R is the reach: no less than the half-width at 1 − 10⁻¹⁰, some 6 to 17 standard deviations.
+decided by the bound that makes it wider. The bounds are within `TOLERANCE` of each other where all
+coefficients are in whole-number proportion. Elsewhere the law is made of points that are nowhere
+in particular, and a width can be too wide by about R/8,000, where R is the reach: no less than the
+half-width at 1 − 10⁻¹⁰, some 6 to 17 standard deviations.
 """
 
 from __future__ import annotations
@@ -27,14 +24,13 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import discrete_gaussian, discrete_laplace
 from tallyveil.inference.combination import Combination
 from tallyveil.inference.noise import FloatArray, Law, Noises
-from tallyveil.inference.spectrum import Bounds, Bracket, Lattice, Series, Spectrum, spectrum
+from tallyveil.inference.spectrum import Bounds, Lattice, Spectrum, spectrum
 
 __all__ = ["TOLERANCE", "ErrorLaw"]
 
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
-_DOMINANT: Final = 0.1
 _DISCRETE: Final = {
     Law.DISCRETE_LAPLACE: (discrete_laplace.tail, discrete_laplace.half_width),
     Law.DISCRETE_GAUSSIAN: (discrete_gaussian.tail, discrete_gaussian.half_width),
@@ -70,13 +66,11 @@ class ErrorLaw:
         return spectrum(self._law, _NEGLECTED)
 
     @cached_property
-    def _single(self) -> _Discrete | _Continuous | None:
+    def _single(self) -> _Discrete | None:
         """The form of its own that the law of a single noise has."""
         law = self._law
-        if len(law.sizes) != 1 or law.noises.laws[0] == Law.GAUSSIAN:
+        if len(law.sizes) != 1:
             return None
-        if law.noises.laws[0] == Law.LAPLACE:
-            return _Continuous(float(law.sizes[0]))
         known = _DISCRETE[Law(law.noises.laws[0])]
         return _Discrete(float(law.coefficients[0]), float(law.noises.scales[0]), *known)
 
@@ -96,45 +90,9 @@ class ErrorLaw:
             return Bounds.clipped(1 - low - 1e-15, 1 - high + _NEGLECTED)
         slack = self._law.slack
         if slack:
-            return Bounds(
-                self._within(h - slack, strict).lower, self._within(h + slack, strict).upper
-            )
-        return self._within(h, strict)
-
-    def _within(self, h: float, strict: bool) -> Bounds:
-        bounds = self._spectrum.within(h, strict)
-        if self._dominated and bounds.upper - bounds.lower > TOLERANCE:
-            other = self._beside_one(h)
-            bounds = Bounds(max(bounds.lower, other.lower), min(bounds.upper, other.upper))
-        return bounds
-
-    @cached_property
-    def _dominated(self) -> bool:
-        """Whether one Laplace noise is far wider than all others with exponential tails."""
-        law, heavy = self._law, self._law.heavy
-        first = len(heavy) > 0 and law.sizes[0] == heavy[0]
-        return (
-            first
-            and law.noises.laws[0] == Law.LAPLACE
-            and not isinstance(self._spectrum, Series)
-            and (len(heavy) == 1 or bool(heavy[1] < _DOMINANT * heavy[0]))
-        )
-
-    def _beside_one(self, h: float) -> Bounds:
-        """X = L + Y, with L Laplace of scale s: P(|X| > h) = e^{K_Y(1/s) − h/s} less at most
-        min_λ e^{K_Y(λ) − λh} over 1/s ≤ λ < the limit of Y, twice what P(L > h − Y) lacks of
-        ½ e^{−(h−Y)/s}, which is at most ½ e^{(Y−h)/s} and only where Y > h."""
-        s, rest = float(self._law.sizes[0]), self._law.rest()
-        end = min(rest.limit, 1e3 / math.sqrt(rest.variance))
-        if end * s < 2:
-            return Bounds(0.0, 1.0)
-        rates = np.concatenate([[1 / s], np.geomspace(1 / s, 0.99 * end, 32)])
-        exponents = rest.cumulant_generating(rates) - rates * h
-        miss = math.exp(min(0.0, float(exponents[0])))
-        lacking = math.exp(min(0.0, float(exponents[1:].min())))
-        if (rest.noises.laws == Law.DISCRETE_GAUSSIAN).any():
-            return Bounds.clipped(1 - miss - 1e-12, 1.0)  # K is only a bound
-        return Bounds.clipped(1 - miss - 1e-12, 1 - miss + lacking + 1e-12)
+            narrow, wide = (self._spectrum.within(h + off, strict) for off in (-slack, slack))
+            return Bounds(narrow.lower, wide.upper)
+        return self._spectrum.within(h, strict)
 
     def half_width(self, confidence: float | Fraction) -> float:
         """The least h, as far as the bounds can tell, with P(|X| ≤ h) ≥ confidence.
@@ -156,12 +114,10 @@ class ErrorLaw:
         target, slack = float(1 - miss) + 1e-15, self._law.slack
         if isinstance(self._spectrum, Lattice):
             return self._lattice_half_width(self._spectrum, target)
-        coarse = isinstance(self._spectrum, Bracket) and not self._dominated
-        precision = 1e-7 if coarse else 1e-12
         end = self._spectrum.reach
         guess = math.sqrt(self._law.variance) * float(ndtri((1 + target) / 2))
-        lower = lambda h: self._within(h, False).lower  # noqa: E731
-        return _least(lower, target, guess, end, precision) + slack
+        lower = lambda h: self._spectrum.within(h).lower  # noqa: E731
+        return _least(lower, target, guess, end, 1e-7) + slack
 
     def outer_half_width(self, confidence: float | Fraction) -> float:
         """An h with P(|X| ≤ h) ≥ confidence by Chernoff's bound: quick, and somewhat too wide.
@@ -208,12 +164,6 @@ class ErrorLaw:
         both = 2 * Fraction(str(confidence)) - 1
         return self.half_width(both) if both > 0 else 0.0
 
-    def density(self, x: FloatArray) -> FloatArray:
-        """The density at x, for pictures; of laws made of points, one that is smoothed."""
-        if not len(self._law.sizes):
-            raise InvalidParameterValue("what is known exactly has no density")
-        return self._spectrum.density(np.asarray(x, dtype=np.float64))
-
 
 @dataclass(frozen=True)
 class _Discrete:
@@ -231,19 +181,6 @@ class _Discrete:
 
     def half_width(self, confidence: float | Fraction) -> float:
         return self.step * self.least(self.scale, confidence)
-
-
-@dataclass(frozen=True)
-class _Continuous:
-    """Laplace noise of scale s: P(|X| > h) = e^{−h/s}."""
-
-    scale: float
-
-    def miss(self, h: float, strict: bool) -> float:
-        return math.exp(-max(0.0, h) / self.scale)
-
-    def half_width(self, confidence: float | Fraction) -> float:
-        return -self.scale * math.log(float(1 - Fraction(str(confidence)))) * (1 + 1e-15)
 
 
 def _least(

@@ -1,7 +1,7 @@
 """The best linear unbiased combination of many answers, most of which are alike (BAYES §3).
 
 History: y = H x + noise, independent noise of variance v_i on row i. For a query q: the A with
-A H = q of least Σ A_i² v_i, as `estimator` has it; here for a single query, and quick where rows
+A H = q of least Σ A_i² v_i, here for a single query, and quick where rows
 and cells are many but of few sorts, as the groups of a GROUP BY are.
 
 Colour refinement makes the sorts: rows have one colour only if they have equal variance and, for

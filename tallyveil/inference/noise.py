@@ -1,10 +1,10 @@
 """Independent noises of known laws, many at a time.
 
-Four laws, all symmetric about zero, by their scale: b for the (discrete) Laplace, with
-a = e^{−1/b}; σ for the (discrete) Gaussian, whose probabilities are proportional to
-e^{−k²/2σ²}. A scale of 0 is no noise at all.
+Two laws on the integers, both symmetric about zero, by their scale: b for the discrete Laplace,
+with a = e^{−1/b}; σ for the discrete Gaussian, whose probabilities are proportional to e^{−k²/2σ²}.
+A scale of 0 is no noise at all.
 
-A discrete noise with next to no scale is 0 but for a chance of about 2e^{−1/b}, or 2e^{−1/2σ²},
+A noise with next to no scale is 0 but for a chance of about 2e^{−1/b}, or 2e^{−1/2σ²},
 and its variance is less than any float. It counts as the noise of the scale at which these are
 e^{−64}: a wider one, so that intervals are not narrower.
 """
@@ -29,14 +29,11 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Law(IntEnum):
-    LAPLACE = 0
-    DISCRETE_LAPLACE = 1
-    GAUSSIAN = 2
-    DISCRETE_GAUSSIAN = 3
+    DISCRETE_LAPLACE = 0
+    DISCRETE_GAUSSIAN = 1
 
 
-# By law.
-_LEAST: Final = np.array([0.0, 1 / 64, 0.0, 1 / math.sqrt(128)])
+_LEAST: Final = np.array([1 / 64, 1 / math.sqrt(128)])  # by law
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +49,7 @@ class Noises:
     def __post_init__(self) -> None:
         if self.laws.shape != self.scales.shape or self.scales.ndim != 1:
             raise InvalidParameterValue("each noise has one law and one scale")
-        if not ((self.laws >= Law.LAPLACE) & (self.laws <= Law.DISCRETE_GAUSSIAN)).all():
+        if not ((self.laws == Law.DISCRETE_LAPLACE) | (self.laws == Law.DISCRETE_GAUSSIAN)).all():
             raise InvalidParameterValue("a noise has one of the laws of tallyveil.inference.Law")
         if not ((self.scales >= 0) & (self.scales < math.inf)).all():
             raise InvalidParameterValue("a noise scale is a finite number from 0")
@@ -71,7 +68,7 @@ class Noises:
     @classmethod
     def concatenated(cls, parts: Sequence[Noises]) -> Noises:
         if not parts:
-            return cls.of(Law.LAPLACE, [])
+            return cls.of(Law.DISCRETE_LAPLACE, [])
         return cls(
             np.concatenate([p.laws for p in parts]), np.concatenate([p.scales for p in parts])
         )
@@ -81,12 +78,12 @@ class Noises:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Var N_k: 2b², 2a/(1−a)², σ²; of the discrete Gaussian by its sum where σ < 4, else σ²,
-        from which it then differs by less than 1e-100."""
+        """Var N_k: 2a/(1−a)²; of the discrete Gaussian its sum where σ < 4, else σ², from which it
+        then differs by less than 1e-100."""
         laws, scales = self.laws, self.scales
-        result = np.where(laws == Law.LAPLACE, 2.0, 1.0) * scales**2
-        discrete = laws == Law.DISCRETE_LAPLACE
-        result[discrete] = discrete_laplace_variance(scales[discrete])
+        result = scales**2
+        laplace = laws == Law.DISCRETE_LAPLACE
+        result[laplace] = discrete_laplace_variance(scales[laplace])
         for k in np.flatnonzero((laws == Law.DISCRETE_GAUSSIAN) & (scales < 4) & (scales > 0)):
             steps = np.arange(1, 200, dtype=np.float64)
             weights = 2 * np.exp(-0.5 * (steps / scales[k]) ** 2)

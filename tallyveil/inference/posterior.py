@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.error_law import ErrorLaw
-from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.spectrum import Bounds
 
 __all__ = ["Interval", "Posterior"]
@@ -75,7 +74,3 @@ class Posterior:
         below = self.error.cdf(self.center - low)
         above = self.error.cdf(self.center - high, strict=True)
         return Bounds.clipped(below.lower - above.upper, below.upper - above.lower)
-
-    def density(self, theta: FloatArray) -> FloatArray:
-        """The density at θ, for pictures; see `ErrorLaw.density`."""
-        return self.error.density(self.center - theta)

@@ -5,11 +5,8 @@ P(|X| > R) ≤ η. On the circle of length P, with t_j = 2πj/P, X wrapped aroun
 
     P(|X| ≤ h mod P) = 2h/P + (2/π) Σ_{j≥1} φ(t_j) sin(t_j h)/j,
 
-which for h ≤ R is at least P(|X| ≤ h) and at most η more. Three ways to end the sum:
+which for h ≤ R is at least P(|X| ≤ h) and at most η more. Two ways to end the sum:
 
-`Series`: break off after J terms. With a Laplace or Gaussian part, φ is at most the part's own
-    φ_c, which falls; as Σ_{J<j≤2J} 1/j < ln 2, what is left out is at most
-    (2/π) ln 2 · Σ_i φ_c(2^i t_J).
 `Lattice`: all X lies on the multiples of a step g, and the sum is finite and exact: with P = gN,
     N = 2M+1,  P(|X| ≤ ng mod P) = (1/N) (2n+1 + 2 Σ_{j≤M} φ(t_j) sin((n+½) g t_j)/sin(g t_j/2)).
 `Bracket`: else, Selberg's trigonometric polynomials of degree N−1, which lie above and below the
@@ -33,11 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil.inference.combination import Combination, sum_bound
-from tallyveil.inference.noise import FloatArray, Law
+from tallyveil.inference.noise import FloatArray
 
-__all__ = ["Bounds", "Bracket", "Lattice", "Series", "Spectrum", "spectrum"]
+__all__ = ["Bounds", "Bracket", "Lattice", "Spectrum", "spectrum"]
 
-_SERIES_POINTS: Final = 2**16
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17
 _FIRST_BLOCK: Final = 32
@@ -84,31 +80,6 @@ class Spectrum(ABC):
     @abstractmethod
     def _within(self, h: float, strict: bool) -> Bounds:
         """For 0 ≤ h < reach."""
-
-    def density(self, x: FloatArray) -> FloatArray:
-        """(1/P) (1 + 2 Σ_j w_j φ(t_j) cos(t_j x)), at |x| ≤ reach, for pictures."""
-        weights = 2 * self._damping() * self.phi
-        values = np.cos(np.outer(np.clip(x, -self.reach, self.reach), self.points)) @ weights
-        result: FloatArray = np.maximum(0.0, (1 + values) / self.period)
-        return result
-
-    def _damping(self) -> FloatArray:
-        """Fejér's weights: a density smoothed by his kernel, for laws that need not have one."""
-        return 1 - self.numbers / (self.numbers[-1] + 1) if len(self.numbers) else self.numbers
-
-
-@dataclass(frozen=True, eq=False)
-class Series(Spectrum):
-    left_out: float
-
-    def _within(self, h: float, strict: bool) -> Bounds:
-        terms = self.phi * np.sin(self.points * h) / self.numbers
-        value = 2 * h / self.period + 2 / math.pi * float(terms.sum())
-        off = self.left_out + _ROUNDING
-        return Bounds.clipped(value - off - self.neglected, value + off)
-
-    def _damping(self) -> FloatArray:
-        return np.ones_like(self.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,46 +149,7 @@ def _waves(tables: FloatArray, angle: float) -> npt.NDArray[np.complex128]:
 def spectrum(law: Combination, neglected: float) -> Spectrum:
     """The best way to end the sum for a law with at least one term; η = ``neglected``."""
     reach = law.reach(neglected)
-    laws = law.noises.laws
-    if ((laws == Law.DISCRETE_LAPLACE) | (laws == Law.DISCRETE_GAUSSIAN)).all():
-        lattice = _lattice(law, reach, neglected)
-        if lattice is not None:
-            return lattice
-    return _series(law, reach, neglected) or _bracket(law, reach, neglected)
-
-
-def _series(law: Combination, reach: float, neglected: float) -> Series | None:
-    laplace = law.sizes[law.noises.laws == Law.LAPLACE]
-    gaussian = law.sizes[law.noises.laws == Law.GAUSSIAN]
-    if not len(laplace) and not len(gaussian):
-        return None
-    variance = float(gaussian @ gaussian)
-    widest = float(laplace[0]) if len(laplace) else 0.0
-    unit = math.pi / reach
-    numbers: list[FloatArray] = []
-    logs: list[FloatArray] = []
-    start = 1
-    while start <= _SERIES_POINTS:
-        block = np.arange(start, 2 * start if start > _FIRST_BLOCK else start + _FIRST_BLOCK)
-        numbers.append(block.astype(np.float64))
-        logs.append(law.log_phi(numbers[-1] * unit))
-        start = int(block[-1]) + 1
-        last = float(numbers[-1][-1]) * unit
-        level = -float(np.log1p((laplace * last) ** 2).sum()) - 0.5 * variance * last**2
-        left_out = _beyond(max(level, -41.0), (widest * last) ** 2, variance * last**2)
-        if left_out <= neglected:
-            j, phi = np.concatenate(numbers), np.exp(np.concatenate(logs))
-            keep = phi > 0
-            return Series(2 * reach, reach, neglected, j[keep], phi[keep], left_out)
-    return None
-
-
-def _beyond(level: float, x: float, y: float) -> float:
-    """(2/π) ln 2 · Σ_{i≥0} φ_c(2^i t), where ln φ_c(t) = level, φ_c has a factor 1/(1+xs²) at st,
-    and e^{−ys²/2}: φ_c(st) ≤ φ_c(t) (1+x)/(1+xs²) e^{−y(s²−1)/2}."""
-    squares = 4.0 ** np.arange(60)
-    ratios = (1 + x) / (1 + x * squares) * np.exp(-0.5 * y * (squares - 1))
-    return 2 / math.pi * math.log(2) * math.exp(level) * float(ratios.sum())
+    return _lattice(law, reach, neglected) or _bracket(law, reach, neglected)
 
 
 def _bracket(law: Combination, reach: float, neglected: float) -> Bracket:

@@ -25,8 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import discrete_gaussian
-from tallyveil.inference.discrete_laplace import scale_for_half_width
+from tallyveil.inference import discrete_gaussian, discrete_laplace
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.noise import Law, Noises
 
@@ -34,6 +33,11 @@ __all__ = ["TopUp", "combined", "top_up"]
 
 _PRECISION: Final = 1e-4  # relative, of the scale; the scale is rounded down
 _WIDEST: Final = 1e15
+# The largest scale at which a fresh answer meets a half-width by itself.
+_ALONE: Final = {
+    Law.DISCRETE_LAPLACE: discrete_laplace.scale_for_half_width,
+    Law.DISCRETE_GAUSSIAN: discrete_gaussian.scale_for_half_width,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +73,13 @@ def top_up(
 
     ``half_width`` is in units of the query's integer lattice.
 
-    Raises InvalidParameterValue unless 0 ≤ half_width < 2⁵³ and 0 < confidence < 1, or if the law
-    is continuous and the half-width 0.
+    Raises InvalidParameterValue unless 0 ≤ half_width < 2⁵³ and 0 < confidence < 1.
     """
     if not 0 <= half_width < 2**53:
         raise InvalidParameterValue(f"a half-width is a number from 0 to 2^53, not {half_width}")
-    if half_width == 0 and law in (Law.LAPLACE, Law.GAUSSIAN):
-        raise InvalidParameterValue("continuous noise cannot meet a half-width of 0")
     if known is not None and known.half_width(confidence) <= half_width:
         return None
-    alone = combined(None, law, _alone(half_width, confidence, law))
+    alone = combined(None, law, _ALONE[law](math.floor(half_width), confidence))
     if known is None:
         return alone
 
@@ -86,16 +87,6 @@ def top_up(
         return combined(known, law, scale).error.half_width(confidence) - half_width
 
     return combined(known, law, _largest(excess, alone.scale)) if excess(alone.scale) < 0 else alone
-
-
-def _alone(half_width: float, confidence: float | Fraction, law: Law) -> float:
-    """The largest scale at which a fresh answer does by itself."""
-    if law is Law.DISCRETE_LAPLACE:
-        return scale_for_half_width(math.floor(half_width), confidence)
-    if law is Law.DISCRETE_GAUSSIAN:
-        return discrete_gaussian.scale_for_half_width(math.floor(half_width), confidence)
-    unit = ErrorLaw(np.ones(1), Noises.of(law, 1.0)).half_width(confidence)
-    return half_width / unit * (1 - 1e-12)
 
 
 def _largest(excess: Callable[[float], float], low: float) -> float:

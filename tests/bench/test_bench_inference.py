@@ -23,21 +23,15 @@ def lines(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_answers_from_histories_are_timed(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "REPEATS", 2)
-    inference.measure(40, 30, "laplace")
-    inference.measure(30, 40, "discrete laplace")
-    inference.intervals((10, 40), samples=1000)
+    inference.measure(40, 30, "discrete laplace")
+    inference.measure(30, 40, "discrete gaussian")
     inference.purchases((3,))
-    one, two, few, many, *bought = lines()
+    one, two, *bought = lines()
     for line in (one, two):
         assert line["answer_cpu_ms"] > 0
-        assert 1 <= line["rank"] <= min(line["m"], line["n"])
         assert 0 < line["estimate"]["p50_ms"] <= line["answer"]["p50_ms"]
         assert line["eq51_x"] > 0
-    for line in (few, many):
-        assert 0 <= line["error"] <= 1e-9
-        assert 0 <= line["monte_carlo_off"] < 0.2
-        assert 0 <= line["probability_calculation_off"] < 0.05
-    assert [line["noise"] for line in bought] == ["laplace", "discrete laplace"]
+    assert [line["noise"] for line in bought] == list(inference.LAWS)
 
 
 def test_running_times_and_errors_of_the_paper(lines: Any) -> None:

@@ -1,4 +1,4 @@
-"""`Fit` against `Estimator`, and its quick intervals against the laws themselves."""
+"""`Fit` against best combinations, and its quick intervals against the laws themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tallyveil.inference import ErrorLaw, Estimator, Fit, Law, Noises
+from tallyveil.inference import ErrorLaw, Fit, Law, Noises, best_combinations
+from tests.inference.exact import least_variances
 
 
 def some_history(seed: int) -> tuple[np.ndarray, Noises]:
@@ -21,38 +22,37 @@ def some_history(seed: int) -> tuple[np.ndarray, Noises]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_agrees_with_the_estimator(seed: int) -> None:
+def test_variances_are_the_least(seed: int) -> None:
     rows, noises = some_history(seed)
-    rows, kept = rows[:7], np.arange(7)
-    estimator = Estimator(6)
-    estimator.observe(rows, np.zeros(7), noises.take(kept))
-    fit = Fit.of(sparse.csr_matrix(rows), noises.take(kept))
+    rows, kept = rows[:7], noises.take(np.arange(7))
+    fit = Fit.of(sparse.csr_matrix(rows), kept)
     queries = np.vstack([rows[rows.any(axis=1)], np.eye(6, dtype=np.int64)])
+    expected = least_variances(rows, kept.variances.tolist(), queries)
     variances = fit.variances(sparse.csr_matrix(queries))
-    for query, variance in zip(queries, variances, strict=True):
-        expected = estimator.estimate(query)
-        assert math.isfinite(variance) == (expected is not None)
-        if expected is not None:
-            assert variance == pytest.approx(expected.variance, rel=1e-7)
+    for query, variance, least in zip(queries, variances, expected, strict=True):
+        assert math.isfinite(variance) == (least is not None)
+        if least is not None:
+            assert variance == pytest.approx(float(least), rel=1e-7)
             weights = fit.weights(sparse.csr_matrix(query))
             assert weights @ rows == pytest.approx(query, abs=1e-6)
-            assert (weights**2 * noises.take(kept).variances).sum() == pytest.approx(variance)
+            assert (weights**2 * kept.variances).sum() == pytest.approx(variance)
 
 
 def test_many_cells_are_mixed() -> None:
     random = np.random.default_rng(5)
-    rows = sparse.random(30, 2_000, 0.05, random_state=random, format="csr")
-    rows.data = np.ones_like(rows.data)
+    rows = sparse.random(30, 2_000, 0.05, random_state=random, format="csr").astype(np.int64)
+    rows.data = np.ones(rows.nnz, dtype=np.int64)
     rows = sparse.vstack([rows, rows[:10] + rows[10:20]], format="csr")
     noises = Noises.of(Law.DISCRETE_LAPLACE, random.uniform(1, 30, 40))
     fit = Fit.of(rows, noises)
     assert fit.mix is not None
-    estimator = Estimator(2_000)
-    estimator.observe(rows, np.zeros(40), noises)
-    for number in (0, 15, 25, 35):
-        expected = estimator.estimate(rows[[number]])
-        assert expected is not None
-        assert fit.variances(rows[[number]])[0] == pytest.approx(expected.variance, rel=1e-7)
+    asked = rows[[0, 15, 25, 35]]
+    for variance, found in zip(
+        fit.variances(asked), best_combinations(rows, noises, asked), strict=True
+    ):
+        assert found is not None
+        expected = (found.weights**2 * noises.variances[found.places]).sum()
+        assert variance == pytest.approx(expected, rel=1e-7)
     assert fit.variances(rows[[0]] + rows[[1]] - rows[[29]])[0] < math.inf
     assert fit.variances(sparse.csr_matrix(np.eye(1, 2_000)))[0] == math.inf
 

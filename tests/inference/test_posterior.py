@@ -19,17 +19,18 @@ TOLERANCE = 1e-9
 DISCRETE = [Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN]
 
 
-def laplace_tail(scales: list[float], h: float) -> float:
-    """P(|X| > h) of a sum of Laplace noises of distinct scales, by partial fractions:
-    Σ_i e^{−h/s_i} Π_{j≠i} s_i²/(s_i² − s_j²)."""
+def laplace_tail(scales: list[float], n: int) -> float:
+    """P(|X| > n) of a sum of discrete Laplace noises of distinct scales, by partial fractions of
+    its generating function: P(X = k) = Σ_i c_i a_i^|k|, a = e^{−1/b},
+    c_i = (1−a_i)/(1+a_i) Π_{j≠i} (1−a_j)² / ((1 − a_j/a_i)(1 − a_i a_j))."""
     with mpmath.workdps(120):
-        s = [mpmath.mpf(x) for x in scales]
+        a = [mpmath.e ** (-1 / mpmath.mpf(b)) for b in scales]
         total = mpmath.mpf(0)
-        for i, own in enumerate(s):
-            weight = mpmath.e ** (-mpmath.mpf(h) / own)
-            for other in s[:i] + s[i + 1 :]:
-                weight *= own**2 / (own**2 - other**2)
-            total += weight
+        for i, own in enumerate(a):
+            weight = (1 - own) / (1 + own)
+            for other in a[:i] + a[i + 1 :]:
+                weight *= (1 - other) ** 2 / ((1 - other / own) * (1 - own * other))
+            total += 2 * weight * own ** (n + 1) / (1 - own)
         return float(total)
 
 
@@ -58,32 +59,32 @@ def points(coefficients: list[float], laws: list[Law], scales: list[float]) -> n
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.integers(-600, 600), min_size=1, max_size=9, unique=True),
+    st.lists(st.integers(-250, 400), min_size=1, max_size=9, unique=True),
     st.floats(0.02, 6),
-    st.sampled_from([1e-3, 1.0, 1e6]),
+    st.sampled_from([0.5, 1.0, 5.0]),
 )
 def test_sums_of_laplace_noise_have_their_closed_form(
     exponents: list[int], at: float, unit: float
 ) -> None:
     scales = [unit * 1.01**e for e in exponents]
-    law = ErrorLaw(np.ones(len(scales)), Noises.of(Law.LAPLACE, scales))
-    h = at * math.sqrt(law.variance)
-    exact = 1 - laplace_tail(scales, h)
-    bounds = law.within(h)
+    law = ErrorLaw(np.ones(len(scales)), Noises.of(Law.DISCRETE_LAPLACE, scales))
+    n = math.floor(at * math.sqrt(law.variance))
+    exact = 1 - laplace_tail(scales, n)
+    bounds = law.within(n)
     assert bounds.lower <= exact + 1e-15
     assert exact <= bounds.upper + 1e-15
-    if at > 0.2:
-        assert bounds.upper - bounds.lower <= TOLERANCE
+    assert bounds.upper - bounds.lower <= TOLERANCE
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.99, 0.999])
-@pytest.mark.parametrize("narrow", [1e-7, 1e-4, 3e-2, 0.4, 0.99])
-def test_a_half_width_is_never_too_narrow_and_hardly_too_wide(
+@pytest.mark.parametrize("narrow", [1 / 64, 3e-2, 0.4, 0.99])
+def test_a_half_width_is_never_too_narrow_nor_a_step_too_wide(
     confidence: float, narrow: float
 ) -> None:
-    scales = [3.0, 3 * narrow, 2 * narrow]
-    h = ErrorLaw(np.ones(3), Noises.of(Law.LAPLACE, scales)).half_width(confidence)
-    assert 1 - confidence - 2 * TOLERANCE < laplace_tail(scales, h) <= 1 - confidence
+    scales = [30.0, 30 * narrow, 20 * narrow]
+    h = ErrorLaw(np.ones(3), Noises.of(Law.DISCRETE_LAPLACE, scales)).half_width(confidence)
+    assert laplace_tail(scales, round(h)) <= 1 - confidence
+    assert 1 - confidence - 2 * TOLERANCE < laplace_tail(scales, round(h) - 1)
 
 
 @settings(max_examples=40)
@@ -135,21 +136,9 @@ def test_equal_steps_are_exact_to_the_tolerance(law: Law) -> None:
     assert weights[np.rint(values) <= h].sum() >= 0.95 > weights[np.rint(values) < h].sum()
 
 
-def test_the_normal_law_and_a_mixture_with_it() -> None:
-    error = ErrorLaw(np.array([0.6, -0.8]), Noises.of(Law.GAUSSIAN, [5.0, 5.0]))
-    assert error.half_width(0.95) == pytest.approx(5 * 1.959963984540054, rel=1e-8)
-    mixed = ErrorLaw(np.ones(2), Noises(np.array([0, 2], dtype=np.int8), np.array([2.0, 3.0])))
-
-    beyond = mpmath.quad(
-        lambda y: (
-            mpmath.npdf(y, 0, 3)
-            * (mpmath.e ** (-(4 - y) / 2) / 2 if y < 4 else 1 - mpmath.e ** (-(y - 4) / 2) / 2)
-        ),
-        [-40, -10, 0, 4, 10, 40],
-    )
-    bounds = mixed.within(4.0)
-    assert bounds.lower <= 1 - 2 * float(beyond) <= bounds.upper
-    assert bounds.upper - bounds.lower <= TOLERANCE
+def test_wide_gaussian_noise_is_nearly_normal() -> None:
+    error = ErrorLaw(np.array([0.6, -0.8]), Noises.of(Law.DISCRETE_GAUSSIAN, [500.0, 500.0]))
+    assert error.half_width(0.95) == pytest.approx(500 * 1.959963984540054, rel=2e-3)
 
 
 @pytest.mark.parametrize("guess", [1e-9, 0.1, 0.4, 0.5, 0.7, 0.9, 50.0])
@@ -181,11 +170,11 @@ def test_many_terms_agree_with_few_of_the_same_law() -> None:
     """10⁴ terms of which nearly all are tiny: the cumulants stand for them."""
     rng = np.random.default_rng(7)
     sizes = np.concatenate([[3.0, 2.0, 1.0], rng.uniform(0, 1e-3, 10_000)])
-    for law in (Law.LAPLACE, Law.DISCRETE_LAPLACE):
+    for law in Law:
         error = ErrorLaw(sizes, Noises.of(law, np.full(len(sizes), 10.0)))
         rest = math.sqrt(ErrorLaw(sizes[3:], Noises.of(law, np.full(10_000, 10.0))).variance)
-        laws = np.array([law] * 3 + [Law.GAUSSIAN], dtype=np.int8)
-        few = ErrorLaw(np.array([3.0, 2.0, 1.0, 1.0]), Noises(laws, np.array([10.0] * 3 + [rest])))
+        laws = np.array([law] * 3 + [Law.DISCRETE_GAUSSIAN], dtype=np.int8)
+        few = ErrorLaw(np.array([3.0, 2.0, 1.0, rest / 10]), Noises(laws, np.full(4, 10.0)))
         assert error.half_width(0.95) == pytest.approx(few.half_width(0.95), rel=1e-3)
 
 
@@ -193,47 +182,36 @@ def test_one_noise_has_the_interval_it_had_alone() -> None:
     for scale in (0.3, 20.0, 1e7):
         law = ErrorLaw(np.array([2.0, 0.0]), Noises.of(Law.DISCRETE_LAPLACE, [scale, 5.0]))
         assert law.half_width(0.95) == 2 * half_width(scale, 0.95)
-    law = ErrorLaw(np.array([-2.0]), Noises.of(Law.LAPLACE, [10.0]))
-    assert law.half_width(0.95) == pytest.approx(20 * math.log(20), rel=1e-14)
 
 
 def test_confidence_near_one_is_met_by_chernoffs_bound() -> None:
     scales = [3.0, 2.0, 1.0]
-    law = ErrorLaw(np.ones(3), Noises.of(Law.LAPLACE, scales))
+    law = ErrorLaw(np.ones(3), Noises.of(Law.DISCRETE_LAPLACE, scales))
     h = law.half_width(Fraction(10**12 - 1, 10**12))
-    assert 1e-15 < laplace_tail(scales, h) <= 1e-12
+    assert 1e-15 < laplace_tail(scales, math.floor(h)) <= 1e-12
 
 
 def test_what_is_known_exactly_is_certain() -> None:
-    for law in (ErrorLaw(np.zeros(1), Noises.of(Law.LAPLACE, [3.0])),
-                ErrorLaw(np.ones(1), Noises.of(Law.LAPLACE, [0.0]))):  # fmt: skip
+    for law in (ErrorLaw(np.zeros(1), Noises.of(Law.DISCRETE_LAPLACE, [3.0])),
+                ErrorLaw(np.ones(1), Noises.of(Law.DISCRETE_GAUSSIAN, [0.0]))):  # fmt: skip
         assert law.half_width(0.99) == 0
         assert law.within(0.0) == (1, 1)
         assert law.within(0.0, strict=True) == (0, 0)
         assert Posterior(4.0, law).probability(4, 4) == (1, 1)
         assert Posterior(4.0, law).probability(5, 9) == (0, 0)
-        with pytest.raises(InvalidParameterValue):
-            law.density(np.zeros(1))
 
 
 def test_a_posterior_is_consistent_with_itself() -> None:
-    scales = [3.0, 2.0, 1.0]
-    posterior = Posterior(10.0, ErrorLaw(np.ones(3), Noises.of(Law.LAPLACE, scales)))
+    law = ErrorLaw(np.ones(3), Noises.of(Law.DISCRETE_LAPLACE, [30.0, 20.0, 10.0]))
+    posterior = Posterior(100.0, law)
     low, high = posterior.interval(0.9)
-    assert (low + high) / 2 == pytest.approx(10)
+    assert (low + high) / 2 == pytest.approx(100)
     assert posterior.probability(low, high).lower >= 0.9
-    assert posterior.at_most(0.95) == pytest.approx(high, abs=1e-6)
-    assert posterior.at_least(0.95) == pytest.approx(low, abs=1e-6)
-    assert posterior.quantile(0.05) == pytest.approx(low, abs=1e-6)
-    for p in (0.1, 0.4, 0.5, 0.7, 0.99):
-        assert posterior.probability(high=posterior.quantile(p)).lower == pytest.approx(p, abs=2e-9)
+    assert posterior.probability(low + 1, high - 1).upper < 0.9
+    assert posterior.at_most(0.95) == pytest.approx(high, abs=1)
+    assert posterior.at_least(0.95) == pytest.approx(low, abs=1)
     assert posterior.probability() == (1, 1)
-    assert posterior.probability(low=10).upper == pytest.approx(0.5, abs=1e-9)
-    theta = np.linspace(-60, 80, 2801)
-    density = posterior.density(theta)
-    inside = (theta >= low) & (theta <= high)
-    assert np.trapezoid(density, theta) == pytest.approx(1, abs=1e-6)
-    assert np.trapezoid(density[inside], theta[inside]) == pytest.approx(0.9, abs=0.005)
+    assert posterior.probability(low=100).lower > 0.5 > posterior.probability(low=101).upper
 
 
 def test_intervals_that_are_not_strict_hold_their_ends() -> None:
@@ -248,7 +226,7 @@ def test_intervals_that_are_not_strict_hold_their_ends() -> None:
 
 @pytest.mark.parametrize("wrong", [math.nan, 0.0, 1.0, -1.0, 95.0])
 def test_a_wrong_confidence_is_refused(wrong: float) -> None:
-    law = ErrorLaw(np.ones(2), Noises.of(Law.LAPLACE, [1.0, 2.0]))
+    law = ErrorLaw(np.ones(2), Noises.of(Law.DISCRETE_LAPLACE, [1.0, 2.0]))
     for use in (law.half_width, law.one_sided):
         with pytest.raises(InvalidParameterValue):
             use(wrong)
@@ -257,13 +235,13 @@ def test_a_wrong_confidence_is_refused(wrong: float) -> None:
 def test_wrong_laws_are_refused() -> None:
     for scale in (math.nan, -1.0, math.inf):
         with pytest.raises(InvalidParameterValue):
-            Noises.of(Law.LAPLACE, [scale])
+            Noises.of(Law.DISCRETE_LAPLACE, [scale])
     with pytest.raises(InvalidParameterValue):
         Noises(np.array([9], dtype=np.int8), np.ones(1))
     for coefficients in (np.array([math.nan]), np.array([math.inf]), np.ones(2)):
         with pytest.raises(InvalidParameterValue):
-            ErrorLaw(coefficients, Noises.of(Law.LAPLACE, [1.0]))
-    law = ErrorLaw(np.ones(1), Noises.of(Law.LAPLACE, [1.0]))
+            ErrorLaw(coefficients, Noises.of(Law.DISCRETE_LAPLACE, [1.0]))
+    law = ErrorLaw(np.ones(1), Noises.of(Law.DISCRETE_LAPLACE, [1.0]))
     with pytest.raises(InvalidParameterValue):
         law.within(math.nan)
     with pytest.raises(InvalidParameterValue):
@@ -272,7 +250,7 @@ def test_wrong_laws_are_refused() -> None:
         Posterior(0.0, law).probability(2, 1)
 
 
-@pytest.mark.parametrize("laws", [[0, 0], [0, 1, 2, 3], [3, 3, 3], [1, 2]], ids=str)
+@pytest.mark.parametrize("laws", [[0, 0], [0, 1, 0, 1], [1, 1, 1], [0, 1]], ids=str)
 def test_the_quick_bounds_hold_the_law(laws: list[int]) -> None:
     """Chernoff's bounds lie around the law's own, and never beyond 1/2 on the other side of 0."""
     noises = Noises(np.array(laws, dtype=np.int8), np.linspace(1.0, 4.0, len(laws)))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import CEILING, coded, loss_units, positive, units
+from tallyveil.mechanisms.units import CEILING, coded, from_units, loss_units, positive, units
 
 rates = st.fractions(min_value=Fraction(1, 10**6), max_value=10**4)
 moves = st.lists(st.integers(0, 9), min_size=4, max_size=4)
@@ -75,6 +75,16 @@ def test_a_sum_that_is_all_but_an_integer_is_rounded_up_exactly(
         if extra > 0:
             rates = [part / 10**12 for part in (*parts, extra)]
             assert loss_units(ones, rates).tolist() == [min(CEILING, math.ceil(sum(parts) + extra))]
+
+
+def test_the_costs_of_the_papers_example() -> None:
+    """B = (α./S)ᵀ |H| (BAYES eq. 71), exactly, of the H of eq. 20 and the α of eq. 22."""
+    h = [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
+         [0, 1, 0, 1], [2, 1, 0, 0], [0, 0, 2, 1], [0, 1, 0, 1]]  # fmt: skip
+    rates = [Fraction(1, scale) for scale in (20, 10, 20, 10, 10, 40, 40, 10)]
+    assert [from_units(int(s)) for s in loss_units(list(np.array(h)), rates)] == [
+        Fraction(1, 10), Fraction(11, 40), Fraction(1, 4), Fraction(3, 8),
+    ]  # fmt: skip
 
 
 def test_a_third_three_times_is_one() -> None:

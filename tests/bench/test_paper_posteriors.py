@@ -1,18 +1,15 @@
-"""The paper's own ways to the posterior, against the inversion; and products of likelihoods."""
+"""The paper's two ways to a posterior against the inversion, and that against a closed form."""
 
 from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
-from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import (
-    ErrorLaw,
-    Law,
-    Noises,
-    count_posterior,
+from bench.paper_posteriors import (
+    LaplaceSum,
     expected_error,
     mass_within,
     monte_carlo,
@@ -21,13 +18,45 @@ from tallyveil.inference import (
 
 A = np.array([0.476923, 0.364486, -0.032710, 0.495327, -0.500072, 0.261538, 0.070093, 0.238390])
 SCALES = np.array([20.0, 10.0, 20.0, 10.0, 10.0, 40.0, 40.0, 10.0])
-LAW = ErrorLaw(A, Noises.of(Law.LAPLACE, SCALES))
+LAW = LaplaceSum(A, SCALES)
 
 
 def binned(reach: int) -> np.ndarray:
     """P(i − ½ < X ≤ i + ½), by inversion."""
-    below = [LAW.cdf(i - 0.5).lower for i in range(-reach, reach + 2)]
-    return np.diff(below)
+    inside = np.array([LAW.within(i + 0.5).lower for i in range(reach + 1)])
+    right = np.diff(inside) / 2
+    return np.concatenate([right[::-1], inside[:1], right])
+
+
+def laplace_tail(scales: list[float], h: float) -> float:
+    """P(|X| > h) of a sum of Laplace noises of distinct scales, by partial fractions:
+    Σ_i e^{−h/s_i} Π_{j≠i} s_i²/(s_i² − s_j²)."""
+    with mpmath.workdps(120):
+        s = [mpmath.mpf(x) for x in scales]
+        total = mpmath.mpf(0)
+        for i, own in enumerate(s):
+            weight = mpmath.e ** (-mpmath.mpf(h) / own)
+            for other in s[:i] + s[i + 1 :]:
+                weight *= own**2 / (own**2 - other**2)
+            total += weight
+        return float(total)
+
+
+@pytest.mark.parametrize("scales", [[3.0], [3.0, 1e-2], [3.0, 2.9, 0.4], [9.5, 7, 5, 3, 2, 1]])
+def test_the_inversion_has_the_closed_form(scales: list[float]) -> None:
+    law = LaplaceSum(np.ones(len(scales)), np.array(scales))
+    for at in (0.1, 1.0, 2.5):
+        h = at * math.sqrt(law.variance)
+        bounds = law.within(h)
+        assert bounds.lower - 1e-12 <= 1 - laplace_tail(scales, h) <= bounds.upper + 1e-12
+        assert bounds.upper - bounds.lower <= 1e-9
+    assert laplace_tail(scales, law.half_width(0.95)) == pytest.approx(0.05, abs=1e-9)
+
+
+def test_the_example_of_the_paper_in_40_digits() -> None:
+    """BAYES §3 and §5.2; by partial fractions it is 47.38333 and P(θ > 0) = 0.961904."""
+    assert LAW.half_width(0.95) == pytest.approx(47.38333, rel=1e-5)
+    assert (1 + LAW.within(42.0142).lower) / 2 == pytest.approx(0.961904, abs=1e-5)
 
 
 def test_monte_carlo_is_within_its_error() -> None:
@@ -57,22 +86,3 @@ def test_its_first_vector_has_the_length_of_the_papers_example() -> None:
     """2 ⌈0.48 · 20 · ln 800⌉ + 1 = 131: the example rounds 2 · 64.2 to 128 before it adds 1."""
     first = probability_calculation(np.array([0.48]), np.array([20.0]), 0.01 / 8)
     assert len(first) == 2 * math.ceil(0.48 * 20 * math.log(800)) + 1
-
-
-def test_likelihoods_multiply() -> None:
-    one, two = np.array([0.2, 0.5, 0.3]), np.array([0.1, 0.0, 0.6])
-    assert count_posterior([one, two]) == pytest.approx([0.1, 0.0, 0.9])
-    many = count_posterior([np.array([0.5, 0.25])] * 3000)
-    assert many == pytest.approx([1, 0])
-    for wrong in ([], [one, two[:2]], [-one], [np.array([1.0, 0]), np.array([0, 1.0])],
-                  [np.array([math.nan, 1])]):  # fmt: skip
-        with pytest.raises(InvalidParameterValue):
-            count_posterior(wrong)
-
-
-def test_wrong_settings_are_refused() -> None:
-    for lost in (0.0, 1.0, math.nan):
-        with pytest.raises(InvalidParameterValue):
-            probability_calculation(A, SCALES, lost)
-    with pytest.raises(InvalidParameterValue):
-        monte_carlo(A, SCALES, 0, np.random.default_rng())

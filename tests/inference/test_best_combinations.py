@@ -1,0 +1,181 @@
+"""Estimates of one query and of many at once, against exact rational arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from tallyveil.inference import Law, Noises, best_combination, best_combinations, blocks
+from tests.inference.exact import least_variances
+
+
+def _history(rng: np.random.Generator) -> tuple[sparse.csr_matrix, Noises]:
+    """Up to three blocks, some of them alike."""
+    made, scales = [], []
+    for number in range(int(rng.integers(1, 4))):
+        if not number or rng.random() < 0.5:
+            shape = int(rng.integers(1, 9)), int(rng.integers(1, 6))
+            block, scale = rng.integers(-1, 3, shape), rng.choice([0.0, 1.0, 3.0, 10.0], shape[0])
+        made.append(block)
+        scales.append(scale)
+    history = sparse.block_diag(made, format="csr").astype(np.int64)
+    history.eliminate_zeros()
+    return history, Noises.of(Law.DISCRETE_LAPLACE, np.concatenate(scales))
+
+
+def _queries(rng: np.random.Generator, history: np.ndarray) -> np.ndarray:
+    """Some in the row space, some anywhere."""
+    m, n = history.shape
+    made = []
+    for _ in range(int(rng.integers(1, 8))):
+        inside = (rng.integers(-1, 2, m) * (rng.random(m) < 0.4)) @ history
+        anywhere = rng.integers(-1, 2, n) * (rng.random(n) < 0.5)
+        made.append(inside if rng.random() < 0.7 else anywhere)
+    return np.array(made, dtype=np.int64)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    history, noises = _history(rng)
+    dense = history.toarray()
+    queries = _queries(rng, dense)
+    least = least_variances(dense, _short(noises.variances), queries)
+    for small in (0, 4096):
+        monkeypatch.setattr(blocks, "_SMALL", small)
+        combinations = best_combinations(history, noises, _sparse(queries))
+        for query, best, found in zip(queries, least, combinations, strict=True):
+            if found is None:
+                assert best is None or not query.any()
+                continue
+            weights = np.zeros(len(dense))
+            weights[found.places] = found.weights
+            _assert_best(weights, dense, noises.variances, query, best)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), min_size=1, max_size=9),
+    st.lists(st.sampled_from([0.0, 0.5, 2.0, 1800.0, 2e5]), min_size=9, max_size=9),
+    st.lists(st.integers(-2, 2), min_size=4, max_size=4),
+)
+def test_one_query_has_the_least_variance(
+    h: list[list[int]], variances: list[float], q: list[int]
+) -> None:
+    rows, query, own = np.array(h), np.array(q), np.array(variances[: len(h)])
+    [best] = least_variances(rows, own, query[None, :])
+    found = best_combination(_sparse(rows), own, query)
+    assert (found is None) == (best is None)
+    if found is not None:
+        _assert_best(found, rows, own, query, best)
+
+
+def _short(variances: np.ndarray) -> list[Fraction]:
+    return [Fraction(each).limit_denominator(10**7) for each in variances.tolist()]
+
+
+def _sparse(rows: np.ndarray) -> sparse.csr_matrix:
+    matrix = sparse.csr_matrix(rows)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _assert_best(
+    weights: np.ndarray,
+    rows: np.ndarray,
+    variances: np.ndarray,
+    query: np.ndarray,
+    best: Fraction | None,
+) -> None:
+    assert best is not None
+    np.testing.assert_allclose(weights @ rows, query, atol=1e-9)
+    variance = float((weights**2 * variances).sum())
+    assert variance == pytest.approx(float(best), rel=1e-6, abs=1e-9)
+
+
+def test_the_example_of_the_paper() -> None:
+    """H, α and q of BAYES eq. 20 and 22 and §3, with the variances of Laplace noise."""
+    h = [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
+         [0, 1, 0, 1], [2, 1, 0, 0], [0, 0, 2, -1], [0, -1, 0, 1]]  # fmt: skip
+    y = np.array([30.8, 30.3, 46.9, 20.2, 30.4, 68.9, 38.9, 9.5])
+    variances = 2 * np.array([20.0, 10.0, 20.0, 10.0, 10.0, 40.0, 40.0, 10.0]) ** 2
+    rows = _sparse(np.array(h))
+    cells = [best_combination(rows, variances, row) for row in np.eye(4, dtype=int)]
+    values = [float(cell @ y) for cell in cells if cell is not None]
+    assert values == pytest.approx([24.992, 10.177, 17.021, 19.502], abs=5e-4)
+    found = best_combination(rows, variances, np.array([1, 0, 1, 0]))
+    assert found is not None
+    a = [0.477, 0.364, -0.033, 0.495, -0.500, 0.262, 0.070, 0.238]
+    assert found == pytest.approx(a, abs=5e-4)
+    assert float(found @ y) == pytest.approx(42.014, abs=5e-4)
+    assert float((found**2 * variances).sum()) == pytest.approx(554.4500359453630748, rel=1e-12)
+
+
+def test_near_dependence_is_not_taken_for_dependence() -> None:
+    """A row a hair's breadth from the others is not determined by them."""
+    big = 10**6
+    for row in ([big, big, 1], [big + 1, big, 0]):
+        history, variances = _sparse(np.array([[big, big, 0]])), np.ones(1)
+        assert best_combination(history, variances, np.array([1, 1, 0])) is not None
+        assert best_combination(history, variances, np.array(row)) is None
+
+
+def test_a_grouping_of_thousands_is_a_few_sorts() -> None:
+    """5,000 groups, 50 sums of 100 of them, and the whole: closed forms for the whole."""
+    fine = sparse.identity(5000, format="csr", dtype=np.int64)
+    sums = sparse.csr_matrix(np.kron(np.eye(50, dtype=np.int64), np.ones((1, 100), dtype=np.int64)))
+    whole = np.ones((1, 5000), dtype=np.int64)
+    rows = sparse.vstack([fine, sums, sparse.csr_matrix(whole)], format="csr")
+    variances = np.concatenate([np.full(5000, 800.0), np.full(50, 200.0), [50.0]])
+    found = best_combination(rows, variances, whole[0])
+    assert found is not None
+    one_sum = 1 / (1 / 200 + 1 / (100 * 800))
+    assert (found**2 * variances).sum() == pytest.approx(1 / (1 / 50 + 1 / (50 * one_sum)))
+
+
+def test_groups_that_are_alike_are_of_one_kind() -> None:
+    """A hundred groups of four parts each, of one precision: closed form, and one law."""
+    groups, parts = 100, 4
+    fine = sparse.identity(groups * parts, format="csr", dtype=np.int64)
+    sums = sparse.csr_matrix(
+        np.kron(np.eye(groups, dtype=np.int64), np.ones((1, parts), dtype=np.int64))
+    )
+    history = sparse.vstack([fine, sums], format="csr")
+    noises = Noises.of(
+        Law.DISCRETE_GAUSSIAN, np.r_[np.full(groups * parts, 3.0), np.full(groups, 2.0)]
+    )
+    whole = sparse.csr_matrix(np.ones((1, groups * parts), dtype=np.int64))
+    found = best_combinations(history, noises, sparse.vstack([sums, whole], format="csr"))
+    v, w = noises.variances[0], noises.variances[-1]
+    each = 1 / (1 / w + 1 / (parts * v))
+    variances = []
+    for one in found:
+        assert one is not None
+        variances.append((one.weights**2 * noises.variances[one.places]).sum())
+    np.testing.assert_allclose(variances, [*[each] * groups, groups * each])
+    assert len({one.kind for one in found[:-1] if one is not None}) == 1
+
+
+def test_what_is_alike_but_for_one_law_or_one_cell_is_told_apart() -> None:
+    history = sparse.csr_matrix(np.kron(np.eye(3, dtype=np.int64), np.array([[1, 0], [1, 1]])))
+    history.eliminate_zeros()
+    noises = Noises.of(Law.DISCRETE_GAUSSIAN, [1.0, 2.0, 1.0, 2.0, 1.0, 5.0])
+    question = _sparse(np.kron(np.eye(3, dtype=np.int64), np.array([[0, 1]])))
+    first, second, third = best_combinations(history, noises, question)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert first.kind == second.kind != third.kind
+    np.testing.assert_allclose(third.weights, [-1, 1])
+
+
+def test_nothing_is_determined_by_nothing() -> None:
+    none = sparse.csr_matrix((0, 3), dtype=np.int64)
+    question = sparse.csr_matrix(np.array([[1, 0, 0], [0, 0, 0]]))
+    assert best_combinations(none, Noises.of(Law.DISCRETE_LAPLACE, []), question) == [None, None]
+    assert best_combination(none, np.zeros(0), np.array([1, 0, 0])) is None
