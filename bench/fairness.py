@@ -11,9 +11,9 @@ after another:
 - `199 half-open sockets`: as many sockets send a byte of a startup packet now and then, and 24
   newcomers connect meanwhile, each of whom asks the count once.
 
-Heavy statements are all fresh, so that each is planned, bought and released. ``finished`` says how
-many of them were answered or refused within the case's time, ``refused`` how many newcomers found
-no place.
+Heavy statements are all fresh, so that each is planned, bought and released. The cases share a
+ledger, so that each has the answers of those before in its history. ``finished`` says how many of
+them were answered or refused within the case's time, ``refused`` how many newcomers found no place.
 
     make bench NAME=fairness
     LENGTH=60 make bench NAME=fairness            seconds of each case

@@ -21,6 +21,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Derivation
 from tallyveil.cache import Cache
+from tallyveil.knowledge.candidates import Chosen
 from tallyveil.knowledge.estimated import Criterion, Estimated, Weights, improves, surpasses
 from tallyveil.knowledge.recorded import RecordedTable
 from tallyveil.knowledge.related import Prepared, related
@@ -61,11 +62,18 @@ class Outlook:
     seen: int
     rows: tuple[Estimated | None, ...]
     known: System | None = None
-    outside: bool = False
+    chosen: Chosen | None = None
+    """What was looked at of them, if it is all that matters."""
+
+    @property
+    def outside(self) -> bool:
+        return self.chosen is not None and self.chosen.outside
 
     @property
     def weight(self) -> int:
-        return 200 + sum(150 + len(row.numbers) * 8 for row in self.rows if row is not None)
+        rows = sum(150 + len(row.numbers) * 8 for row in self.rows if row is not None)
+        system = 0 if self.known is None else self.known.nbytes
+        return 200 + rows + system + (0 if self.chosen is None else 8 * len(self.chosen.numbers))
 
 
 class Estimates:
@@ -90,10 +98,7 @@ class Estimates:
         ``among`` is how many columns the statement asks of the table.
         """
         known, seen = self._learned(table)
-        found = self._outlooks.get(
-            (table, seen, column.row_keys, _shares(among)),
-            lambda: self._look(table, known, seen, column, among),
-        )
+        found = self._found(table, known, seen, column, among)
         return replace(
             found, rows=self._with_reported(table, known, column, found.rows, by, confidence)
         )
@@ -121,7 +126,7 @@ class Estimates:
             before = outlook.rows[row]
             if before is not None:
                 mixed[row] = before.mixed(number, start + place, answer.values[place], noises)
-        key = (table, seen, column.row_keys, _shares(among))
+        key = (table, column.row_keys, _shares(among))
         alone = len(known.of_charge[purchase[0]]) == 1 and seen == outlook.seen + 1
         if outlook.outside and alone and len(rows) == column.height:
             own = Weights(np.ones(1), noises)
@@ -134,7 +139,7 @@ class Estimates:
             )
             self._outlooks.put(key, found)
         elif outlook.known is None or len(known.of_charge[purchase[0]]) > 1:
-            found = self._outlooks.get(key, lambda: self._look(table, known, seen, column, among))
+            found = self._found(table, known, seen, column, among)
         else:
             own_noises = known.noises_of([number])
             joined = outlook.known.joined(number, rows, answer.values, own_noises, start)
@@ -238,21 +243,45 @@ class Estimates:
             if estimate is not None:
                 self._derived.put((table, key, basis), estimate)
 
-    def _look(
+    def _found(
         self, table: str, known: RecordedTable, seen: int, column: Column, among: int
     ) -> Outlook:
-        """What the first ``seen`` columns say."""
+        """What the first ``seen`` columns say; the latest of it is kept."""
+        key = (table, column.row_keys, _shares(among))
+        latest = self._outlooks.find(key)
+        if latest is not None and latest.seen == seen:
+            return latest
+        found = self._look(table, known, seen, column, among, latest)
+        if latest is None or latest.seen < seen:
+            self._outlooks.put(key, found)
+        return found
+
+    def _look(
+        self,
+        table: str,
+        known: RecordedTable,
+        seen: int,
+        column: Column,
+        among: int,
+        latest: Outlook | None,
+    ) -> Outlook:
+        """As `_found`. If that comes to the same columns as for the ``latest``, so does it."""
+        nothing = (None,) * column.height
         if not seen or not 0 < column.height <= _ROWS or among > _MANY:
-            return Outlook(seen, (None,) * column.height)
+            return Outlook(seen, nothing)
         same = {n for key in column.row_keys for n in known.holding.get(key, ()) if n < seen}
         chosen = known.candidates.choose(column, sorted(same), seen)
-        if chosen.outside:
-            return Outlook(seen, (None,) * column.height, outside=True)
+        question = self._prepare(table, column)
+        numbers = chosen.numbers
+        numbers = tuple(n for n in numbers if self._recorded(table, known, n).fits(question))
+        chosen = replace(chosen, numbers=numbers)
+        if latest is not None and latest.chosen == chosen:
+            return replace(latest, seen=seen)
         work = chosen.work * _SHARED // _shares(among)
-        system = self._system(table, known, column, chosen.numbers, work)
+        system = self._system(table, known, column, numbers, work)
         if system is None:
-            return Outlook(seen, (None,) * column.height)
-        return Outlook(seen, system.estimates(), system)
+            return Outlook(seen, nothing, chosen=chosen)
+        return Outlook(seen, system.estimates(), system, chosen)
 
     def _system(
         self, table: str, known: RecordedTable, column: Column, numbers: Sequence[int], work: int
@@ -260,7 +289,7 @@ class Estimates:
         found = related(
             self._prepare(table, column),
             numbers,
-            lambda n: self._prepare(table, known.answers[n].column),
+            lambda n: self._recorded(table, known, n),
             work,
         )
         if found is None:
@@ -278,3 +307,6 @@ class Estimates:
 
     def _prepare(self, table: str, column: Column) -> Prepared:
         return self._prepared.get((table, column.row_keys), lambda: Prepared.of(column))
+
+    def _recorded(self, table: str, known: RecordedTable, number: int) -> Prepared:
+        return self._prepare(table, known.answers[number].column)

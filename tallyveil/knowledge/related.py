@@ -16,7 +16,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -48,6 +48,8 @@ class Prepared:
     column: Column
     axes: frozenset[str]
     signs: _Signs
+    sizes: Mapping[str, int]
+    """How many values of each axis are told apart."""
     places: Places
     """Of each factor's entries, along each of its axes; none if the column by itself tells more
     cells apart than are looked at, so that it is small enough to be kept in mind."""
@@ -56,6 +58,14 @@ class Prepared:
     def too_large(self) -> bool:
         """Whether a coefficient may not be an int64, or there are more than are looked at."""
         return self.column.largest >= 2**63 or _entries(self.column) > _WIDEST
+
+    def fits(self, question: Prepared) -> bool:
+        """Whether it can be looked at beside the question, if nothing else is."""
+        if self.too_large:
+            return False
+        own, others = self.sizes, question.sizes
+        cells = math.prod(max(size, others.get(axis, 1)) for axis, size in own.items())
+        return cells * math.prod(n for axis, n in others.items() if axis not in own) <= _CELLS
 
     @cached_property
     def alike(self) -> tuple[str, ...] | None:
@@ -76,7 +86,7 @@ class Prepared:
         signs: dict[str, npt.NDArray[np.uint64]] = {}
         places: list[tuple[IntArray, ...]] = []
         if _entries(column) > _WIDEST:
-            return cls(column, frozenset(column.axes), signs, ((),) * len(column.factors))
+            return cls(column, frozenset(column.axes), signs, {}, ((),) * len(column.factors))
         for factor in column.factors:
             if not factor.axes:
                 places.append(())
@@ -91,10 +101,11 @@ class Prepared:
                 terms = math.prod(others, start=weights)
                 sums = np.zeros(factor.shape[place], dtype=np.uint64)
                 np.add.at(sums, index[place], terms)
-                signs[axis] = sums
-        if math.prod(_distinct(sums) for sums in signs.values()) > _CELLS:
+                signs[axis] = sums ^ (sums >> np.uint64(29))  # sums of them are told apart too
+        sizes = {axis: _distinct(sums) for axis, sums in signs.items()}
+        if math.prod(sizes.values()) > _CELLS:
             places = [()] * len(places)
-        return cls(column, frozenset(column.axes), signs, tuple(places))
+        return cls(column, frozenset(column.axes), signs, sizes, tuple(places))
 
 
 def _entries(column: Column) -> int:
@@ -114,10 +125,10 @@ def _marks(random: np.random.Generator, number: int) -> npt.NDArray[np.uint64]:
     return random.integers(0, 2**64, number, dtype=np.uint64) | np.uint64(1)
 
 
-@lru_cache(maxsize=1024)
-def _mark(number: int) -> np.uint64:
-    mark: np.uint64 = _marks(np.random.default_rng([_SEED, number]), 1)[0]
-    return mark
+def _endless_marks() -> Iterator[np.uint64]:
+    random = np.random.default_rng([_SEED, 1])
+    while True:
+        yield from _marks(random, 1024)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +223,7 @@ class _Values:
     """The values of each attribute, as far as some columns tell them apart."""
 
     def __init__(self) -> None:
-        self._columns = 0
+        self._marks = _endless_marks()
         self._signs: dict[str, npt.NDArray[np.uint64]] = {}
         self._sizes: dict[str, int] = {}
 
@@ -224,11 +235,9 @@ class _Values:
         """Take up all of the columns or none."""
         signs = dict(self._signs)
         for prepared in columns:
-            mark = _mark(self._columns)
-            self._columns += 1
+            mark = next(self._marks)
             for axis, sums in prepared.signs.items():
-                mixed = (sums ^ (sums >> np.uint64(29))) * mark
-                signs[axis] = signs[axis] + mixed if axis in signs else mixed
+                signs[axis] = signs[axis] + sums * mark if axis in signs else sums * mark
         changed = {axis for prepared in columns for axis in prepared.signs}
         sizes = self._sizes | {axis: _distinct(signs[axis]) for axis in changed}
         if math.prod(sizes.values()) > _CELLS:

@@ -33,6 +33,13 @@ class System:
     numbers: IntArray
     used: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Of its matrices and its noises."""
+        parts = [part for m in (self.history, self.question) for part in (m.data, m.indices)]
+        matrices: int = sum(part.nbytes for part in parts)
+        return matrices + 40 * len(self.values)
+
     def estimates(self) -> tuple[Estimated | None, ...]:
         """The best of each of the question's rows, None where it is not determined."""
         weights: dict[int, Weights] = {}

@@ -1,0 +1,99 @@
+"""What others ask meanwhile costs a question asked again a new look only where it can matter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.knowledge.estimates import Estimates, Outlook
+
+WIDE = {"a": {"range": [0, 199]}, "b": {"range": [0, 299]}, "d": {"range": [0, 9]}}
+COUNT = "SELECT count(*) FROM visits WHERE a < 100"
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[tallyveil.Connection]:
+    with duckdb.connect() as source:
+        source.execute(
+            "CREATE TABLE visits AS SELECT i % 200 AS a, i % 300 AS b, i % 10 AS d"
+            " FROM range(6000) t(i)"
+        )
+        policy = tallyveil.parse_policy(
+            {
+                "tables": {
+                    "visits": {"from": "visits", "budget": {"epsilon": 100}, "attributes": WIDE}
+                },
+                "defaults": {"epsilon": 0.05},
+            },
+            base=tmp_path,
+        )
+        with tallyveil.connect(policy, source=source) as made:
+            yield made
+
+
+def looked(estimates: Estimates, connection: tallyveil.Connection) -> Outlook:
+    session = connection._session
+    [statement] = session.parse(COUNT)
+    plan = session._plan(statement.tree, (), ())
+    [column] = plan.workloads["visits"].columns
+    return estimates.outlook("visits", column, None, session.settings.target.confidence, 1)
+
+
+def answered(outlook: Outlook) -> list[object]:
+    return [
+        (row.value, row.variance, row.numbers.tolist(), row.basis)
+        for row in outlook.rows
+        if row is not None
+    ]
+
+
+def test_what_is_kept_while_history_grows_is_what_a_new_look_finds(
+    connection: tallyveil.Connection,
+) -> None:
+    """Narrow answers, one that makes the count better, and ones too wide to be looked at."""
+    accountant = connection._session._gate.accountant
+    kept = Estimates(accountant)
+    improving = [
+        "a < 50",
+        "a BETWEEN 50 AND 99",
+        "b < 10",
+        "a < 100 AND d < 5",
+        "a < 100 AND d > 4",
+    ]
+    seen = set()
+    for number, where in enumerate(improving):
+        connection.execute(f"SELECT count(*) FROM visits WHERE {where}").fetchall()
+        connection.execute(f"SELECT sum(a * b) FROM visits WHERE d <> {number}").fetchall()
+        found, anew = looked(kept, connection), looked(Estimates(accountant), connection)
+        assert answered(found) == answered(anew)
+        assert found.seen == anew.seen
+        seen.add(str(answered(found)))
+    assert len(seen) > 2
+
+
+def test_an_answer_too_wide_to_be_looked_at_costs_a_repeated_count_no_new_look(
+    connection: tallyveil.Connection,
+) -> None:
+    connection.execute(COUNT).fetchall()
+    for d in range(1, 5):
+        items = (f"count(*) FILTER (WHERE a BETWEEN {low} AND 190)" for low in range(90))
+        connection.execute(f"SELECT {', '.join(items)} FROM visits WHERE d < {d}").fetchall()
+
+    def spent(sql: str) -> float:
+        start = time.thread_time()
+        connection.execute(sql).fetchall()
+        return time.thread_time() - start
+
+    again, first = [], []
+    for number in range(5):
+        connection.execute("SET dp.source = auto")
+        connection.execute(f"SELECT sum(a * b) FROM visits WHERE d <> {number}").fetchall()
+        connection.execute("SET dp.source = history")
+        again.append(spent(COUNT))
+        first.append(spent(COUNT.replace("100", str(101 + number))))
+    assert min(again) < min(first) / 2
