@@ -32,7 +32,6 @@
     │   ├── UndefinedObject                42704
     │   │   └── UndefinedSetting           42704
     │   ├── InsufficientPrivilege          42501
-    │   ├── ReadOnlyTransaction            25006
     │   ├── TransactionAborted             25P02
     │   ├── StatementTooComplex            54001
     │   ├── RecordingLimitExceeded         53400  the ledger has no room for the answers
@@ -77,7 +76,6 @@ __all__ = [
     "OutputError",
     "PolicyError",
     "QueryCanceled",
-    "ReadOnlyTransaction",
     "ReceiptError",
     "RecordingLimitExceeded",
     "SQLSyntaxError",
@@ -288,10 +286,6 @@ class DataError(StatementError):
 
 class InsufficientPrivilege(StatementError):
     sqlstate = "42501"
-
-
-class ReadOnlyTransaction(StatementError):
-    sqlstate = "25006"
 
 
 class TransactionAborted(StatementError):

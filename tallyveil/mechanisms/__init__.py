@@ -45,7 +45,7 @@ from tallyveil.mechanisms.statement_scales import (
     StatementCalibration,
     statement_scales,
 )
-from tallyveil.mechanisms.zcdp import delta_of, epsilon_of, rho_for
+from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 
 __all__ = [
     "AUTO",
@@ -80,7 +80,6 @@ __all__ = [
     "canonical_choice",
     "charged",
     "chart_of",
-    "delta_of",
     "epsilon_of",
     "family_of",
     "lacks_range",

@@ -83,11 +83,6 @@ class Staircase:
         weight = 2 * self.step + 2 * b * (self.sensitivity - self.step) - (1 - b)
         return -math.expm1(-1 / self.scale) / weight * b ** self.level(noise)
 
-    def mean_absolute(self) -> float:
-        """E|K|."""
-        steps = np.array([float(self.step)])
-        return float(_mean_absolute(steps, self.sensitivity, math.exp(-1 / self.scale))[0])
-
     @property
     def variance(self) -> float:
         """E K²."""

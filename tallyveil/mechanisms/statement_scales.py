@@ -36,7 +36,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import calibrate
-from tallyveil.mechanisms.gaussian_scales import gaussian_scale
+from tallyveil.mechanisms.gaussian_scales import analytic_scale, lemma_13_scale
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import positive
 from tallyveil.mechanisms.zcdp import rho_for
@@ -81,7 +81,7 @@ def statement_scales(
         return by_rho
     exact, probability = positive(epsilon, "epsilon"), positive(delta, "delta")
     slack = min(exact, Fraction(1)) * _SLACK
-    unit = gaussian_scale(exact - slack, probability * (1 - slack))
+    unit = analytic_scale(exact - slack, probability * (1 - slack))
     rows = sum(column.height for column in workload.columns)
     # τ², with room for the logarithm's rounding.
     rounding = math.log(10 * max(rows, 1) / float(slack)) / (2 * math.pi**2) * (1 + 1e-9)
@@ -89,7 +89,7 @@ def statement_scales(
     analytic = min(by_rho, smooth, key=sum)
     if calibration == "analytic":
         return analytic
-    constant = _at(gaussian_scale(exact, probability, 1, "subspace"), workload, relation)
+    constant = _at(lemma_13_scale(exact, probability), workload, relation)
     return tuple(map(max, constant, analytic))
 
 

@@ -1,4 +1,4 @@
-"""From ρ to (ε, δ) and back, as tightly as is known (MATH §2).
+"""From ρ and δ to ε and back, as tightly as is known (MATH §2).
 
 ρ-zCDP implies (ε, δ)-DP for every order a > 1 (Canonne, Kamath & Steinke 2020, Proposition 12) with
 
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.units import positive
 
-__all__ = ["delta_of", "epsilon_of", "rho_for"]
+__all__ = ["epsilon_of", "rho_for"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -72,27 +72,6 @@ def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> F
         a = 1 + Decimal(order)
         exact = (_decimal(exact_epsilon) - _exact_t(Decimal(order), exact_delta)) / a
         return Fraction(max(Decimal(0), exact) * (1 - _MARGIN))
-
-
-def delta_of(rho: Fraction | float | str, epsilon: Fraction | float | str) -> float:
-    """The least δ with (ε, δ)-DP for everything that is ρ-zCDP, rounded up, at most 1.
-
-    Raises InvalidParameterValue unless ρ and ε are positive and finite.
-    """
-    exact_rho, exact_epsilon = positive(rho, "rho"), positive(epsilon, "epsilon")
-    r, e = float(exact_rho), float(exact_epsilon)
-
-    def log_delta(a1: _Floats) -> _Floats:
-        result: _Floats = a1 * ((1 + a1) * r - e) - np.log(a1) + (1 + a1) * _log_ratio(a1)
-        return result
-
-    order = _search(lambda a1: -log_delta(a1))
-    with localcontext(_CONTEXT):
-        a1 = Decimal(order)
-        a = 1 + a1
-        log = a1 * (a * _decimal(exact_rho) - _decimal(exact_epsilon))
-        log += -a1.ln() + a * (a1.ln() - a.ln())
-        return min(1.0, _up(log.exp() * (1 + _MARGIN)))
 
 
 def _t(a1: _Floats, delta: Fraction) -> _Floats:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -38,7 +38,6 @@ def test_the_law_adds_up(law: Staircase) -> None:
     reach = int(law.sensitivity * (40 * law.scale + 2))
     p = np.array([law.probability(k) for k in range(reach)])
     assert 2 * p.sum() - p[0] == pytest.approx(1, abs=1e-12)
-    assert law.mean_absolute() == pytest.approx(2 * (p * np.arange(reach)).sum(), rel=1e-11)
     assert law.variance == pytest.approx(2 * (p * np.arange(reach) ** 2.0).sum(), rel=1e-11)
     for confidence in (0.5, 0.9, 0.999):
         within = 2 * p.cumsum() - p[0]
@@ -48,12 +47,19 @@ def test_the_law_adds_up(law: Staircase) -> None:
         }
 
 
-@given(st.integers(1, 30), epsilons)
+def mean_absolute(law: Staircase) -> float:
+    """E|K|."""
+    reach = int(law.sensitivity * (40 * law.scale + 2))
+    return 2 * sum(k * law.probability(k) for k in range(1, reach))
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 9), epsilons)
 def test_the_default_step_makes_the_least_error(sensitivity: int, epsilon: str) -> None:
     least = min(
-        Staircase(sensitivity, epsilon, r).mean_absolute() for r in range(1, sensitivity + 1)
+        mean_absolute(Staircase(sensitivity, epsilon, r)) for r in range(1, sensitivity + 1)
     )
-    assert Staircase(sensitivity, epsilon).mean_absolute() == pytest.approx(least, rel=1e-12)
+    assert mean_absolute(Staircase(sensitivity, epsilon)) == pytest.approx(least, rel=1e-12)
 
 
 @given(epsilons)
@@ -70,7 +76,7 @@ def test_at_sensitivity_one_it_is_discrete_laplace(epsilon: str) -> None:
 def test_it_beats_laplace_noise_where_sensitivity_and_epsilon_are_large() -> None:
     law = Staircase(20, 5)
     laplace = 20 / 5
-    assert law.mean_absolute() < 0.5 * laplace
+    assert mean_absolute(law) < 0.5 * laplace
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon", "step"), [(1, "0.7", 1), (7, 2, 3), (7, 2, 7)])

@@ -21,7 +21,7 @@ from tallyveil.mechanisms import (
     mechanism,
     statement_scales,
 )
-from tallyveil.mechanisms.gaussian_scales import gaussian_scale
+from tallyveil.mechanisms.gaussian_scales import analytic_scale
 from tallyveil.workload.workload import Column, Workload
 
 GAUSSIAN = mechanism("gaussian")
@@ -108,7 +108,7 @@ def test_one_count_is_within_epsilon_and_delta_and_not_by_far(
     assert exact_delta(epsilon, [scale], [step]) <= delta * (1 + 1e-9)
     if calibration == "analytic":
         (by_rho,) = statement_scales(workload([[step]]), epsilon, delta, ADD_REMOVE, "zcdp")
-        continuous = gaussian_scale(epsilon, delta, step)
+        continuous = step * analytic_scale(epsilon, delta)
         assert continuous * (1 - 1e-9) <= scale <= by_rho
         # τ² is below 1 up to N = 10⁴ rows at ε = 0.05.
         assert scale <= max(math.hypot(continuous * 1.01, 1), continuous * 1.01)

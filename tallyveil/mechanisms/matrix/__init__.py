@@ -34,7 +34,7 @@ from tallyveil.mechanisms.matrix.privacy_level import (
     checked_range,
     epsilon_for,
 )
-from tallyveil.mechanisms.matrix.proof import hockey_stick, prove_pure, tightest_alpha
+from tallyveil.mechanisms.matrix.proof import prove_pure, tightest_alpha
 from tallyveil.mechanisms.matrix.properties import (
     Property,
     closure,
@@ -68,7 +68,6 @@ __all__ = [
     "exponential",
     "flowchart",
     "geometric",
-    "hockey_stick",
     "holds",
     "named",
     "parse_properties",

@@ -11,10 +11,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from tallyveil.errors import UnprovenPrivacy
-from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, exp_below
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.matrix.privacy_level import checked_alpha
 
-__all__ = ["Weights", "hockey_stick", "prove_pure", "tightest_alpha"]
+__all__ = ["Weights", "prove_pure", "tightest_alpha"]
 
 Weights = Sequence[Sequence[int]]
 
@@ -53,26 +52,6 @@ def tightest_alpha(weights: Weights) -> Fraction:
         ),
         default=Fraction(1),
     )
-
-
-def hockey_stick(weights: Weights, epsilon: Fraction | float | str) -> Fraction:
-    """The least δ for which the weights are (ε, δ)-DP, rounded up.
-
-    δ = max over neighbours j, j' of Σ_i max(0, P[i|j] − e^ε P[i|j']) (METRIC Thm 3, on a finite
-    range), with a rational just below e^ε. Zero only if ``prove_pure`` would succeed.
-
-    Raises UnprovenPrivacy unless they are probabilities, InvalidParameterValue unless
-    0 < ε ≤ 1000.
-    """
-    factor = exp_below(positive(epsilon, "epsilon"))
-    p, q = factor.numerator, factor.denominator
-    total = _columns_of_one_total(weights)
-    worst = 0
-    for here, there in pairwise(weights):
-        for one, other in ((here, there), (there, here)):
-            excess = sum(max(0, q * a - p * b) for a, b in zip(one, other, strict=True))
-            worst = max(worst, excess)
-    return Fraction(worst, q * total)
 
 
 def _columns_of_one_total(weights: Weights) -> int:

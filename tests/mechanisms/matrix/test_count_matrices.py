@@ -22,7 +22,6 @@ from tallyveil.mechanisms.matrix import (
     epsilon_for,
     explicit_fair,
     geometric,
-    hockey_stick,
     holds,
     parse_properties,
     properties_of,
@@ -140,26 +139,6 @@ def test_the_proof_finds_the_tightest_ratio(family: Family, n: int, alpha: Fract
     assert tightest == alpha
     with pytest.raises(UnprovenPrivacy, match="tells truth"):
         prove_pure(weights, alpha + Fraction(1, 10**30))
-    assert hockey_stick(weights, epsilon_for(alpha)) == 0
-
-
-@given(ranges, alphas, st.fractions(Fraction(1, 10**6), 3))
-def test_hockey_stick_is_the_excess_of_the_worst_neighbours(
-    n: int, alpha: Fraction, epsilon: Fraction
-) -> None:
-    matrix = geometric(n, alpha)
-    with localcontext(prec=50):
-        factor = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()
-        worst = Decimal(0)
-        for j in range(n):
-            here, there = (
-                [Decimal(w) / Decimal(matrix.total) for w in matrix.weights[k]] for k in (j, j + 1)
-            )
-            for one, other in ((here, there), (there, here)):
-                excess = (a - factor * b for a, b in zip(one, other, strict=True))
-                worst = max(worst, sum(max(Decimal(0), e) for e in excess))
-    delta = hockey_stick(matrix.weights, epsilon)
-    assert Fraction(worst) - Fraction(1, 10**45) <= delta <= Fraction(worst) + Fraction(1, 10**45)
 
 
 def inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
@@ -213,13 +192,10 @@ def test_what_is_no_private_law_cannot_be_made(weights: list[list[int]], complai
     if "tells" not in complaint and "have" not in complaint:
         with pytest.raises(UnprovenPrivacy):
             tightest_alpha(weights)
-        with pytest.raises(UnprovenPrivacy):
-            hockey_stick(weights, 1)
 
 
 def test_a_law_that_excludes_a_truth_is_not_private_at_all() -> None:
     assert tightest_alpha([[1, 0], [0, 1]]) == 0
-    assert hockey_stick([[1, 0], [0, 1]], 1) == 1
 
 
 NONSENSE = [math.nan, math.inf, -math.inf, 0, -0.5, "x", "1/0"]
@@ -243,8 +219,6 @@ def test_ranges_are_whole_and_not_too_large(family: Callable[..., CountMatrix], 
 def test_epsilon_is_positive_and_finite(epsilon: float) -> None:
     with pytest.raises(InvalidParameterValue, match="epsilon"):
         alpha_for(epsilon)
-    with pytest.raises(InvalidParameterValue, match=r"epsilon|exponent"):
-        hockey_stick([[1, 1], [1, 1]], math.inf if epsilon == 1e-13 else epsilon)
 
 
 @given(st.fractions(Fraction(1, 10**12), 60))
