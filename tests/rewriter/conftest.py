@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 # The helpers beside this file, under names of their own: importlib mode adds no folder to the path.
-for _name in ("world", "grammar", "oracles", "plans", "surface"):
+for _name in ("world", "grammar", "oracles", "plans", "surface", "listed"):
     _spec = importlib.util.spec_from_file_location(
         f"rewriter_{_name}", Path(__file__).with_name(f"{_name}.py")
     )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import psycopg
 import pytest
 from psycopg.pq import ExecStatus
+from rewriter_listed import listed
 from rewriter_oracles import PostgresOracle
 from rewriter_world import World
 
 from tallyveil.errors import InvalidParameterValue
-
-_FIXTURES = Path(__file__).with_name("fixtures")
 
 # Not told apart after parsing: date_part and extract, a sign + and none, N'…' and '…'.
 _SAME_TREE = ("date_part", "+age", "N'abc'")
@@ -77,18 +74,13 @@ _DUCKDB_NAMES = {
 }  # fmt: skip
 
 
-def _answered(name: str) -> list[str]:
-    text = (_FIXTURES / name).read_text().split("\n\n-- refused")[0]
-    return text.splitlines()[1:]
-
-
 def test_columns_are_called_as_postgresql_calls_them(
     world: World, postgres_connection: psycopg.Connection, postgres_oracle: PostgresOracle
 ) -> None:
-    expressions = _answered("postgres_expressions.sql")
+    expressions = listed("expressions.sql", "answered", "postgres")
     statements = [f"select {e} from person group by 1" for e in expressions]
     different = []
-    for sql in statements + _answered("postgres_statements.sql"):
+    for sql in statements + listed("statements.sql", "answered", "postgres"):
         ours = [name for name, _ in world.answer(sql)[0]]
         theirs = [column.name for column in postgres_connection.execute(sql).description or ()]
         if ours != theirs and not any(word in sql for word in _SAME_TREE):
