@@ -248,12 +248,12 @@ class Accountant:
             self._refresh()
             return self._memory.answers(table, start)
 
-    def released(self, table: str) -> list[Answer]:
-        """As `answers`, and what is charged and not recorded yet, whose values are NaN: it may be
-        drawn at any moment, here or in another process."""
+    def pending(self, table: str) -> list[Answer]:
+        """What is charged and not recorded yet, whose values are NaN: it may be drawn at any
+        moment, here or in another process."""
         with self._lock:
             self._refresh()
-            return self._memory.answers(table, 0) + self._memory.pending(table)
+            return self._memory.pending(table)
 
     def state(self, table: str) -> int:
         """A number that grows with everything that is charged or recorded of a table."""

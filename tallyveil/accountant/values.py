@@ -10,6 +10,8 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference import NoiseLaw
+from tallyveil.mechanisms import law_of
 from tallyveil.mechanisms.measure import MEASURES, Measure
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import Sanitiser
@@ -256,6 +258,12 @@ class Answer:
     column: Column
     scale: float
     values: tuple[float, ...]
+
+    @property
+    def law(self) -> NoiseLaw | None:
+        """Of each answer's noise, of scale 0 where it is exact; None if the error depends on the
+        truth."""
+        return law_of(self.mechanism, self.scale)
 
 
 @dataclass(frozen=True)

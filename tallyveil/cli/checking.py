@@ -11,8 +11,8 @@ import typer
 
 from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public
-from tallyveil.gate.fitness import check_mechanisms
 from tallyveil.gate.gate import accounts
+from tallyveil.gate.policy_check import check_mechanisms
 from tallyveil.policy import Policy, load_policy, summary
 
 __all__ = ["check"]

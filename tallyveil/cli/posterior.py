@@ -14,7 +14,7 @@ from tallyveil.cli.asking import opened
 from tallyveil.cli.drawings import check_drawing
 from tallyveil.cli.plotting import posteriors
 from tallyveil.cli.text import aligned, plain
-from tallyveil.gate import Belief
+from tallyveil.gate import RowPosterior
 
 __all__ = ["posterior"]
 
@@ -35,14 +35,14 @@ def posterior(
         check_drawing(plot)
     settings = {"dp.confidence": confidence, "dp.source": "history"}
     with opened(path, "postgres", None, settings) as session:
-        found = session.beliefs(query)
+        found = session.posteriors(query)
         level = session.settings.target.confidence
-    known = [belief for belief in found if belief.known is not None]
+    known = [row_posterior for row_posterior in found if row_posterior.known is not None]
     if plot is not None:
         drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
         posteriors(drawn, level, plot)
     if json:
-        rows = [_object(belief, level) for belief in found]
+        rows = [_object(row_posterior, level) for row_posterior in found]
         typer.echo(json_format.dumps(rows, ensure_ascii=False, allow_nan=False))
         return
     typer.echo("\n".join(_lines(found, level)))
@@ -52,23 +52,32 @@ def posterior(
         typer.echo(f"The first {_DRAWN} are drawn.")
 
 
-def _lines(found: Sequence[Belief], level: Fraction) -> list[str]:
+def _lines(found: Sequence[RowPosterior], level: Fraction) -> list[str]:
     keys = list(found[0].group) if found else []
-    several = len({belief.answer for belief in found}) > 1
+    several = len({row_posterior.answer for row_posterior in found}) > 1
     columns = [*keys, *(["of"] if several else []), "answer", "stddev", "low", "high"]
     columns += [f"{probability * 100:g} %" for probability in _QUANTILES]
     rows = []
-    for belief in found:
-        row = [belief.group.get(key) for key in keys] + ([belief.answer] if several else [])
-        rows.append(row + [None if n is None else _shown(n) for n in _numbers(belief, level)])
+    for row_posterior in found:
+        row = [row_posterior.group.get(key) for key in keys] + (
+            [row_posterior.answer] if several else []
+        )
+        rows.append(
+            row + [None if n is None else _shown(n) for n in _numbers(row_posterior, level)]
+        )
     return [*aligned(columns, rows), f"low and high: the interval at {float(level * 100):g} %."]
 
 
-def _numbers(belief: Belief, level: Fraction) -> list[float | None]:
-    if belief.known is None:
+def _numbers(row_posterior: RowPosterior, level: Fraction) -> list[float | None]:
+    if row_posterior.known is None:
         return [None] * (4 + len(_QUANTILES))
-    quantiles = [belief.quantile(probability) for probability in _QUANTILES]
-    return [belief.value, belief.deviation, *belief.interval(level), *quantiles]
+    quantiles = [row_posterior.quantile(probability) for probability in _QUANTILES]
+    return [
+        row_posterior.value,
+        row_posterior.deviation,
+        *row_posterior.interval(level),
+        *quantiles,
+    ]
 
 
 def _shown(number: float) -> float | int:
@@ -76,12 +85,12 @@ def _shown(number: float) -> float | int:
     return int(short) if short == int(short) else short
 
 
-def _object(belief: Belief, level: Fraction) -> dict[str, Any]:
-    value, spread, low, high, *quantiles = _numbers(belief, level)
+def _object(row_posterior: RowPosterior, level: Fraction) -> dict[str, Any]:
+    value, spread, low, high, *quantiles = _numbers(row_posterior, level)
     names = (f"{probability:g}" for probability in _QUANTILES)
     return {
-        "group": {name: plain(key) for name, key in belief.group.items()},
-        "of": belief.answer,
+        "group": {name: plain(key) for name, key in row_posterior.group.items()},
+        "of": row_posterior.answer,
         "answer": value,
         "stddev": spread,
         "confidence": float(level),
@@ -91,8 +100,9 @@ def _object(belief: Belief, level: Fraction) -> dict[str, Any]:
     }
 
 
-def _title(belief: Belief) -> str:
+def _title(row_posterior: RowPosterior) -> str:
     keys = [
-        f"{name} = {'NULL' if key is None else plain(key)}" for name, key in belief.group.items()
+        f"{name} = {'NULL' if key is None else plain(key)}"
+        for name, key in row_posterior.group.items()
     ]
-    return "\n".join([belief.answer, *keys])
+    return "\n".join([row_posterior.answer, *keys])

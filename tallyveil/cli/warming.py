@@ -27,9 +27,7 @@ from tallyveil.gate.choice import Noise
 from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.inference import half_width_of_sum
-from tallyveil.knowledge.known import Noisy
-from tallyveil.knowledge.known import released as released_as
-from tallyveil.mechanisms import AUTO
+from tallyveil.mechanisms import AUTO, law_of
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.strategies import Strategy, Typical, parse_strategy
@@ -169,10 +167,10 @@ def _row(
     """The interval to expect around the sum of the counts that answer the question."""
     laws = []
     for column, number in typical.parts.items():
-        one = released_as(noise.mechanism, noise.scales[column])(0)
-        if not isinstance(one, Noisy):
+        law = law_of(noise.mechanism.name, noise.scales[column])
+        if law is None:
             raise TypeError(f"{noise.mechanism.name} does not add up")
-        laws += [one.law] * number
+        laws += [law] * number
     multiplier = strategy.workload.columns[0].multiplier
     return {
         "question": typical.question,

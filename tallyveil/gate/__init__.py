@@ -6,7 +6,6 @@ carries it out, and says what it cost. Sockets, files and dialects of the wire s
 """
 
 from tallyveil.cube import Given
-from tallyveil.gate.beliefs import Belief
 from tallyveil.gate.gate import Gate
 from tallyveil.gate.interface import (
     ColumnType,
@@ -16,12 +15,12 @@ from tallyveil.gate.interface import (
     Session,
     Statement,
 )
+from tallyveil.gate.posterior import RowPosterior
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.settings import SERVER_VERSION
 
 __all__ = [
     "SERVER_VERSION",
-    "Belief",
     "ColumnType",
     "Description",
     "Gate",
@@ -29,6 +28,7 @@ __all__ = [
     "Given",
     "Notice",
     "Result",
+    "RowPosterior",
     "Session",
     "Statement",
 ]

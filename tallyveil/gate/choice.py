@@ -35,6 +35,7 @@ from tallyveil.gate.alternatives import (
 )
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.settings import Target
+from tallyveil.knowledge import Aim
 from tallyveil.mechanisms import (
     AUTO,
     AnyMechanism,
@@ -72,6 +73,20 @@ class Noise:
     scales: tuple[float, ...]
     by_auto: bool = False
     origin: str | None = None
+
+    def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
+        """How good an answer to each column has to be."""
+        half, level = target.half_width, target.confidence
+        return tuple(
+            Aim(
+                self.mechanism,
+                scale,
+                None if half is None else half / column.multiplier,
+                level,
+                self.by_auto,
+            )
+            for column, scale in zip(workload.columns, self.scales, strict=True)
+        )
 
 
 class Choice:

@@ -1,8 +1,8 @@
 """Inference control: what is not sold, lest a count become known too precisely.
 
 A policy may say that no count is to be known to less than ± some records, at some confidence. Then
-nothing is sold that would make the interval of an estimate narrower than that: of a row that is
-asked, of one that was bought before, or of the difference of two nested groups (`prospects`). A row
+nothing is sold that would make the interval of an estimate narrower than that (`previews`): of a
+row that is asked, of one that was bought before, or of the difference of two nested groups. A row
 that is no count is measured in what one record moves it at most. What is narrower already, since
 the policy was another, may stay so but not become narrower still.
 
@@ -29,9 +29,8 @@ from tallyveil.accountant import Accountant, Charge
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.request import Request
 from tallyveil.inference import combined
-from tallyveil.knowledge.estimated import Estimated
-from tallyveil.knowledge.prospect import Precision, Prospect, prospects, too_complex
-from tallyveil.mechanisms import CountMechanism, mechanism
+from tallyveil.knowledge import Estimate, Knowledge, Precision, Preview, too_complex
+from tallyveil.mechanisms import law_of
 from tallyveil.policy import InferenceControl, Table
 from tallyveil.workload.workload import IntArray
 
@@ -46,8 +45,14 @@ _STEPS: Final = 8  # of a bisection, which then is within 0.3 %
 class Control:
     """Of the tables of one policy. Threads may share it."""
 
-    def __init__(self, accountant: Accountant, tables: Mapping[str, Table]) -> None:
+    def __init__(
+        self,
+        accountant: Accountant,
+        tables: Mapping[str, Table],
+        knowledge: Mapping[str, Knowledge],
+    ) -> None:
         self._accountant = accountant
+        self._knowledge = knowledge
         self._limits = {
             name: table.inference_control
             for name, table in tables.items()
@@ -69,14 +74,14 @@ class Control:
             limit = self._limits.get(table)
             if limit is None:
                 continue
-            for found in prospects(charge, self._accountant.released(table)):
+            for found in self._knowledge[table].previews(charge):
                 sharp = _too_sharp(found, limit)
                 if sharp:
                     return _refused(found, sharp, charge, limit, request)
         return None
 
 
-def _too_sharp(found: Prospect, limit: InferenceControl) -> list[int]:
+def _too_sharp(found: Preview, limit: InferenceControl) -> list[int]:
     """The numbers of the queries that would become known more precisely than is allowed."""
     least = found.least_variances()
     open_ = np.flatnonzero(~_surely_wide(least, found.steps, limit))
@@ -85,7 +90,7 @@ def _too_sharp(found: Prospect, limit: InferenceControl) -> list[int]:
     return [int(open_[n]) for n in _sharp(found.take(open_), limit)]
 
 
-def _sharp(found: Prospect, limit: InferenceControl) -> list[int]:
+def _sharp(found: Preview, limit: InferenceControl) -> list[int]:
     """As `_too_sharp`, by the estimates themselves."""
     confidence = Fraction(repr(limit.confidence))
     after = found.after()
@@ -135,8 +140,8 @@ def _surely_wide(
 
 
 def _large(
-    known: Estimated | None,
-    found: Prospect,
+    known: Estimate | None,
+    found: Preview,
     query: int,
     limit: InferenceControl,
     confidence: Fraction,
@@ -149,7 +154,7 @@ def _large(
 
 
 def _refused(
-    found: Prospect,
+    found: Preview,
     sharp: Sequence[int],
     charge: Charge,
     limit: InferenceControl,
@@ -166,7 +171,7 @@ def _refused(
 
 
 def _instead(
-    found: Prospect,
+    found: Preview,
     sharp: Sequence[int],
     charge: Charge,
     limit: InferenceControl,
@@ -202,24 +207,25 @@ def _least_factor(permitted: Callable[[float], bool]) -> float | None:
     return high
 
 
-def _halves(found: Prospect, charge: Charge, factor: float, request: Request) -> Iterator[Fraction]:
+def _halves(found: Preview, charge: Charge, factor: float, request: Request) -> Iterator[Fraction]:
     """Half-widths of the rows of ``charge``, in the answer's units, with noise so much wider: each
     together with what history says of it, where that is made use of."""
-    noise, asked = mechanism(charge.mechanism), found.asked()
-    if isinstance(noise, CountMechanism):
-        raise TypeError(f"{noise.name} is no noise that is added")
+    asked = found.asked()
     laws = {
         (number, None if row is None else row.signature): row
         for number, row in zip(found.origin[found.fresh].tolist(), _known(asked), strict=True)
     }
     for (number, _), row in laws.items():
         column, scale = charge.workload.columns[number], charge.scales[number] * factor
+        law = law_of(charge.mechanism, scale)
+        if law is None:
+            raise TypeError(f"{charge.mechanism} is no noise that is added")
         error = None if row is None or request.source == "fresh" else row.error
-        error = combined(error, noise.law(scale).family, scale).error
+        error = combined(error, law.family, scale).error
         yield column.multiplier * Fraction(error.half_width(request.target.confidence))
 
 
-def _known(found: Prospect) -> Iterator[Estimated | None]:
+def _known(found: Preview) -> Iterator[Estimate | None]:
     """What history says of each query."""
     before = found.before()
     for n, variance in enumerate(before.variances(found.queries).tolist()):

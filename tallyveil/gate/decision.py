@@ -1,6 +1,7 @@
 """The decision: what is known already is free; the rest is bought, and remembered.
 
-For each row of a workload there is what `history` says. Where that is good enough it is the answer:
+For each row of a workload there is what is known of it (`knowledge`). Where that is good enough it
+is the answer:
 
 - for a target, if its interval is no wider than dp.half_width on either side;
 - for a cost, if its variance is at most that of what would be bought now.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Overtaken, Quote
@@ -29,13 +31,16 @@ from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
-from tallyveil.gate.history import Bought, Found, History
 from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
-from tallyveil.gate.request import Request, Rows
+from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
+from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
 
-__all__ = ["Answered", "Decision", "Forecast"]
+__all__ = ["Answered", "Decision", "Forecast", "Looks"]
+
+Looks: TypeAlias = Mapping[str, tuple[Sequences, ...]]
+"""By table and column: intervals over all looks."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,13 @@ class Forecast:
 
 @dataclass(frozen=True)
 class _Settled:
-    """``purchases`` are paid for, and ``bought``; ``found`` is what was known beside them."""
+    """``purchases`` are paid for, and ``bought`` by table; ``found`` is what was known beside
+    them."""
 
-    found: Found
+    found: Mapping[str, Found]
     purchases: Sequence[Purchase]
     quote: Quote | None
-    bought: Sequence[Bought]
+    bought: Mapping[str, Bought]
 
 
 class Decision:
@@ -90,13 +96,14 @@ class Decision:
         accountant: Accountant,
         choice: Choice,
         cubes: Mapping[str, Cube],
+        knowledge: Mapping[str, Knowledge],
         control: Control,
     ) -> None:
         self._accountant = accountant
         self._control = control
         self._choice = choice
         self._cubes = cubes
-        self._history = History(accountant)
+        self._knowledge = knowledge
         self.reservations = Reservations()
 
     def answer(self, request: Request) -> Answered:
@@ -111,10 +118,10 @@ class Decision:
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
-        state = self._history.state(request)
+        state = self._recorded(request)
         found, purchases = self._weigh(request, wanted)
         deadline.check()
-        settled = _Settled(found, purchases, None, ())
+        settled = _Settled(found, purchases, None, {})
         if purchases:
             # Who wants fresh answers buys them, whoever else does.
             rows = [p.charge.workload for p in purchases if request.source != "fresh"]
@@ -122,15 +129,28 @@ class Decision:
             whole = self._control.state(request.workloads)
             try:
                 with self.reservations.of(rows, whole):
-                    if self._history.state(request) != state:
+                    if self._recorded(request) != state:
                         found, purchases = self._weigh(request, wanted)
                     settled = self._settle(request, wanted, found, purchases)
             except BudgetExceeded as error:
                 error.hint = self._hint(error, request, wanted, purchases)
                 raise
-        answers = self._history.after(request, settled.found, settled.bought)
+        answers = {
+            table: self._knowledge[table].after(found, settled.bought.get(table), request.analyst)
+            for table, found in settled.found.items()
+        }
         height = sum(purchase.height for purchase in settled.purchases)
         return Answered(answers, wanted, settled.quote, height)
+
+    def over_all_looks(self, request: Request, answered: Answered) -> Looks:
+        """The intervals over all looks of what was answered."""
+        confidence = request.target.confidence
+        return {
+            table: self._knowledge[table].over_all_looks(workload.columns, rows, confidence)
+            for (table, workload), rows in zip(
+                request.workloads.items(), answered.columns.values(), strict=True
+            )
+        }
 
     def forecast(self, request: Request) -> Forecast:
         """What `answer` would do now. Free; it changes nothing."""
@@ -142,9 +162,12 @@ class Decision:
             for p in purchases
         }
         refused = self._refusal(request, purchases)
-        return Forecast(
-            found.rows, sum(p.height for p in purchases), wanted, scales, quote, refused
-        )
+        known = {table: one.rows for table, one in found.items()}
+        return Forecast(known, sum(p.height for p in purchases), wanted, scales, quote, refused)
+
+    def _recorded(self, request: Request) -> list[int]:
+        """How much is recorded about the request's tables; it grows with every answer."""
+        return [self._knowledge[table].recorded for table in request.workloads]
 
     def _refusal(
         self, request: Request, purchases: Sequence[Purchase]
@@ -167,23 +190,32 @@ class Decision:
             for table, workload in request.workloads.items()
         }
 
-    def _weigh(self, request: Request, wanted: Mapping[str, Noise]) -> tuple[Found, list[Purchase]]:
-        """What history says, and what has to be bought beside it."""
-        found = self._history.find(request, wanted)
+    def _weigh(
+        self, request: Request, wanted: Mapping[str, Noise]
+    ) -> tuple[dict[str, Found], list[Purchase]]:
+        """What is known of each table's rows, and what has to be bought beside it."""
+        found = {
+            table: self._knowledge[table].find(
+                workload.columns,
+                wanted[table].aims(workload, request.target),
+                fresh=request.source == "fresh",
+            )
+            for table, workload in request.workloads.items()
+        }
         return found, shortfall(request, wanted, found, self._choice)
 
     def _settle(
         self,
         request: Request,
         wanted: Mapping[str, Noise],
-        found: Found,
+        found: Mapping[str, Found],
         purchases: list[Purchase],
     ) -> _Settled:
         """Pay for what is still to be bought, once nobody can have changed what it would tell, and
         buy it."""
         while True:
             if not purchases:
-                return _Settled(found, purchases, None, ())
+                return _Settled(found, purchases, None, {})
             decided_on = self._control.state(p.table for p in purchases)
             refused = self._refusal(request, purchases)
             if refused is not None:
@@ -201,7 +233,7 @@ class Decision:
 
     def _receive(
         self, request: Request, purchases: Sequence[Purchase], decided_on: Mapping[str, int]
-    ) -> list[Bought]:
+    ) -> dict[str, Bought]:
         """Pay for all purchases, then draw and record their answers."""
         receipts = self._accountant.charge(
             [purchase.charge for purchase in purchases],
@@ -209,12 +241,12 @@ class Decision:
             custodian=request.custodian,
             decided_on=decided_on,
         )
-        bought = []
+        bought = {}
         for purchase, receipt in zip(purchases, receipts, strict=True):
             truth = self._cubes[purchase.table].answer(purchase.charge.workload)
             noisy = purchase.mechanism.release(truth, receipt)
             self._accountant.record(receipt, noisy)
-            bought.append(purchase.bought(receipt.charge_id, noisy))
+            bought[purchase.table] = purchase.bought(receipt.charge_id, noisy)
         return bought
 
     def _hint(
@@ -228,5 +260,6 @@ class Decision:
         table = None if quote.refused is None else quote.refused.table
         charged = (purchase.charge.workload for purchase in purchases)
         part = next((workload for workload in charged if workload.table == table), None)
-        known = self._history.find(replace(request, source="history"), wanted)
-        return what_remains(error, request, known.rows, self._choice, wanted, part)
+        found, _ = self._weigh(replace(request, source="history"), wanted)
+        known = {table: one.rows for table, one in found.items()}
+        return what_remains(error, request, known, self._choice, wanted, part)

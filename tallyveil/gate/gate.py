@@ -15,11 +15,11 @@ from tallyveil.cube import Given, as_read, connected, load_cubes, load_public
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
-from tallyveil.gate.fitness import check_mechanisms
-from tallyveil.gate.looks import Looks
+from tallyveil.gate.policy_check import check_mechanisms
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
+from tallyveil.knowledge import Knowledge
 from tallyveil.mechanisms import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
@@ -128,9 +128,9 @@ class Gate:
             self.accountant.remember_data(name, cube.digest)
         totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
         choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
-        self.looks = Looks(self.accountant)
-        control = Control(self.accountant, policy.tables)
-        self.decision = Decision(self.accountant, choice, cubes, control)
+        knowledge = {name: Knowledge(self.accountant, name) for name in policy.tables}
+        control = Control(self.accountant, policy.tables, knowledge)
+        self.decision = Decision(self.accountant, choice, cubes, knowledge, control)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
         self.copies = read_copies(policy, public)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from tallyveil.accountant import Charge
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.history import Bought, Found, falling_short
 from tallyveil.gate.request import Request
-from tallyveil.knowledge.topping_up import topped_up
-from tallyveil.mechanisms import AnyMechanism, CountMechanism
+from tallyveil.knowledge import Bought, Found
+from tallyveil.mechanisms import AnyMechanism
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import IntArray
 
@@ -38,7 +37,6 @@ class Purchase:
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
         """Once it is charged and answered."""
         return Bought(
-            self.table,
             charge_id,
             self.mechanism,
             self.columns,
@@ -49,7 +47,7 @@ class Purchase:
 
 
 def shortfall(
-    request: Request, wanted: Mapping[str, Noise], found: Found, choice: Choice
+    request: Request, wanted: Mapping[str, Noise], found: Mapping[str, Found], choice: Choice
 ) -> list[Purchase]:
     """The rows that history does not answer well enough, per table."""
     if request.source == "history":
@@ -57,17 +55,12 @@ def shortfall(
     purchases = []
     for table, workload in request.workloads.items():
         noise = wanted[table]
-        short = [
-            falling_short(rows, request.target, column, noise, scale)
-            for column, rows, scale in zip(
-                workload.columns, found.rows[table], noise.scales, strict=True
-            )
-        ]
+        short = [found[table].short(number) for number in range(len(workload.columns))]
         # A column without rows is no part of what is bought.
         numbers = tuple(n for n, rows in enumerate(short) if len(rows))
         if numbers:
             rows = tuple(short[n] for n in numbers)
-            part, scales = _part(request, workload, noise, numbers, rows, found, choice)
+            part, scales = _part(request, workload, noise, numbers, rows, found[table], choice)
             charge = Charge(part, noise.mechanism.name, scales, request.sql)
             purchases.append(Purchase(charge, noise.mechanism, numbers, rows))
     return purchases
@@ -89,16 +82,8 @@ def _part(
         columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
         part = Workload(workload.table, tuple(columns))
         scales = choice.part(noise, part, numbers, target)
-    mechanism = noise.mechanism
-    if target.half_width is None or isinstance(mechanism, CountMechanism):
+    if target.half_width is None:
         return part, scales
     return part, tuple(
-        topped_up(
-            mechanism,
-            scale,
-            found.estimates(workload.table, n, r),
-            target.half_width / column.multiplier,
-            target.confidence,
-        )
-        for n, r, column, scale in zip(numbers, rows, part.columns, scales, strict=True)
+        found.scale(n, r, scale) for n, r, scale in zip(numbers, rows, scales, strict=True)
     )

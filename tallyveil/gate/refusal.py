@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from tallyveil.errors import BudgetExceeded, TallyveilError
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.request import Request, Rows
+from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
-from tallyveil.knowledge.known import Known
-from tallyveil.mechanisms import CountMechanism
+from tallyveil.knowledge import Known, Rows
+from tallyveil.mechanisms import law_of
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column
 
@@ -70,7 +70,7 @@ def _bought(
 ) -> Fraction | None:
     """The half-width that what remains would buy; None if that depends on the answer, or
     it is too little for any noise."""
-    if isinstance(noise.mechanism, CountMechanism):
+    if noise.mechanism.needs.public_range:
         return None
     remaining = Fraction(error.remaining)
     target = Target(
@@ -83,8 +83,10 @@ def _bought(
         scales = choice.scales(noise.mechanism, part, target)
     except TallyveilError:
         return None
+    laws = [law_of(noise.mechanism.name, scale) for scale in scales]
     halves = (
-        column.multiplier * noise.mechanism.law(scale).half_width(confidence)
-        for column, scale in zip(part.columns, scales, strict=True)
+        column.multiplier * law.half_width(confidence)
+        for column, law in zip(part.columns, laws, strict=True)
+        if law is not None
     )
     return max(halves, default=None)

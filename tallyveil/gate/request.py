@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tallyveil.gate.settings import Answers, Target
-from tallyveil.knowledge.known import Known
 from tallyveil.rewriter import Workload
 
-__all__ = ["Request", "Rows"]
-
-Rows: TypeAlias = tuple[tuple[Known | None, ...], ...]
-"""By column and row; None for what is not known."""
+__all__ = ["Request"]
 
 
 @dataclass(frozen=True)

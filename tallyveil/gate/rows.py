@@ -10,13 +10,10 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from tallyveil import deadline
-from tallyveil.gate.decision import Answered
-from tallyveil.gate.looks import Watched
+from tallyveil.gate.decision import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.knowledge.claims import deviation, probability
-from tallyveil.knowledge.known import Known, Noisy, ends
+from tallyveil.knowledge import Interval, Known, intervals, total
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["empty_tables", "noisy_tables"]
 
@@ -27,14 +24,14 @@ _PORTION: Final = 1024
 _KINDS: Final = ("c", "l", "u")
 
 _Steps: TypeAlias = list[int | None]
-_Group: TypeAlias = list[Known] | None
+_Groups: TypeAlias = Sequence[Known | None]
 
 
 def noisy_tables(
     plan: Plan,
     answered: Answered,
     confidence: Fraction,
-    looks: Watched | None = None,
+    looks: Looks | None = None,
     *,
     nonnegative: bool = False,
 ) -> dict[str, pa.Table]:
@@ -56,7 +53,7 @@ def _table(
     workloads: Mapping[str, Workload],
     answered: Answered,
     confidence: Fraction,
-    looks: Watched | None,
+    looks: Looks | None,
     nonnegative: bool,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
@@ -64,39 +61,46 @@ def _table(
     columns = [workloads[output.table].columns[output.column] for output in table.outputs]
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
         least = 0 if nonnegative and _counts_up(column) else None
-        found = _ends(groups[number], confidence) if looks is None else _watched(output, looks)
+        found = (
+            _ends(groups[number], confidence) if looks is None else _over_all_looks(output, looks)
+        )
         for kind, steps in zip(_KINDS, found, strict=True):
             arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, least)
     for number in table.deviations:
         unit = columns[number].multiplier
         arrays[f"__s{number}"] = _doubles(
-            double(unit * Fraction(deviation(group))) if group is not None else None
-            for group in groups[number]
+            double(unit * Fraction(known.deviation)) if known is not None else None
+            for known in groups[number]
         )
     for number, claim in enumerate(table.claims):
         unit = columns[claim.output].multiplier
         low = None if claim.low is None else math.ceil(claim.low / unit)
         high = None if claim.high is None else math.floor(claim.high / unit)
         chances: list[float | None] = []
-        for group in groups[claim.output]:
+        for known in groups[claim.output]:
             deadline.check()
-            chances.append(None if group is None else probability(group, low, high))
+            chances.append(None if known is None else known.probability(low, high))
         arrays[f"__p{number}"] = _doubles(chances)
     if not arrays:
         return pa.table({"__row": pa.array(range(table.height), pa.int64())})
     return pa.table(arrays)
 
 
-def _groups(table: NoisyTable, output: Output, answered: Answered) -> list[_Group]:
-    """The answers each row of the table is made of, None where history knows only a part."""
+def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
+    """What is known of each row of the table, None where it is known of a part only.
+
+    A group of nothing, as of () where the finer set has no group, is exactly 0.
+    """
     known = answered.columns[output.table][output.column]
     if output.rows is not None:
         known = tuple(known[row] for row in output.rows.tolist())
     if output.sums is None:
-        return [None if one is None else [one] for one in known]
-    groups = _summed(known, output.sums, table)
-    whole = ([row for row in group if row is not None] for group in groups)
-    return [a if len(a) == len(b) else None for a, b in zip(whole, groups, strict=True)]
+        return known
+    parts: list[list[Known | None]] = [[] for _ in range(table.height)]
+    for one, place in zip(known, output.sums.tolist(), strict=True):
+        parts[place].append(one)
+    whole = ([one for one in part if one is not None] for part in parts)
+    return [total(a) if len(a) == len(b) else None for a, b in zip(whole, parts, strict=True)]
 
 
 def _counts_up(column: Column) -> bool:
@@ -104,49 +108,19 @@ def _counts_up(column: Column) -> bool:
     return all(bool((factor.coefficients >= 0).all()) for factor in column.factors)
 
 
-def _summed(
-    known: Sequence[Known | None], places: IntArray, table: NoisyTable
-) -> list[list[Known | None]]:
-    """The answers of a finer set that make up each group."""
-    groups: list[list[Known | None]] = [[] for _ in range(table.height)]
-    for one, place in zip(known, places.tolist(), strict=True):
-        groups[place].append(one)
-    return groups
+def _ends(known: _Groups, confidence: Fraction) -> tuple[_Steps, _Steps, _Steps]:
+    """Each group's value and the ends of its interval, in steps of its lattice."""
+    found: list[Interval | None] = []
+    for start in range(0, len(known), _PORTION):
+        deadline.check()
+        found += intervals(known[start : start + _PORTION], confidence)
+    ends = [(None, None, None) if row is None else row for row in found]
+    return [v for v, _, _ in ends], [low for _, low, _ in ends], [high for _, _, high in ends]
 
 
-def _ends(groups: Sequence[_Group], confidence: Fraction) -> tuple[_Steps, _Steps, _Steps]:
-    """Each group's value and the ends of its interval, in steps of its lattice.
-
-    Most groups are one answer with noise of its own, and many have noise of one law.
-    """
-    middles: _Steps = []
-    lows: _Steps = []
-    highs: _Steps = []
-    widths: dict[int, int] = {}
-    for number, group in enumerate(groups):
-        if not number % _PORTION:
-            deadline.check()
-        # A group of nothing, as of () where the finer set has no group, is exactly 0.
-        low: int | None
-        if group is None:
-            value = low = high = None
-        elif len(group) == 1 and isinstance(group[0], Noisy):
-            value, law = group[0].value, group[0].law
-            width = widths.get(id(law))
-            if width is None:
-                width = widths[id(law)] = group[0].half_width(confidence)
-            low, high = value - width, value + width
-        else:
-            value, low, high = ends(group, confidence)
-        middles.append(value)
-        lows.append(low)
-        highs.append(high)
-    return middles, lows, highs
-
-
-def _watched(output: Output, looks: Watched) -> tuple[_Steps, _Steps, _Steps]:
+def _over_all_looks(output: Output, looks: Looks) -> tuple[_Steps, _Steps, _Steps]:
     """As `_ends`, over all looks."""
-    rows = looks.ends[output.table, output.column]
+    rows = looks[output.table][output.column].ends
     if output.rows is not None:
         rows = [rows[row] for row in output.rows.tolist()]
     ends = [(None, None, None) if row is None else row for row in rows]

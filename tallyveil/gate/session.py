@@ -18,9 +18,9 @@ from tallyveil.errors import (
     StatementError,
     UndefinedFunction,
 )
-from tallyveil.gate.beliefs import Belief, beliefs
 from tallyveil.gate.commands import Change, parse_piece
 from tallyveil.gate.interface import ColumnType, Description, Notice, Receive, Result, Statement
+from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
@@ -140,7 +140,7 @@ class GateSession:
         heard = tuple(n for n in notices if self.hears(n))
         return table, Result(None, (), f"SELECT {table.num_rows}", heard)
 
-    def beliefs(self, sql: str) -> list[Belief]:
+    def posteriors(self, sql: str) -> list[RowPosterior]:
         """What history says of the answers to one query; nothing is bought, whatever is set.
 
         Raises FeatureNotSupported for anything but one query about protected tables.
@@ -156,7 +156,7 @@ class GateSession:
                     "the query asks about no protected table, and its answer is exact", position=1
                 )
             request = replace(self._request(plan, piece.sql), source="history")
-            return beliefs(plan, self._gate.decision.answer(request))
+            return posteriors(plan, self._gate.decision.answer(request))
 
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
@@ -289,7 +289,11 @@ class GateSession:
             request = self._request(plan, piece.sql)
             answered = self._gate.decision.answer(request)
             confidence, nonnegative = request.target.confidence, self.settings.nonnegative
-            looks = self._gate.looks.over(request, answered) if self.settings.all_looks else None
+            looks = (
+                self._gate.decision.over_all_looks(request, answered)
+                if self.settings.all_looks
+                else None
+            )
             tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
             if plan.private and self.settings.notices:
                 notices = (*notices, notice(request, answered, self._gate.accountant, looks))

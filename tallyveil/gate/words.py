@@ -8,13 +8,12 @@ from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant, Balance, Quote
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.decision import Answered, Forecast
+from tallyveil.gate.decision import Answered, Forecast, Looks
 from tallyveil.gate.interface import Notice
-from tallyveil.gate.looks import Watched
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
-from tallyveil.knowledge.known import EXACT, InRange, error_of
-from tallyveil.mechanisms import CountMechanism, sensitivity
+from tallyveil.knowledge import Interval, Known
+from tallyveil.mechanisms import CountMechanism, law_of, sensitivity
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
 
@@ -27,7 +26,7 @@ def number(value: Fraction | float) -> str:
 
 
 def notice(
-    request: Request, answered: Answered, accountant: Accountant, looks: Watched | None = None
+    request: Request, answered: Answered, accountant: Accountant, looks: Looks | None = None
 ) -> Notice:
     """What the answer cost, how wide it is, and what remains. With ``looks`` the intervals are
     those over all looks."""
@@ -38,13 +37,13 @@ def notice(
         for column, answers in zip(workload.columns, answered.columns[table], strict=True)
     ]
     halves: set[Fraction] = set() if looks is None else _over_all_looks(request, looks)
-    ranged: set[InRange] = set()
+    ranged: list[Known] = []
     for multiplier, answers in columns if looks is None else ():
-        for known in {error_of(row): row for row in answers if row is not None}.values():
-            if isinstance(known, InRange):
-                ranged.add(known)
-            else:
+        for known in {row.law: row for row in answers if row is not None}.values():
+            if known.additive:
                 halves.add(multiplier * Fraction(known.half_width(confidence)))
+            else:
+                ranged.append(known)
     height = sum(len(answers) for _, answers in columns)
     missing = sum(answers.count(None) for _, answers in columns)
     parts = [_cost(answered.quote) if answered.quote else "answered from history, free"]
@@ -53,21 +52,22 @@ def notice(
     if halves:
         parts.append(_interval(halves, confidence) + (" over all looks" if looks else ""))
     if ranged:
-        parts.append(_widths([k.ends(confidence) for k in ranged], confidence))
+        parts.append(_widths([known.interval(confidence) for known in ranged], confidence))
         parts.append(_from(ranged, answered.noise))
     parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
-    if looks is not None and looks.without_ends:
-        hints.append(_no_answer_of_its_own(looks.without_ends, height))
+    bare = sum(one.without_ends for columns in (looks or {}).values() for one in columns)
+    if bare:
+        hints.append(_no_answer_of_its_own(bare, height))
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
 
 
-def _over_all_looks(request: Request, looks: Watched) -> set[Fraction]:
+def _over_all_looks(request: Request, looks: Looks) -> set[Fraction]:
     return {
         column.multiplier * half
         for table, workload in request.workloads.items()
-        for number, column in enumerate(workload.columns)
-        for half in looks.half_widths(table, number)
+        for column, found in zip(workload.columns, looks[table], strict=True)
+        for half in found.half_widths
     }
 
 
@@ -120,18 +120,18 @@ def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
     return f"interval {width} at {number(confidence * 100)} %"
 
 
-def _widths(ends: Collection[tuple[int, int]], confidence: Fraction) -> str:
+def _widths(intervals: Collection[Interval], confidence: Fraction) -> str:
     """Of intervals that are not symmetric."""
-    widths = {high - low for low, high in ends}
+    widths = {high - low for _, low, high in intervals}
     low, high = min(widths), max(widths)
     width = f"{low}" if low == high else f"{low} to {high}"
     return f"interval of width {width} at {number(confidence * 100)} %"
 
 
-def _from(ranged: Collection[InRange], noise: Mapping[str, Noise]) -> str:
+def _from(ranged: Collection[Known], noise: Mapping[str, Noise]) -> str:
     """By which mechanisms, and where their n is from if the analyst did not say."""
     origins = {n.mechanism.name: n.origin for n in noise.values() if n.origin is not None}
-    names = sorted({known.mechanism.name for known in ranged})
+    names = sorted({known.by for known in ranged if known.by is not None})
     return "by " + ", ".join(
         f"{name}, n from {origins[name]}" if name in origins else name for name in names
     )
@@ -225,8 +225,9 @@ def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) 
     if isinstance(noise.mechanism, CountMechanism) and scale:
         widest = noise.mechanism.widest(scale, confidence)
         return f"interval of width at most {widest} at {number(confidence * 100)} %"
-    law = EXACT if isinstance(noise.mechanism, CountMechanism) else noise.mechanism.law(scale)
-    return _interval([column.multiplier * law.half_width(confidence)], confidence)
+    law = law_of(noise.mechanism.name, scale)
+    half = 0 if law is None or not scale else law.half_width(confidence)
+    return _interval([column.multiplier * half], confidence)
 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:

@@ -1,5 +1,33 @@
 """What is known of a table: its released answers and exact rows, and what they say of a row.
 
-What lives here takes what the ledger holds and answers "what is known of this row, and how well".
-It reads no data and spends nothing.
+What lives here takes what the ledger holds and answers "what is known of this row, and how well":
+for the decision, intervals and claims, top-ups, inference control, hints and EXPLAIN. It reads no
+data and spends nothing. Other rooms import from here, and from no file of this room.
 """
+
+from tallyveil.knowledge.aim import Aim
+from tallyveil.knowledge.all_looks import Sequences
+from tallyveil.knowledge.answer import Interval, Known, Released, intervals, released, total
+from tallyveil.knowledge.estimate import Estimate
+from tallyveil.knowledge.found import Bought, Found, Rows
+from tallyveil.knowledge.knowledge import Knowledge
+from tallyveil.knowledge.precision import Precision, Preview, too_complex
+
+__all__ = [
+    "Aim",
+    "Bought",
+    "Estimate",
+    "Found",
+    "Interval",
+    "Knowledge",
+    "Known",
+    "Precision",
+    "Preview",
+    "Released",
+    "Rows",
+    "Sequences",
+    "intervals",
+    "released",
+    "too_complex",
+    "total",
+]

@@ -1,4 +1,4 @@
-"""The linear system of a question: recorded rows, their noisy answers, and the question's rows."""
+"""The linear system of a statement: recorded rows, their noisy answers, and the rows asked."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from scipy import sparse
 
 from tallyveil.accountant import Basis
 from tallyveil.inference import Noises, best_combinations
-from tallyveil.knowledge.estimated import Estimated, Weights
-from tallyveil.workload.workload import IntArray
+from tallyveil.knowledge.estimate import Estimate, Weights
+from tallyveil.knowledge.matrix import prepared, related
+from tallyveil.knowledge.state import State
+from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["System"]
 
@@ -24,7 +26,8 @@ _KINDS: Final = 64  # of a question's estimates with more laws, the others' inte
 class System:
     """``history`` (m×n) and ``question`` (k×n) are over the same cells. Row i of the history was
     answered by ``values[i]`` with the noise ``noises[i]``, whose number is ``numbers[i]``; ``used``
-    are the recorded columns that the rows are of."""
+    are the recorded columns that the rows are of. All rows of the question that follow from one
+    another linearly have estimates that do so too (docs/mathematics.md, "Rows that add up")."""
 
     history: sparse.csr_matrix
     question: sparse.csr_matrix
@@ -33,6 +36,30 @@ class System:
     numbers: IntArray
     used: tuple[int, ...]
 
+    @classmethod
+    def of(
+        cls, state: State, columns: Sequence[Column], numbers: Sequence[int], work: int
+    ) -> System | None:
+        """Of the rows of some columns, with exact rows and the recorded columns ``numbers`` as far
+        as there is the ``work`` for them, from the first; None if the question is too large."""
+        every = (*(-1 - n for n in range(len(state.exact))), *numbers)
+        found = related(
+            [prepared(column) for column in columns],
+            every,
+            lambda n: prepared(state.answer(n).column),
+            work,
+        )
+        if found is None:
+            return None
+        return cls(
+            found.history,
+            found.question,
+            state.values(found.used),
+            state.all_noises(found.used),
+            np.concatenate([np.zeros(0, np.int64), *map(state.noise_numbers, found.used)]),
+            tuple(n for n in found.used if n >= 0),
+        )
+
     @property
     def nbytes(self) -> int:
         """Of its matrices and its noises."""
@@ -40,11 +67,11 @@ class System:
         matrices: int = sum(part.nbytes for part in parts)
         return matrices + 40 * len(self.values)
 
-    def estimates(self) -> tuple[Estimated | None, ...]:
+    def estimates(self) -> list[Estimate | None]:
         """The best of each of the question's rows, None where it is not determined."""
         weights: dict[int, Weights] = {}
         basis = Basis(self.used)
-        result: list[Estimated | None] = []
+        result: list[Estimate | None] = []
         for found in best_combinations(self.history, self.noises, self.question):
             if found is None:
                 result.append(None)
@@ -54,19 +81,24 @@ class System:
                 weights[found.kind] = Weights(found.weights, noises, len(weights) >= _KINDS)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
-            result.append(Estimated(value, numbers, weights[found.kind], basis))
-        return tuple(result)
+            result.append(Estimate(value, numbers, weights[found.kind], basis))
+        return result
 
     def joined(
-        self, column: int, rows: IntArray, values: Sequence[float], noises: Noises, start: int
+        self,
+        used: Sequence[int],
+        rows: IntArray,
+        values: npt.NDArray[np.float64],
+        noises: Noises,
+        numbers: IntArray,
     ) -> System:
-        """With answers of some of the question's own rows, which are all rows of the recorded
-        ``column`` and whose noises are numbered from ``start``."""
+        """With answers of some of the question's own ``rows``, which are those of the recorded
+        columns ``used``."""
         return System(
             sparse.vstack([self.history, self.question[rows]], format="csr"),
             self.question,
-            np.concatenate([self.values, np.array(values, dtype=np.float64)]),
+            np.concatenate([self.values, values]),
             Noises.concatenated([self.noises, noises]),
-            np.concatenate([self.numbers, start + np.arange(len(rows), dtype=np.int64)]),
-            (*self.used, column),
+            np.concatenate([self.numbers, numbers]),
+            (*self.used, *used),
         )

@@ -24,12 +24,14 @@ from tallyveil.mechanisms.pairs import PairLoss
 from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism, Needs
 from tallyveil.mechanisms.randomised_response import RandomisedResponse
 from tallyveil.mechanisms.registry import (
+    EXACT_LAW,
     AnyMechanism,
     additive,
     canonical,
     charged,
     family_of,
     lacks_range,
+    law_of,
     mechanism,
     mechanism_names,
     register,
@@ -50,6 +52,7 @@ from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 __all__ = [
     "AUTO",
     "CALIBRATIONS",
+    "EXACT_LAW",
     "MAX_SCALE",
     "PARAMETERS",
     "Additive",
@@ -83,6 +86,7 @@ __all__ = [
     "epsilon_of",
     "family_of",
     "lacks_range",
+    "law_of",
     "mechanism",
     "mechanism_names",
     "privacy_loss",

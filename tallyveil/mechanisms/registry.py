@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
 from tallyveil.mechanisms.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.geometric import Geometric
@@ -16,12 +17,14 @@ from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
 __all__ = [
+    "EXACT_LAW",
     "AnyMechanism",
     "additive",
     "canonical",
     "charged",
     "family_of",
     "lacks_range",
+    "law_of",
     "mechanism",
     "mechanism_names",
     "register",
@@ -29,6 +32,8 @@ __all__ = [
 ]
 
 AnyMechanism: TypeAlias = Additive | CountMechanism
+
+EXACT_LAW: Final = DiscreteLaplaceLaw(0.0)
 
 _families: dict[str, Additive] = {}
 _others: dict[str, Charged] = {Sanitiser.name: Sanitiser()}
@@ -63,6 +68,16 @@ def mechanism(spec: str) -> AnyMechanism:
     if asked.parameters:
         raise InvalidParameterValue(f"{asked.name} has no parameters", hint=f"Write {asked.name}.")
     return _families[asked.name]
+
+
+@lru_cache(maxsize=4096)
+def law_of(spec: str, scale: float) -> NoiseLaw | None:
+    """The law of the noise a mechanism adds, `EXACT_LAW` at scale 0; None for a mechanism with a
+    public range, whose error depends on the truth."""
+    if scale == 0:
+        return EXACT_LAW
+    noise = mechanism(spec)
+    return None if isinstance(noise, CountMechanism) else noise.law(scale)
 
 
 def canonical(spec: str) -> str:

@@ -99,7 +99,7 @@ def test_a_count_with_a_public_range(policy: Path) -> None:
     session.set("dp.epsilon", "0.5")
     [statement] = session.parse(one)
     [[value]] = session.execute(statement).rows
-    [belief] = session.beliefs(one)
+    [belief] = session.posteriors(one)
     gate.close()
     chances = dict(belief.curve())
     assert math.fsum(chances.values()) == pytest.approx(1, abs=0.01)
@@ -126,7 +126,7 @@ def test_probabilities_are_drawn(policy: Path, tmp_path: Path, rows: int) -> Non
 def test_what_is_drawn_adds_up_to_one(policy: Path) -> None:
     shell("sql", policy, BY_SEX, "--epsilon", "0.01")
     gate = Gate(load_policy(policy))
-    found = gate.session("alice", "people").beliefs(BY_SEX)
+    found = gate.session("alice", "people").posteriors(BY_SEX)
     gate.close()
     assert len(found) == 4
     for belief in found:

@@ -15,9 +15,8 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
-from tallyveil.knowledge.claims import deviation, probability
-from tallyveil.knowledge.estimated import Estimated, Weights
-from tallyveil.knowledge.known import EXACT, InRange, Known, Noisy
+from tallyveil.knowledge.answer import Estimated, InRange, Known, Released, total
+from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.mechanisms import CountMechanism, mechanism
 
 Connect = Callable[..., tallyveil.Connection]
@@ -70,27 +69,41 @@ def mass(error: dict[Fraction, float], value: Fraction, low: int | None, high: i
     return total
 
 
+def deviation(group: list[Known]) -> float:
+    return total(group).deviation
+
+
+def probability(group: list[Known], low: int | None, high: int | None) -> float:
+    return total(group).probability(low, high)
+
+
 def estimated(
     value: Fraction, laws: list[NoiseLaw], weights: list[Fraction], first: int = 0
 ) -> Any:
     noises = Noises.concatenated([Noises.of(law.family, law.scale) for law in laws])
     numbers = np.arange(first, first + len(laws), dtype=np.int64)
-    return Estimated(float(value), numbers, Weights(np.array(list(map(float, weights))), noises))
+    return Estimated(
+        Estimate(float(value), numbers, Weights(np.array(list(map(float, weights))), noises))
+    )
 
 
 LAPLACE, GAUSSIAN = DiscreteLaplaceLaw(2.5), DiscreteGaussianLaw(3.0)
 
 
 @pytest.mark.parametrize(
-    "laws", [[LAPLACE], [GAUSSIAN], [LAPLACE, LAPLACE], [LAPLACE, GAUSSIAN, EXACT]], ids=str
+    "laws", [[LAPLACE], [GAUSSIAN], [LAPLACE, LAPLACE], [LAPLACE, GAUSSIAN, None]], ids=str
 )
 @pytest.mark.parametrize(("low", "high"), BOUNDS)
 def test_added_noise_has_the_mass_of_its_law(
-    laws: list[NoiseLaw], low: int | None, high: int | None
+    laws: list[NoiseLaw | None], low: int | None, high: int | None
 ) -> None:
-    group: list[Known] = [Noisy(n + 1, law) for n, law in enumerate(laws)]
+    """None is no noise."""
+    group: list[Known] = [
+        Released(n + 1, () if law is None else (law,)) for n, law in enumerate(laws)
+    ]
     value = Fraction(sum(range(1, len(laws) + 1)))
-    error = law_of_sum(laws, [Fraction(1)] * len(laws))
+    noises = [law for law in laws if law is not None]
+    error = law_of_sum(noises, [Fraction(1)] * len(noises))
     truth = mass(error, value, low, high)
     assert truth - 1e-9 <= probability(group, low, high) <= truth + 1e-12
     variance = math.fsum(p * float(x) ** 2 for x, p in error.items())
@@ -129,8 +142,8 @@ def test_the_claims_of_single_truths_are_disjoint_and_add_up(
     value: Fraction, laws: list[NoiseLaw], weights: list[Fraction], off: float
 ) -> None:
     one = estimated(value, laws, weights)
-    total = math.fsum(probability([one], k, k) for k in range(-120, 121))
-    assert 1 - 241 * off <= total <= 1 + 1e-6
+    sum_of_all = math.fsum(probability([one], k, k) for k in range(-120, 121))
+    assert 1 - 241 * off <= sum_of_all <= 1 + 1e-6
 
 
 def test_noises_that_two_estimates_share_count_once() -> None:
@@ -139,7 +152,7 @@ def test_noises_that_two_estimates_share_count_once() -> None:
     plus = estimated(Fraction(5, 2), [LAPLACE, LAPLACE], [half, half])
     minus = estimated(Fraction(1, 2), [LAPLACE, LAPLACE], [half, -half])
     for low, high in BOUNDS:
-        alone = probability([Noisy(3, LAPLACE)], low, high)
+        alone = probability([Released(3, (LAPLACE,))], low, high)
         assert probability([plus, minus], low, high) == pytest.approx(alone, abs=1e-9)
     assert deviation([plus, minus]) == pytest.approx(math.sqrt(LAPLACE.variance), rel=1e-12)
 
@@ -150,7 +163,7 @@ def test_own_noise_beside_an_estimate_may_be_a_part_of_it(
 ) -> None:
     """Whether the row's noise is another one, the estimate's own or its opposite."""
     one = estimated(Fraction(2), [LAPLACE], [Fraction(1)])
-    group: list[Known] = [Noisy(1, LAPLACE), one]
+    group: list[Known] = [Released(1, (LAPLACE,)), one]
     found = probability(group, low, high)
     for laws, weights in (
         ([LAPLACE, LAPLACE], [Fraction(1), Fraction(1)]),
@@ -167,15 +180,17 @@ def test_own_noise_beside_an_estimate_may_be_a_part_of_it(
 
 def test_a_rough_estimate_is_believed_no_more_than_it_deserves() -> None:
     exact = estimated(Fraction(3), [LAPLACE, LAPLACE], [Fraction(1), Fraction(1)])
-    weights = exact.weights
-    rough = Estimated(exact.value, exact.numbers, Weights(weights.values, weights.noises, True))
+    weights = exact.estimate.weights
+    rough = Estimated(
+        Estimate(exact.value, exact.estimate.numbers, Weights(weights.values, weights.noises, True))
+    )
     for low, high in BOUNDS:
         assert probability([rough], low, high) <= probability([exact], low, high) + 1e-9
     assert probability([rough], -30, 36) > 0.99
 
 
 def test_what_is_exact_is_certain() -> None:
-    group: list[Known] = [Noisy(4, EXACT), Noisy(0, EXACT)]
+    group: list[Known] = [Released(4), Released(0)]
     assert [probability(group, low, high) for low, high in BOUNDS] == [1, 0, 1, 0, 0, 1, 0, 1]
     assert probability([], 0, 0) == 1
     assert deviation(group) == deviation([]) == 0

@@ -15,8 +15,8 @@ from scipy import sparse
 
 import tallyveil
 from tallyveil.inference import ErrorLaw, Law, Noises, best_combination, discrete_laplace
-from tallyveil.knowledge.nearness import distances, may_nest
-from tallyveil.knowledge.prospect import Precision, Prospect
+from tallyveil.knowledge import Precision, Preview
+from tallyveil.knowledge.relevance import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
 
@@ -313,7 +313,7 @@ def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
     controlled: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers about other people are cheap: only so many are looked at, but never before these."""
-    monkeypatch.setattr("tallyveil.knowledge.prospect._BESIDE", 5)
+    monkeypatch.setattr("tallyveil.knowledge.preview._BESIDE", 5)
     connection = controlled()
     connection.execute("SET dp.half_width = 6")
     connection.execute(f"{WHOLE} WHERE age = 3")
@@ -335,7 +335,7 @@ def test_what_cannot_be_looked_at_with_nested_answers_is_refused(
     controlled: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rather than without them: each could give away a difference."""
-    monkeypatch.setattr("tallyveil.knowledge.prospect._TERMS", 500)
+    monkeypatch.setattr("tallyveil.knowledge.preview._TERMS", 500)
     connection = controlled()
     connection.execute("SET dp.half_width = 30")
     verdicts = [verdict(connection, f"{WHOLE} WHERE age < {age}") for age in range(20, 32)]
@@ -344,18 +344,6 @@ def test_what_cannot_be_looked_at_with_nested_answers_is_refused(
     assert set(verdicts) == {None, "54001"}
     # What has nothing to do with those can be asked still.
     connection.execute(f"{WHOLE} WHERE age = 90")
-
-
-def test_columns_are_near_by_the_cells_they_share() -> None:
-    def ages(*cells: int) -> Column:
-        at = np.array(cells, dtype=np.int64)
-        return Column.joint(("age",), (9,), 1, np.zeros_like(at), at, np.ones_like(at))
-
-    others = [ages(3, 4), ages(4, 5), ages(7), ages(5)]
-    assert distances([ages(3)], others) == [0, 1, 3, 2]
-    assert distances([ages(3)], [ages(7), Column()]) == [1, 0]
-    assert distances([ages(3), ages(7)], [ages(7), ages(8)]) == [0, 1]
-    assert distances([ages(3)], []) == []
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -392,7 +380,7 @@ def test_a_quick_bound_is_below_the_variance(seed: int) -> None:
     known = Precision.of(rows, np.zeros(9), noises)
     origin = np.zeros(9, dtype=np.int64)
     queries = sparse.vstack([rows, sparse.csr_matrix(np.eye(6, dtype=np.int64))], format="csr")
-    found = Prospect(rows, origin, np.zeros(9), noises, queries, lambda: known)
+    found = Preview(rows, origin, np.zeros(9), noises, queries, lambda: known)
     least, variances = found.least_variances(), known.variances(queries)
     assert (least <= variances * (1 + 1e-9)).all()
     assert (least > 0).all()
@@ -402,7 +390,7 @@ def test_exact_answers_leave_the_quick_bound_at_nothing() -> None:
     rows = sparse.csr_matrix(np.array([[1, 1], [1, 0]]))
     noises = Noises.of(Law.DISCRETE_LAPLACE, [0.0, 5.0])
     known = Precision.of(rows, np.zeros(2), noises)
-    found = Prospect(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, lambda: known)
+    found = Preview(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, lambda: known)
     assert (found.least_variances() == 0).all()
 
 

@@ -10,7 +10,9 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.knowledge.estimates import Estimates, Outlook
+from tallyveil.knowledge import Aim, Knowledge
+from tallyveil.knowledge.found import Outlook
+from tallyveil.mechanisms import mechanism
 
 WIDE = {"a": {"range": [0, 199]}, "b": {"range": [0, 299]}, "d": {"range": [0, 9]}}
 COUNT = "SELECT count(*) FROM visits WHERE a < 100"
@@ -36,18 +38,20 @@ def connection(tmp_path: Path) -> Iterator[tallyveil.Connection]:
             yield made
 
 
-def looked(estimates: Estimates, connection: tallyveil.Connection) -> Outlook:
+def looked(knowledge: Knowledge, connection: tallyveil.Connection) -> Outlook:
     session = connection._session
     [statement] = session.parse(COUNT)
     plan = session._plan(statement.tree, (), ())
     [column] = plan.workloads["visits"].columns
-    return estimates.outlook("visits", column, None, session.settings.target.confidence, 1)
+    aim = Aim(mechanism("laplace"), 20.0, None, session.settings.target.confidence)
+    [outlook] = knowledge.find([column], [aim]).outlooks
+    return outlook
 
 
 def answered(outlook: Outlook) -> list[object]:
     return [
         (row.value, row.variance, row.numbers.tolist(), row.basis)
-        for row in outlook.rows
+        for row in outlook.rows[0]
         if row is not None
     ]
 
@@ -57,7 +61,7 @@ def test_what_is_kept_while_history_grows_is_what_a_new_look_finds(
 ) -> None:
     """Narrow answers, one that makes the count better, and ones too wide to be looked at."""
     accountant = connection._session._gate.accountant
-    kept = Estimates(accountant)
+    kept = Knowledge(accountant, "visits")
     improving = [
         "a < 50",
         "a BETWEEN 50 AND 99",
@@ -69,7 +73,7 @@ def test_what_is_kept_while_history_grows_is_what_a_new_look_finds(
     for number, where in enumerate(improving):
         connection.execute(f"SELECT count(*) FROM visits WHERE {where}").fetchall()
         connection.execute(f"SELECT sum(a * b) FROM visits WHERE d <> {number}").fetchall()
-        found, anew = looked(kept, connection), looked(Estimates(accountant), connection)
+        found, anew = looked(kept, connection), looked(Knowledge(accountant, "visits"), connection)
         assert answered(found) == answered(anew)
         assert found.seen == anew.seen
         seen.add(str(answered(found)))

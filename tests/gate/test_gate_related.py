@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallyveil.knowledge.candidates import Candidates
-from tallyveil.knowledge.related import Prepared, related
+from tallyveil.knowledge.matrix import Prepared, related
+from tallyveil.knowledge.relevance import Relevance
 from tallyveil.workload.workload import Column, Factor
 
 
@@ -24,11 +24,13 @@ def column(**factors: Sequence[Sequence[int]]) -> Column:
     return Column(tuple(factor(axis, rows) for axis, rows in factors.items()))
 
 
-def candidates(columns: Sequence[Column], variances: Sequence[float]) -> Candidates:
-    found = Candidates()
+def nearest(
+    questions: Sequence[Column], columns: Sequence[Column], variances: Sequence[float], seen: int
+) -> list[list[int]]:
+    found = Relevance()
     for number, (one, variance) in enumerate(zip(columns, variances, strict=True)):
         found.add(number, one, variance)
-    return found
+    return [numbers for _, numbers in found.nearest(questions, seen)]
 
 
 def written_out(one: Column, shape: dict[str, int]) -> np.ndarray:
@@ -52,11 +54,7 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
     shape = {"a": 6, "b": 3}
     question = column(a=[[1, 1, 1, 0, 0, 0]])
     history = [column(a=TREE), column(a=[[0, 2, 2, 0, 0, 0]], b=[[1, 1, 0], [0, 0, 5]]), column()]
-    chosen = candidates(history, [1.0] * 3).choose(question, [], 3)
-    assert sorted(chosen.numbers) == [0, 1, 2]
-    found = related(
-        Prepared.of(question), chosen.numbers, lambda n: Prepared.of(history[n]), chosen.work
-    )
+    found = related([Prepared.of(question)], range(3), lambda n: Prepared.of(history[n]), 100_000)
     assert found is not None
     ours = np.vstack([found.history.toarray(), found.question.toarray()])
     theirs = np.vstack(
@@ -69,19 +67,27 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
 def test_what_answers_most_precisely_comes_first() -> None:
     question = column()
     columns = [column(a=IDENTITY), column(a=TREE), column(b=[[1, 1, 1]]), column(a=IDENTITY)]
-    found = candidates(columns, [1, 1, 7, 0.1])
-    assert found.choose(question, [], 4).numbers == (3, 1, 0, 2)
-    assert found.choose(question, [2], 4).numbers == (2, 3, 1, 0)
-    assert found.choose(question, [2], 2).numbers == (1, 0)
+    assert nearest([question], columns, [1, 1, 7, 0.1], 4) == [[3, 1, 0, 2]]
+    assert nearest([question], columns, [1, 1, 7, 0.1], 2) == [[1, 0]]
+
+
+def test_columns_are_near_by_the_cells_they_share() -> None:
+    def ages(*cells: int) -> Column:
+        return column(age=[[int(n in cells) for n in range(9)]])
+
+    others = [ages(3, 4), ages(4, 5), ages(7), ages(5), ages(6, 7)]
+    assert nearest([ages(3)], others, [1] * 5, 5) == [[0], [1], [3]]
+    assert nearest([ages(3), ages(7)], others, [1] * 5, 5) == [[4, 2, 0], [3, 1]]
+    assert nearest([ages(3)], [ages(7), Column()], [1] * 2, 2) == [[1], [0]]
+    assert nearest([ages(3)], [], [], 0) == []
 
 
 def test_a_column_that_tells_too_much_apart_is_left_out() -> None:
     many = np.eye(150, dtype=np.int64).tolist()
     question = column(a=[[1] * 150])
     columns = [column(c=many), column(b=many), column(a=many)]
-    chosen = candidates(columns, [1.0] * 3).choose(question, [], 3)
     prepared = [Prepared.of(one) for one in columns]
-    found = related(Prepared.of(question), chosen.numbers, prepared.__getitem__, chosen.work)
+    found = related([Prepared.of(question)], [2, 1, 0], prepared.__getitem__, 100_000)
     assert found is not None
     assert sorted(found.used) == [1, 2]  # all three would make 150³ cells
 
@@ -92,10 +98,10 @@ def test_a_column_that_tells_too_much_apart_by_itself_is_left_out_and_takes_no_r
     large = Column.joint(("a", "b"), (500, 500), 1, rows, cells, ones)
     prepared = [Prepared.of(large), Prepared.of(column(a=[[1] * 500]))]
     assert prepared[0].weight < 100_000
-    found = related(prepared[1], (0, 1), prepared.__getitem__, 100_000)
+    found = related([prepared[1]], (0, 1), prepared.__getitem__, 100_000)
     assert found is not None
     assert found.used == (1,)
-    assert related(prepared[0], (1,), prepared.__getitem__, 100_000) is None
+    assert related([prepared[0]], (1,), prepared.__getitem__, 100_000) is None
 
 
 def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
@@ -104,7 +110,7 @@ def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
     large = Column.joint(("a", "b"), (1_600, 1_600), 1, rows, cells, np.ones_like(cells))
     prepared = [Prepared.of(large), Prepared.of(column(a=[[1] * 1_600]))]
     assert not prepared[0].signs
-    found = related(prepared[1], (0, 1), prepared.__getitem__, 100_000)
+    found = related([prepared[1]], (0, 1), prepared.__getitem__, 100_000)
     assert found is not None
     assert found.used == (1,)
-    assert related(prepared[0], (1,), prepared.__getitem__, 100_000) is None
+    assert related([prepared[0]], (1,), prepared.__getitem__, 100_000) is None

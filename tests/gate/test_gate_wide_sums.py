@@ -15,7 +15,7 @@ import tallyveil
 from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.decision import Answered
 from tallyveil.gate.rows import noisy_tables
-from tallyveil.knowledge.known import Noisy
+from tallyveil.knowledge import Released
 from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
 
@@ -94,7 +94,7 @@ def _noisy(kind: pa.DataType, value: int) -> Any:
     """A noisy answer as it reaches the outer statement in a column of that type."""
     table = NoisyTable("t", pa.table({}), 1, (Output("person", 0, kind),))
     plan = Plan({"person": Workload("person", (Column(),))}, (table,), "", frozenset(), ())
-    known = Noisy(value, mechanism("laplace").law(20.0))
+    known = Released(value, (mechanism("laplace").law(20.0),))
     answered = Answered({"person": ((known,),)}, {}, None)
     found = noisy_tables(plan, answered, Fraction(95, 100))
     return found["t"].column("__c0")[0].as_py()

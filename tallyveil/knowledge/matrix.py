@@ -25,10 +25,10 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
-from tallyveil.knowledge.expansion import Entries, Layout, Places, Work
+from tallyveil.knowledge.layout import Entries, Layout, Places, Work
 from tallyveil.workload.workload import Column, IntArray
 
-__all__ = ["Prepared", "Related", "prepared", "related"]
+__all__ = ["Prepared", "Related", "most", "prepared", "related"]
 
 _CELLS: Final = 100_000
 _WIDEST: Final = 500_000  # entries of a column that is looked at
@@ -131,6 +131,11 @@ def _endless_marks() -> Iterator[np.uint64]:
         yield from _marks(random, 1024)
 
 
+def most(work: int) -> int:
+    """How many columns may take part with so much work."""
+    return work // _COLUMN
+
+
 @dataclass(frozen=True, eq=False)
 class Related:
     """``history`` (m×n) has the rows of the chosen columns one after the other, ``question`` (k×n)
@@ -142,34 +147,48 @@ class Related:
 
 
 def related(
-    question: Prepared, numbers: Sequence[int], history: Callable[[int], Prepared], work: int
+    questions: Sequence[Prepared],
+    numbers: Sequence[int],
+    history: Callable[[int], Prepared],
+    work: int,
 ) -> Related | None:
-    """The matrices of those of the columns ``numbers``, from the first, that are ``work`` entries
-    together; None if there are none, or the question itself is too large.
+    """The matrices of the questions' rows, one column after the other, and of those of the columns
+    ``numbers``, from the first, that are ``work`` entries together; None if the questions
+    themselves are too large.
 
     Columns that tell values apart make entries of all others, so where most do not fit, it is done
     again with fewer.
     """
-    columns = [(n, history(n)) for n in numbers[: work // _COLUMN]]
-    while columns:
+    columns = [(n, history(n)) for n in numbers[: most(work)]]
+    while True:
         values = _Values()
-        if not values.told_apart(question):
+        if not values.told_apart(questions):
             return None
         columns = _fitting(values, columns)
-        found = _matrices(question, columns, values.layout(), work)
+        found = _matrices(questions, columns, values.layout(), work)
         if found is None or 2 * len(found.used) >= len(columns):
             return found
         columns = columns[: min(len(columns) // 2, 4 * len(found.used))]
-    return None
 
 
 def _matrices(
-    question: Prepared, columns: Sequence[tuple[int, Prepared]], layout: Layout, work: int
+    questions: Sequence[Prepared],
+    columns: Sequence[tuple[int, Prepared]],
+    layout: Layout,
+    work: int,
 ) -> Related | None:
-    asked = None if question.too_large else layout.spread(question.column, question.places, work)
-    if asked is None:
-        return None
-    left = Work(work - len(asked[0]), _COLUMN)
+    asked: list[Entries] = []
+    left = Work(work, _COLUMN)
+    for question in questions:
+        own = (
+            None
+            if question.too_large or left.left < 0
+            else layout.spread(question.column, question.places, left.left)
+        )
+        if own is None:
+            return None
+        asked.append(own)
+        left.left -= len(own[0])
     used: list[int] = []
     parts: list[Entries] = []
     heights: list[int] = []
@@ -180,11 +199,9 @@ def _matrices(
             used += [some[n][0] for n in taken]
             heights.append(sum(some[n][1].column.height for n in taken))
             parts.append(entries)
-    if not used:
-        return None
     return Related(
         _stacked(parts, layout.cells, heights),
-        _stacked([asked], layout.cells, [question.column.height]),
+        _stacked(asked, layout.cells, [question.column.height for question in questions]),
         tuple(used),
     )
 
@@ -207,9 +224,9 @@ def _spread(
 
 def _fitting(values: _Values, columns: list[tuple[int, Prepared]]) -> list[tuple[int, Prepared]]:
     """Those whose cells are few enough together, as told apart by all of them."""
-    if values.all_told_apart([prepared for _, prepared in columns]):
+    if values.told_apart([prepared for _, prepared in columns]):
         return columns
-    return [(number, prepared) for number, prepared in columns if values.told_apart(prepared)]
+    return [(number, prepared) for number, prepared in columns if values.told_apart([prepared])]
 
 
 def _distinct(signs: npt.NDArray[np.uint64]) -> int:
@@ -227,12 +244,8 @@ class _Values:
         self._signs: dict[str, npt.NDArray[np.uint64]] = {}
         self._sizes: dict[str, int] = {}
 
-    def told_apart(self, prepared: Prepared) -> bool:
-        """Take up a column, unless there would be more than `_CELLS` cells."""
-        return self.all_told_apart([prepared])
-
-    def all_told_apart(self, columns: Sequence[Prepared]) -> bool:
-        """Take up all of the columns or none."""
+    def told_apart(self, columns: Sequence[Prepared]) -> bool:
+        """Take up all of the columns, or none if there would be more than `_CELLS` cells."""
         signs = dict(self._signs)
         for prepared in columns:
             mark = next(self._marks)
@@ -256,6 +269,8 @@ class _Values:
 
 
 def _stacked(parts: list[Entries], cells: int, heights: list[int]) -> sparse.csr_matrix:
+    if not parts:
+        return sparse.csr_matrix((0, cells), dtype=np.int64)
     starts = np.cumsum([0, *heights])
     rows = np.concatenate([part[0] + start for part, start in zip(parts, starts, strict=False)])
     columns, data = (np.concatenate([part[n] for part in parts]) for n in (1, 2))

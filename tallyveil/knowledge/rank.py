@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
-from tallyveil.knowledge.probes import Probes
+from tallyveil.knowledge.projection import Probes
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["Span", "keys_of"]
+__all__ = ["Span", "separate"]
 
 _RANK: Final = 512
 _SPARE: Final = 32  # columns of V more than the rank, so that what lies outside is seen to
@@ -39,7 +40,7 @@ _ROUNDING: Final = 1e-15
 _DOUBTFUL: Final = 1e-2
 
 
-def keys_of(column: Column) -> frozenset[str]:
+def _keys_of(column: Column) -> frozenset[str]:
     """The attributes in which the column's rows differ."""
     return frozenset(axis for factor in column.factors if factor.height > 1 for axis in factor.axes)
 
@@ -60,29 +61,28 @@ class Span:
 
     def add(self, column: Column) -> None:
         self._columns.append(column)
-        self._keys |= keys_of(column)
+        self._keys |= _keys_of(column)
 
-    def may_determine(self, question: Column) -> bool | None:
-        """False if no combination of the question's rows, but for 0, lies in the span of the rows
+    def may_determine(self, questions: Sequence[Column]) -> bool | None:
+        """False if no combination of the questions' rows, but for 0, lies in the span of the rows
         of all columns so far; None if that is not known."""
-        if not _independent(question):
-            return None
-        keys = keys_of(question)
+        keys = frozenset[str]().union(*map(_keys_of, questions))
         for through in dict.fromkeys((keys, keys | self._keys)):
-            inside = self._holds(through, question)
+            inside = self._meets(through, questions)
             if inside is not None:
                 return inside and (True if through == keys else None)
         return None
 
-    def _holds(self, through: frozenset[str], question: Column) -> bool | None:
+    def _meets(self, through: frozenset[str], questions: Sequence[Column]) -> bool | None:
         while True:
             with self._lock:
                 basis = self._grown(through)
                 if basis.full:
                     return None
                 if basis.seen == len(self._columns):
-                    rows = self._probes.rows(question, through, basis.width)
-                    return None if rows is None else basis.holds(rows)
+                    found = [self._probes.rows(one, through, basis.width) for one in questions]
+                    rows = [one for one in found if one is not None]
+                    return basis.meets(np.concatenate(rows)) if len(rows) == len(found) else None
             deadline.check()
 
     def _grown(self, through: frozenset[str]) -> _Basis:
@@ -144,10 +144,18 @@ class _Basis:
             self._rows[self._rank] = alone / length
             self._rank += 1
 
-    def holds(self, rows: FloatArray) -> bool:
-        """Whether any of the rows may lie in the space."""
-        left = self._without(rows, 0)
-        return bool((np.sqrt((left**2).sum(axis=1)) <= self._tolerance).any())
+    def meets(self, rows: FloatArray) -> bool | None:
+        """Whether some combination of the rows, but for 0, may lie in the space; None if they are
+        too many to say."""
+        if not len(rows):
+            return False
+        if len(rows) > _TOGETHER:
+            return None
+        _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
+        kept = sizes > _OUTSIDE * sizes[0]
+        tolerance = max(self._tolerance, _ROUNDING / (sizes[kept][-1] / sizes[0]))
+        left = self._without(directions[kept], 0)
+        return bool(np.linalg.svd(left, compute_uv=False)[-1] <= tolerance)
 
     def _without(self, rows: FloatArray, first: int) -> FloatArray:
         """What basis rows from ``first`` on leave of them, taken off twice against rounding."""
@@ -157,7 +165,7 @@ class _Basis:
         return rows
 
 
-def _independent(column: Column) -> bool:
+def separate(column: Column) -> bool:
     """Whether each row of each factor has a cell that no other row touches."""
     return all(_own_cells(factor) for factor in column.factors if factor.height > 1)
 

@@ -15,7 +15,7 @@ from tallyveil.accountant import Basis
 from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Criterion", "Estimated", "Weights", "half_width_of", "improves", "surpasses"]
+__all__ = ["Criterion", "Estimate", "Weights", "improves", "surpasses"]
 
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
@@ -71,7 +71,7 @@ class Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimated:
+class Estimate:
     """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
     noises apart: those of one number are one and the same. ``basis`` is what it is made from, if
     that is to be recorded."""
@@ -101,13 +101,13 @@ class Estimated:
     def half_width(self, confidence: Fraction) -> float:
         return self.weights.half_width(confidence)
 
-    def mixed(self, column: int, number: int, value: float, noises: Noises) -> Estimated:
+    def mixed(self, column: int, number: int, value: float, noises: Noises) -> Estimate:
         """The best combination with the row's own answer in the recorded ``column``, which has no
         part here: with this one noise."""
         fresh = float(noises.variances[0])
         share = self.variance / (self.variance + fresh) if fresh else 1.0
         values = np.append(self.weights.values * (1 - share), share)
-        return Estimated(
+        return Estimate(
             self.value * (1 - share) + value * share,
             np.append(self.numbers, number),
             Weights(
@@ -119,7 +119,7 @@ class Estimated:
         )
 
     @classmethod
-    def total(cls, parts: Sequence[Estimated]) -> Estimated:
+    def total(cls, parts: Sequence[Estimate]) -> Estimate:
         """The sum, with the noises that some parts share."""
         numbers, first, places = np.unique(
             np.concatenate([part.numbers for part in parts]), return_index=True, return_inverse=True

@@ -1,4 +1,4 @@
-"""What history says of the true answers to a statement: a posterior for each (BAYES §4).
+"""The posteriors of the true answers to a statement, from what history says (BAYES §4).
 
 They are about the aggregates of records, group by group, before whatever the statement does with
 them. The prior is flat: on the reals for answers with noise that is added, and on 0..n for those of
@@ -11,28 +11,24 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.decision import Answered
-from tallyveil.inference import ErrorLaw, Noises, Posterior
-from tallyveil.knowledge.claims import deviation, probability
-from tallyveil.knowledge.known import InRange, Known, Noisy, ends
+from tallyveil.knowledge import Known
 from tallyveil.rewriter import NoisyTable, Plan
 
-__all__ = ["Belief", "beliefs"]
+__all__ = ["RowPosterior", "posteriors"]
 
 _REACH: Final = 4.5  # standard deviations that are drawn to either side
 _POINTS: Final = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class RowPosterior:
     """About one aggregate of one group: ``group`` is its keys' values by name, ``answer`` the
     aggregate's name. ``known`` is None where history does not determine it; then nothing below
     may be asked. ``unit`` is how much of the answer a step of its lattice is.
@@ -51,11 +47,11 @@ class Belief:
     @property
     def deviation(self) -> float:
         """The posterior's standard deviation; about the answer, where that is not its mean."""
-        return float(self.unit) * deviation([self._row])
+        return float(self.unit) * self._row.deviation
 
     def interval(self, confidence: Fraction) -> tuple[float, float]:
         """As SQL has it: the ends are answers that are possible."""
-        _, low, high = ends([self._row], confidence)
+        _, low, high = self._row.interval(confidence)
         return float(self.unit * low), float(self.unit * high)
 
     def quantile(self, probability: float) -> float:
@@ -63,15 +59,7 @@ class Belief:
 
         Raises InvalidParameterValue unless 0 < probability < 1.
         """
-        row = self._row
-        if isinstance(row, InRange):
-            inside = (
-                k
-                for k in range(row.mechanism.n)
-                if row.mechanism.probability(row.scale, row.value, None, k) >= probability
-            )
-            return float(self.unit * next(inside, row.mechanism.n))
-        return float(self.unit) * self._posterior.quantile(probability)
+        return float(self.unit) * self._row.quantile(probability)
 
     def curve(self) -> list[tuple[float, float]]:
         """Possible answers, and how likely each is: the truth is a whole number of steps. Where
@@ -79,28 +67,16 @@ class Belief:
 
         It reaches `_REACH` standard deviations to either side, or from 0 to n where that is known.
         """
-        row, reach = self._row, _REACH * deviation([self._row])
-        low, high = math.floor(row.value - reach), math.ceil(row.value + reach)
-        if isinstance(row, InRange):
-            low, high = 0, row.mechanism.n
+        row, reach = self._row, _REACH * self._row.deviation
+        low, high = row.limits or (math.floor(row.value - reach), math.ceil(row.value + reach))
         width = 1 + (high - low) // _POINTS
         return [
             (
                 float(self.unit) * (start + (width - 1) / 2),
-                probability([row], start, start + width - 1) / width,
+                row.probability(start, start + width - 1) / width,
             )
             for start in range(low, high + 1, width)
         ]
-
-    @cached_property
-    def _posterior(self) -> Posterior:
-        row = self._row
-        if isinstance(row, InRange):
-            raise TypeError("the posterior of a count in a range is no law of an added error")
-        if isinstance(row, Noisy):
-            noises = Noises.of(row.law.family, row.law.scale)
-            return Posterior(float(row.value), ErrorLaw(np.ones(1), noises))
-        return Posterior(row.value, row.error)
 
     @property
     def _row(self) -> Known:
@@ -109,7 +85,7 @@ class Belief:
         return self.known
 
 
-def beliefs(plan: Plan, answered: Answered) -> list[Belief]:
+def posteriors(plan: Plan, answered: Answered) -> list[RowPosterior]:
     """In the order of the groups, and of each group in that of its aggregates.
 
     Raises FeatureNotSupported where answers are sums of others.
@@ -127,7 +103,7 @@ def beliefs(plan: Plan, answered: Answered) -> list[Belief]:
             for number, (output, known) in enumerate(zip(table.outputs, columns, strict=True)):
                 unit = plan.workloads[output.table].columns[output.column].multiplier
                 answer = names.get(f"__c{number}", f"aggregate {number + 1}")
-                found.append(Belief(group, answer, known[row], unit))
+                found.append(RowPosterior(group, answer, known[row], unit))
     return found
 
 

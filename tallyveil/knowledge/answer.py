@@ -1,0 +1,413 @@
+"""What is known of a row: a released answer, an estimate from several, or a count in a range.
+
+All three say the same things of themselves (`Known`), in units of the row's lattice, on which the
+truth is an integer. Probabilities are for a flat prior on the integers (BAYES §4): the value is the
+truth plus an error of known law, symmetric about 0, so that the truth is the value less such an
+error. A released answer and an estimate add up; a count in a range does not, for its error depends
+on the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from tallyveil.inference import (
+    ErrorLaw,
+    NoiseLaw,
+    Noises,
+    Posterior,
+    between,
+    half_width_of_sum,
+)
+from tallyveil.knowledge.aim import Aim
+from tallyveil.knowledge.estimate import Estimate
+from tallyveil.mechanisms import EXACT_LAW, AnyMechanism, CountMechanism, law_of, mechanism
+
+__all__ = [
+    "Estimated",
+    "InRange",
+    "Interval",
+    "Known",
+    "Released",
+    "intervals",
+    "released",
+    "says",
+    "total",
+]
+
+# An estimate is a float; its rounding must not make an interval narrower, and it may lie half-way
+# between two integers but for rounding.
+_ROUNDING: Final = 1e-6
+
+
+class Interval(NamedTuple):
+    """An answer and the ends of its interval, in lattice units."""
+
+    value: int
+    low: int
+    high: int
+
+
+class Known(Protocol):
+    """An answer of one row, or the sum of several rows' answers."""
+
+    @property
+    def additive(self) -> bool:
+        """Whether it adds up with others, and can take part in estimates."""
+        ...
+
+    @property
+    def by(self) -> str | None:
+        """The mechanism with a public range that it is from, if it is."""
+        ...
+
+    @property
+    def exact(self) -> bool: ...
+
+    @property
+    def value(self) -> float:
+        """Before it is rounded to a step of the lattice."""
+        ...
+
+    @property
+    def law(self) -> Hashable:
+        """Equal for answers whose errors have one law, while both are held."""
+        ...
+
+    @property
+    def variance(self) -> float: ...
+
+    @property
+    def deviation(self) -> float:
+        """σ of the error; about the value, where that is not its mean."""
+        ...
+
+    def half_width(self, confidence: Fraction) -> float:
+        """How far the farther end of the interval is."""
+        ...
+
+    def interval(self, confidence: Fraction) -> Interval: ...
+
+    def probability(self, low: int | None, high: int | None) -> float:
+        """A lower bound of P(low ≤ truth ≤ high), within 10⁻⁹; None for no bound."""
+        ...
+
+    def quantile(self, probability: float) -> float:
+        """A value that the truth is at most with this probability, or a little more.
+
+        Raises InvalidParameterValue unless 0 < probability < 1.
+        """
+        ...
+
+    @property
+    def limits(self) -> tuple[int, int] | None:
+        """Between which numbers the truth is for certain, if that is known."""
+        ...
+
+    @property
+    def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
+        """What it is the sum of. Raises TypeError if it does not add up."""
+        ...
+
+    def suffices(self, aim: Aim) -> bool:
+        """Whether it is as good as what is asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The truth and the sum of some independent noises; of none, it is exact."""
+
+    value: int
+    laws: tuple[NoiseLaw, ...] = ()
+
+    additive: ClassVar[bool] = True
+    by: ClassVar[None] = None
+    limits: ClassVar[None] = None
+
+    @property
+    def exact(self) -> bool:
+        return not self.laws
+
+    @property
+    def law(self) -> Hashable:
+        return id(self.laws[0]) if len(self.laws) == 1 else self.laws
+
+    @property
+    def variance(self) -> float:
+        return math.fsum(map(_variance, self.laws))
+
+    @property
+    def deviation(self) -> float:
+        """√(Σ_i Var K_i)."""
+        return math.sqrt(self.variance)
+
+    def half_width(self, confidence: Fraction) -> int:
+        if len(self.laws) == 1:
+            return _half_width(self.laws[0], confidence)
+        return _half_width_of_sum(frozenset(Counter(self.laws).items()), confidence)
+
+    def interval(self, confidence: Fraction) -> Interval:
+        half = self.half_width(confidence)
+        return Interval(self.value, self.value - half, self.value + half)
+
+    def probability(self, low: int | None, high: int | None) -> float:
+        """Σ_{k=low}^{high} P(K = value − k), K the sum of the noises."""
+        if low is not None and high is not None and low > high:
+            return 0.0
+        least = -math.inf if high is None else self.value - high
+        most = math.inf if low is None else self.value - low
+        return between(list(self.laws), least, most).lower
+
+    def quantile(self, probability: float) -> float:
+        noises = Noises.concatenated([Noises.of(law.family, law.scale) for law in self.laws])
+        error = ErrorLaw(np.ones(len(self.laws)), noises)
+        return Posterior(float(self.value), error).quantile(probability)
+
+    @property
+    def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
+        return self, ()
+
+    def suffices(self, aim: Aim) -> bool:
+        return aim.met_by(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """An estimate, and the sum of released answers beside it, which may have a part in it."""
+
+    estimate: Estimate
+    beside: Released = Released(0)
+
+    additive: ClassVar[bool] = True
+    by: ClassVar[None] = None
+    exact: ClassVar[bool] = False
+    limits: ClassVar[None] = None
+
+    @property
+    def value(self) -> float:
+        return self.beside.value + self.estimate.value
+
+    @property
+    def law(self) -> Hashable:
+        return id(self.estimate.weights), self.beside.laws
+
+    @property
+    def variance(self) -> float:
+        return self.deviation**2 if self.beside.laws else self.estimate.variance
+
+    @property
+    def deviation(self) -> float:
+        """√(Σ_k A_k² Var N_k) of an estimate, in which noises that its parts share count once."""
+        return math.sqrt(self.estimate.variance) + self.beside.deviation
+
+    def half_width(self, confidence: Fraction) -> float:
+        if not self.beside.laws:
+            return self.estimate.half_width(confidence)
+        each = _half_the_miss(confidence)
+        return self.estimate.half_width(each) + self.beside.half_width(each)
+
+    def interval(self, confidence: Fraction) -> Interval:
+        """The truth is an integer. So an estimate is rounded to the nearest, and the ends of its
+        interval to the integers inside it, and the interval holds the truth no less often."""
+        own = self.beside
+        level = _half_the_miss(confidence) if own.laws else confidence
+        half, width = self.estimate.half_width(level) + _ROUNDING, own.half_width(level)
+        value = self.estimate.value
+        middle = round(value)
+        low, high = min(middle, math.ceil(value - half)), max(middle, math.floor(value + half))
+        return Interval(own.value + middle, own.value + low - width, own.value + high + width)
+
+    def probability(self, low: int | None, high: int | None) -> float:
+        """The error X of an estimate θ̂ may be of any real size. The estimate less it is rounded to
+        the nearest integer, as the value itself is, and what is half-way counts half for each:
+        P(low − ½ ≤ θ̂ − X ≤ high + ½). So the claims θ = k are disjoint, and add up to 1.
+        """
+        if low is not None and high is not None and low > high:
+            return 0.0
+        least = -math.inf if high is None else self.beside.value - high
+        most = math.inf if low is None else self.beside.value - low
+        end = _shifted(most, self.estimate.value + 0.5)
+        start = _shifted(least, self.estimate.value - 0.5)
+        if not self.beside.laws:
+            return max(0.0, self._cdf(end)[0] - self._cdf(start)[1])
+        return max(0.0, 1 - self._beyond(end) - self._beyond(-start))
+
+    def quantile(self, probability: float) -> float:
+        if self.beside.laws:
+            raise TypeError("the sum of an answer and an estimate that may share noise has no law")
+        return Posterior(self.value, self.estimate.error).quantile(probability)
+
+    @property
+    def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
+        return self.beside, (self.estimate,)
+
+    def suffices(self, aim: Aim) -> bool:
+        return aim.met_by(self)
+
+    def _cdf(self, x: float) -> tuple[float, float]:
+        """Bounds of ½ P(X < x) + ½ P(X ≤ x)."""
+        error = self.estimate.error
+        at = error.outer_cdf if self.estimate.weights.rough else error.cdf
+        before, behind = at(x - _ROUNDING), at(x + _ROUNDING)
+        return (before.lower + behind.lower) / 2, (before.upper + behind.upper) / 2
+
+    def _beyond(self, x: float) -> float:
+        """At least P(Σ K_i + X > x), however the two depend on each other: one of them is beyond
+        its share of x."""
+        if not math.isfinite(x):
+            return float(x < 0)
+        own, both = self.beside.deviation, self.deviation
+        share = math.floor(x * own / both if both else x)
+        beside = between(list(self.beside.laws), -math.inf, share)
+        return 1 - beside.lower + 1 - self._cdf(x - share)[0]
+
+
+@dataclass(frozen=True)
+class InRange:
+    """A count 0..n by a mechanism with a public range: it says how likely each truth is.
+
+    A step of the row's lattice is one record.
+    """
+
+    value: int
+    mechanism: CountMechanism
+    scale: float
+
+    additive: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
+
+    @property
+    def by(self) -> str:
+        return self.mechanism.name
+
+    @property
+    def law(self) -> Hashable:
+        return self
+
+    @property
+    def variance(self) -> float:
+        return self.deviation**2
+
+    @property
+    def deviation(self) -> float:
+        """√E(θ − value)² under the posterior of the truth θ: such an error has a bias, which is
+        part of it."""
+        return self.mechanism.deviation(self.scale, self.value)
+
+    def half_width(self, confidence: Fraction) -> float:
+        _, low, high = self.interval(confidence)
+        return max(self.value - low, high - self.value)
+
+    def interval(self, confidence: Fraction) -> Interval:
+        return Interval(self.value, *self.mechanism.interval(self.scale, self.value, confidence))
+
+    def probability(self, low: int | None, high: int | None) -> float:
+        exact = self._probability(low, high)
+        nearest = float(exact)
+        return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
+
+    def quantile(self, probability: float) -> float:
+        inside = (k for k in range(self.mechanism.n) if self._probability(None, k) >= probability)
+        return float(next(inside, self.mechanism.n))
+
+    def _probability(self, low: int | None, high: int | None) -> Fraction:
+        if low is not None and high is not None and low > high:
+            return Fraction(0)
+        return self.mechanism.probability(self.scale, self.value, low, high)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        return 0, self.mechanism.n
+
+    @property
+    def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
+        raise TypeError("answers of mechanisms with a public range do not add up")
+
+    def suffices(self, aim: Aim) -> bool:
+        """For its own mechanism only, and only at the same scale or a smaller one."""
+        return aim.mechanism == self.mechanism and aim.no_less(self.mechanism.spread(self.scale))
+
+
+def total(rows: Sequence[Known]) -> Known:
+    """The sum of some rows; of none it is exactly 0.
+
+    Noises of the rows' own answers are independent of each other, and those that estimates share
+    count once. Raises TypeError for several rows if one does not add up.
+    """
+    if len(rows) == 1:
+        return rows[0]
+    parts = [row.parts for row in rows]
+    own = Released(
+        sum(released.value for released, _ in parts),
+        tuple(law for released, _ in parts for law in released.laws),
+    )
+    estimates = [one for _, several in parts for one in several]
+    return Estimated(Estimate.total(estimates), own) if estimates else own
+
+
+def intervals(rows: Sequence[Known | None], confidence: Fraction) -> list[Interval | None]:
+    """Of each row. Most have noise of their own, and many of these noise of one law."""
+    halves: dict[Hashable, int] = {}
+    found: list[Interval | None] = []
+    for row in rows:
+        if not isinstance(row, Released):
+            found.append(None if row is None else row.interval(confidence))
+            continue
+        law, value = row.law, row.value
+        half = halves.get(law)
+        if half is None:
+            half = halves[law] = row.half_width(confidence)
+        found.append(Interval(value, value - half, value + half))
+    return found
+
+
+def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | InRange]:
+    """What a value says that ``noise`` releases at ``scale``."""
+    if scale and isinstance(noise, CountMechanism):
+        return lambda value: InRange(value, noise, scale)
+    law = law_of(noise.name, scale)
+    laws = () if law is None or law == EXACT_LAW else (law,)
+    return lambda value: Released(value, laws)
+
+
+@lru_cache(maxsize=4096)
+def says(name: str, scale: float) -> Callable[[int], Released | InRange]:
+    """As `released`, of the mechanism of this name; of any at scale 0."""
+    return released(mechanism(name), scale) if scale else Released
+
+
+@lru_cache(maxsize=4096)
+def _variance(law: NoiseLaw) -> float:
+    return law.variance
+
+
+@lru_cache(maxsize=4096)
+def _half_width(law: NoiseLaw, confidence: Fraction) -> int:
+    return law.half_width(confidence)
+
+
+@lru_cache(maxsize=4096)
+def _half_width_of_sum(laws: frozenset[tuple[NoiseLaw, int]], confidence: Fraction) -> int:
+    return half_width_of_sum([law for law, count in laws for _ in range(count)], confidence)
+
+
+def _half_the_miss(confidence: Fraction) -> Fraction:
+    """The level of each of two intervals, of which one may miss as often as both may."""
+    return 1 - (1 - confidence) / 2
+
+
+def _shifted(x: float, by: float) -> float:
+    """x + by, where x may be an integer of any size."""
+    try:
+        return float(x) + by
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf

@@ -1,0 +1,223 @@
+"""Which recorded columns bear on a question, those first that matter most.
+
+A column can have a part in an answer only if it has cells in common with the question, or with a
+column that has, and so on. The fewer such steps, the nearer it is; and of the columns that are
+equally near those come first that would answer most precisely by themselves, the latest among
+equals. How many of them take part is bounded by the work that makes (`matrix`), and not here.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["Relevance", "may_nest"]
+
+_FIRST: Final = 16
+
+_Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+_Axes: TypeAlias = tuple[tuple[str, ...], ...]
+_Hull: TypeAlias = Mapping[str, tuple[int, int]]
+"""By attribute the least and the greatest value touched; any may be of one that is not here."""
+
+
+class Relevance:
+    """Of columns with additive noise. Threads may share it, but one at a time adds."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[_Axes, _Growing] = {}
+
+    def add(self, number: int, column: Column, variance: float) -> None:
+        """Column ``number``, with its noise's variance; numbers ascend."""
+        axes = tuple(factor.axes for factor in column.factors)
+        if axes not in self._kinds:
+            self._kinds[axes] = _Growing(axes)
+        self._kinds[axes].add(number, column, variance)
+
+    def copy(self) -> Relevance:
+        """Apart from this one, to add to."""
+        result = Relevance()
+        result._kinds = {axes: kind.copy() for axes, kind in tuple(self._kinds.items())}
+        return result
+
+    def nearest(self, questions: Sequence[Column], seen: int) -> Iterator[tuple[int, list[int]]]:
+        """The numbers below ``seen`` of the columns that bear on a question, by how near they are:
+        at distance 0, with cells in common, and so on. The least and greatest values they touch
+        decide: they may seem nearer than they are, and never farther."""
+        kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
+        axes = frozenset(axis for question in questions for axis in question.axes)
+        reached = [_hull_of(question) for question in questions]
+        distance = 0
+        while True:
+            meets = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
+            met = [
+                kind.take(which) for kind, which in zip(kinds, meets, strict=True) if which.any()
+            ]
+            if not met:
+                return
+            numbers = np.concatenate([kind.numbers for kind in met])
+            expected = np.concatenate([kind.expected(axes) for kind in met])
+            yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
+            kinds = [kind.take(~which) for kind, which in zip(kinds, meets, strict=True)]
+            reached = [_united([*reached, *(kind.hull for kind in met)])]
+            distance += 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Columns (n) whose factors have the same ``axes``, as far as choosing needs them.
+
+    ``rows`` (n×factors) is about how many of a factor's rows cover all its cells, ``ends``
+    (n×2×axes) the least and the greatest value of each axis that is touched.
+    """
+
+    axes: _Axes
+    numbers: IntArray
+    variances: _Floats
+    rows: _Floats
+    ends: IntArray
+
+    @property
+    def flat(self) -> tuple[str, ...]:
+        return tuple(axis for own in self.axes for axis in own)
+
+    @property
+    def hull(self) -> _Hull:
+        """Of all of them."""
+        low, high = self.ends[:, 0].min(axis=0), self.ends[:, 1].max(axis=0)
+        return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    def take(self, which: _Bools | IntArray | slice) -> _Kind:
+        return _Kind(
+            self.axes,
+            self.numbers[which],
+            self.variances[which],
+            self.rows[which],
+            self.ends[which],
+        )
+
+    def meets(self, reached: _Hull) -> _Bools:
+        """Which may have cells there."""
+        met = np.ones(len(self.numbers), dtype=np.bool_)
+        for place, axis in enumerate(self.flat):
+            if axis in reached:
+                low, high = reached[axis]
+                met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
+        return met
+
+    def expected(self, axes: frozenset[str]) -> _Floats:
+        """About the variance of an answer over these axes by one of them alone."""
+        needed = [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
+        result: _Floats = self.variances * self.rows[:, needed].prod(axis=1)
+        return result
+
+
+class _Growing:
+    """Columns of one kind, in arrays that double."""
+
+    def __init__(self, axes: _Axes) -> None:
+        self._count = 0
+        self._all = _Kind(
+            axes,
+            np.zeros(_FIRST, dtype=np.int64),
+            np.zeros(_FIRST),
+            np.zeros((_FIRST, len(axes))),
+            np.zeros((_FIRST, 2, sum(map(len, axes))), dtype=np.int64),
+        )
+
+    def add(self, number: int, column: Column, variance: float) -> None:
+        if self._count == len(self._all.numbers):
+            self._all = self._all.take(np.arange(2 * self._count) % self._count)
+        place, hull = self._count, _hull_of(column)
+        self._all.numbers[place] = number
+        self._all.variances[place] = variance
+        self._all.rows[place] = [
+            factor.size / max(1, int(factor.entries.max(initial=0))) for factor in column.factors
+        ]
+        self._all.ends[place] = np.array([hull[axis] for axis in self._all.flat]).reshape(-1, 2).T
+        self._count += 1
+
+    def before(self, seen: int) -> _Kind:
+        """Those with a number below ``seen``."""
+        every, count = self._all, self._count
+        return every.take(slice(int(np.searchsorted(every.numbers[:count], seen))))
+
+    def copy(self) -> _Growing:
+        result = copy.copy(self)
+        result._all = self._all.take(np.arange(len(self._all.numbers)))
+        return result
+
+
+def _hull_of(column: Column) -> _Hull:
+    found = {}
+    for factor in column.factors:
+        index = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
+        for axis, size, at in zip(factor.axes, factor.shape, index, strict=True):
+            found[axis] = (int(at.min(initial=size)), int(at.max(initial=-1)))
+    return found
+
+
+def _united(hulls: Sequence[_Hull]) -> _Hull:
+    common = frozenset(hulls[0]).intersection(*hulls)
+    return {
+        axis: (min(h[axis][0] for h in hulls), max(h[axis][1] for h in hulls)) for axis in common
+    }
+
+
+_Support = Mapping[str, npt.NDArray[np.bool_]]
+"""By axis the values that are touched."""
+
+
+def may_nest(one: Column, other: Column) -> bool:
+    """False only if no row of one of them lies within a row of the other. Of columns of several
+    rows it goes by their axes alone, and of rows that are no boxes by their least boxes."""
+    if one.height == other.height == 1:
+        return _within(one, other) or _within(other, one)
+    return set(one.axes) <= set(other.axes) or set(other.axes) <= set(one.axes)
+
+
+def _within(inner: Column, outer: Column) -> bool:
+    box = _support(inner)
+    for axis, touched in _support(outer).items():
+        if not (touched | ~box[axis] if axis in box else touched).all():
+            return False
+    exact = all(_entries_in(factor, {}) == _size(factor, box) for factor in inner.factors)
+    return not exact or all(_entries_in(own, box) == _size(own, box) for own in outer.factors)
+
+
+def _entries_in(factor: Factor, box: _Support) -> int:
+    index = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
+    inside = np.ones(len(factor.cells), dtype=np.bool_)
+    for axis, at in zip(factor.axes, index, strict=True):
+        inside &= box[axis][at] if axis in box else True
+    return int(inside.sum())
+
+
+def _size(factor: Factor, box: _Support) -> int:
+    """How many cells of the factor's axes are in the box."""
+    return math.prod(
+        int(box[axis].sum()) if axis in box else size
+        for axis, size in zip(factor.axes, factor.shape, strict=True)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _support(column: Column) -> _Support:
+    found = {}
+    for factor in column.factors:
+        places = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
+        for axis, size, at in zip(factor.axes, factor.shape, places, strict=True):
+            touched = np.zeros(size, dtype=np.bool_)
+            touched[at] = True
+            found[axis] = touched
+    return found

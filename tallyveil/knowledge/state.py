@@ -1,0 +1,205 @@
+"""What the ledger and the policy say of a table: answers, exact rows, and how estimates were made.
+
+Recorded columns are numbered from 0 in the order of the ledger, exact ones −1, −2, … in the order
+they were declared. An exact row is an answer of variance 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tallyveil.accountant import ROW_BYTES, Answer, Basis, Derivation
+from tallyveil.inference import NoiseLaw, Noises
+from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.all_looks import Look
+from tallyveil.knowledge.answer import InRange, Released, says
+from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
+from tallyveil.knowledge.rank import Span
+from tallyveil.knowledge.relevance import Relevance
+from tallyveil.mechanisms import mechanism
+from tallyveil.workload.workload import Column, IntArray
+
+__all__ = ["EXACT", "State"]
+
+EXACT = "exact"  # instead of a mechanism's name
+_LARGEST = 100_000  # recorded columns of more rows have more entries than a system may have
+_BASES = 4  # of a row, for as many criteria: the latest
+
+
+class State:
+    """Grows in the order of the ledger; whoever lets it grow sees to it that it is one thread."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.exact: list[Answer] = []
+        self.relevance = Relevance()
+        self.span = Span()
+        self.derivations = 0
+        self._starts = [0]
+        self._exact_starts = [0]
+        self._holding: dict[bytes, tuple[int, ...]] = {}
+        self._of_charge: dict[int, list[int]] = {}
+        self._bases: dict[bytes, Mapping[Criterion, Basis]] = {}
+
+    def declare(self, column: Column, values: Sequence[int]) -> None:
+        """The rows of a column are known exactly; before anything is learnt."""
+        self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values)))
+        self._exact_starts.append(self._exact_starts[-1] + column.height)
+        self.span.add(column)
+        self._hold(-len(self.exact), column)
+
+    def learn(self, answer: Answer) -> None:
+        number, column = len(self.answers), answer.column
+        self.answers.append(answer)
+        self._starts.append(self._starts[-1] + column.height)
+        self._of_charge.setdefault(answer.charge_id, []).append(number)
+        self._hold(number, column)
+        noises = _noises(answer)
+        if noises is not None and column.height:
+            self.relevance.add(number, column, float(noises.variances[0]))
+            if column.height <= _LARGEST:
+                self.span.add(column)
+
+    def _hold(self, number: int, column: Column) -> None:
+        here = (number,)  # one object for the keys that are held nowhere else
+        for key in column.row_keys:
+            before = self._holding.get(key)
+            self._holding[key] = here if before is None else before + here
+
+    def derive(self, derivation: Derivation) -> None:
+        """For each criterion the latest is the best."""
+        self.derivations += 1
+        alone = {derivation.by: derivation.basis}  # one object for rows that have no other
+        for row in derivation.rows:
+            before = self._bases.get(row)
+            if before is None:
+                self._bases[row] = alone
+                continue
+            others = [one for one in before.items() if one[0] != derivation.by]
+            self._bases[row] = dict(others[1 - _BASES :]) | alone
+
+    def bases(self, key: bytes, by: Criterion = None) -> Sequence[Basis]:
+        """What reported estimates of a row were made from, by its key; by this criterion first."""
+        found = self._bases.get(key[:ROW_BYTES])
+        if found is None:
+            return ()
+        return tuple(found[one] for one in sorted(found, key=lambda one: one != by))
+
+    def answer(self, number: int) -> Answer:
+        return self.answers[number] if number >= 0 else self.exact[-1 - number]
+
+    def of_charge(self, charge_id: int, place: int) -> int:
+        """The number of a recorded charge's column."""
+        return self._of_charge[charge_id][place]
+
+    def answered(self, charge_id: int) -> bool:
+        return charge_id in self._of_charge
+
+    def holding(self, columns: Iterable[Column], seen: int) -> list[int]:
+        """Of the first ``seen`` recorded columns those with rows of some others, the latest first,
+        if their noise is added."""
+        found = {
+            n
+            for column in columns
+            for key in column.row_keys
+            for n in self._holding.get(key, ())
+            if 0 <= n < seen
+        }
+        return sorted((n for n in found if self.answers[n].law is not None), reverse=True)
+
+    def own(self, column: Column, only: str | None = None) -> list[Released | InRange | None]:
+        """The best answer of each row itself, the first among equals: of those whose noise is
+        added, or those by the mechanism ``only`` with a public range."""
+        found: list[Released | InRange | None] = []
+        for place, key in enumerate(column.row_keys):
+            best, least = None, math.inf
+            for number in self._holding.get(key, ()):
+                answer = self.answer(number)
+                if only != (answer.mechanism if answer.law is None else None):
+                    continue
+                spread = _spread(answer.mechanism, answer.scale)
+                if spread < least:
+                    best, least = answer, spread
+            found.append(None if best is None else _said(best, key, place))
+        return found
+
+    def sequence(self, column: Column, seen: int) -> list[list[Look]]:
+        """Of each row the answers of its own with noise, among the first ``seen`` recorded columns,
+        in the order they were charged."""
+        found = []
+        for place, key in enumerate(column.row_keys):
+            looks = []
+            for number in self._holding.get(key, ()):
+                if 0 <= number < seen:
+                    answer = self.answers[number]
+                    if answer.law is not None and answer.scale:
+                        value = int(answer.values[_place(answer.column, key, place)])
+                        looks.append(((answer.charge_id, number), (answer.law, value)))
+            found.append([look for _, look in sorted(looks, key=lambda one: one[0])])
+        return found
+
+    def noises(self, number: int) -> Noises | None:
+        """Of one row of a column; None if they are not added."""
+        return _noises(self.answer(number))
+
+    def noise_numbers(self, number: int) -> IntArray:
+        """What tells the noises of a column's rows apart from all others."""
+        starts, of = (self._starts, number) if number >= 0 else (self._exact_starts, -1 - number)
+        found = np.arange(starts[of], starts[of + 1], dtype=np.int64)
+        return found if number >= 0 else -1 - found
+
+    def values(self, numbers: Sequence[int]) -> FloatArray:
+        """Of all rows of some columns."""
+        return np.array([v for n in numbers for v in self.answer(n).values], dtype=np.float64)
+
+    def all_noises(self, numbers: Sequence[int]) -> Noises:
+        """Of all rows of some columns, whose noise is added."""
+        each = [noises for n in numbers if (noises := self.noises(n)) is not None]
+        heights = [self.answer(n).column.height for n in numbers]
+        return Noises.concatenated(each).take(np.repeat(np.arange(len(each)), heights))
+
+    def with_own(self, estimate: Estimate | None, number: int, key: bytes) -> Estimate | None:
+        """The estimate of a row together with the row's own answer in column ``number``."""
+        answer, noises = self.answers[number], self.noises(number)
+        if noises is None or key not in answer.column.row_keys:
+            return estimate
+        place = _place(answer.column, key, 0)
+        value, noise = float(answer.values[place]), self._starts[number] + place
+        if estimate is None:
+            weights = Weights(np.ones(1), noises)
+            return Estimate(value, np.array([noise]), weights, Basis(own=(number,)))
+        return estimate.mixed(number, noise, value, noises)
+
+
+def _said(answer: Answer, key: bytes, guess: int) -> Released | InRange:
+    value = int(answer.values[_place(answer.column, key, guess)])
+    return says(answer.mechanism, answer.scale)(value)
+
+
+def _place(column: Column, key: bytes, guess: int) -> int:
+    """Of the row with this key."""
+    keys = column.row_keys
+    return guess if guess < len(keys) and keys[guess] == key else _places(column)[key]
+
+
+@lru_cache(maxsize=64)
+def _places(column: Column) -> Mapping[bytes, int]:
+    return {key: place for place, key in enumerate(column.row_keys)}
+
+
+def _noises(answer: Answer) -> Noises | None:
+    return None if answer.law is None else _of_law(answer.law)
+
+
+@lru_cache(maxsize=4096)
+def _of_law(law: NoiseLaw) -> Noises:
+    return Noises.of(law.family, law.scale)
+
+
+@lru_cache(maxsize=4096)
+def _spread(name: str, scale: float) -> float:
+    return mechanism(name).spread(scale) if scale else 0.0
