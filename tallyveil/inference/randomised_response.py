@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
+from scipy.special import ndtri
 
 __all__ = ["debiased"]
 
@@ -33,7 +33,7 @@ def debiased(
     if not 0 <= change < kept <= 1 or not 0 < confidence < 1:
         raise ValueError("a law keeps more than it changes, and a confidence is below 1")
     gap, base = kept - change, rows * change
-    z2 = float(norm.isf((1 - confidence) / 2)) ** 2
+    z2 = float(ndtri((1 - confidence) / 2)) ** 2
     counts = observed.astype(np.float64)
     v0, v1 = base * (1 - change), kept * (1 - kept) - change * (1 - change)
 
