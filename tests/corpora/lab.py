@@ -132,7 +132,6 @@ class Lab:
         self._postgres = postgres
         self._number = 0
         self._sides: list[_Side] = []
-        self.renew()
 
     def renew(self) -> None:
         """Begin with ledgers of their own, so that long runs do not fill the memory."""

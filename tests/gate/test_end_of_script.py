@@ -22,16 +22,17 @@ connection = tallyveil.connect(policy, source=source)
 """
 
 ENDINGS = {
-    "relations and a cursor kept": """
+    "relations, a cursor and an error kept, also by another module": """
 relations = [connection.sql(QUERY).filter("n > 0") for _ in range(2)]
 cursor = iter(connection.execute(QUERY))
 next(cursor)
-""",
-    "an error kept": """
 try:
     connection.execute("SELECT absent FROM person")
 except tallyveil.Error as error:
     kept = error
+import logging
+logging.connection = connection
+reader = connection.sql(QUERY).to_arrow_reader()
 """,
     "sys.exit in a thread": """
 def work():
@@ -46,11 +47,6 @@ def rows():
 kept = rows()
 next(kept)
 sys.exit(0)
-""",
-    "kept by another module": """
-import logging
-logging.connection = connection
-kept = connection.sql(QUERY).to_arrow_reader()
 """,
 }
 

@@ -15,7 +15,7 @@ from rewriter_oracles import DuckDBOracle, PostgresOracle, agree
 from rewriter_world import World
 
 _SHORT = settings(
-    max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 _LONG = settings(_SHORT, max_examples=4_000)
 

@@ -62,31 +62,31 @@ def _check_law(noise: list[int]) -> None:
     assert statistic < stats.chi2.isf(ALARM, len(expected) - 1)
 
 
-def test_a_scalar_count_always_returns_one_row(generous: Any, source: Any) -> None:
-    (truth,) = source.execute("SELECT count(*) FROM people WHERE age = 200").fetchone()
-    noise = []
+def test_a_scalar_count_always_returns_one_row(generous: Any) -> None:
+    """Also of records that are not there, with whatever noise."""
     with generous.connect() as connection:
         connection.execute("SET dp.source = fresh")
-        for _ in range(1000):
-            rows = connection.execute(
+        values = {
+            connection.execute(
                 "SELECT count(*) FROM person WHERE age > 89 AND sex = 'F'"
-            ).fetchall()
-            assert len(rows) == 1
-            noise.append(rows[0][0] - truth)
-    _check_mean(noise)
+            ).fetchall()[0][0]
+            for _ in range(40)
+        }
+    assert min(values) < 0 < max(values)
 
 
 def test_a_rational_sum_is_unbiased(generous: Any, source: Any) -> None:
-    """SUM(age * 0.1) has its noise on the grid of tenths, around the exact sum."""
-    (truth,) = source.execute("SELECT sum(age * 0.1) FROM people WHERE age < 50").fetchone()
+    """SUM(age * 0.1) has its noise on the grid of tenths, around the exact sums."""
+    tenths = "SELECT state, sum(age * 0.1) FROM {} WHERE age < 50 GROUP BY state"
+    truth = dict(source.execute(tenths.format("people")).fetchall())
     deviations = []
     with generous.connect() as connection:
         connection.execute("SET dp.source = fresh")
-        for _ in range(400):
-            row = connection.execute("SELECT sum(age * 0.1) FROM person WHERE age < 50").fetchone()
-            assert row is not None
-            assert (row[0] * 10) % 1 == 0
-            deviations.append(float(row[0] - truth))
+        for _ in range(140):
+            for state, value in connection.execute(tenths.format("person")).fetchall():
+                assert (value * 10) % 1 == 0
+                deviations.append(float(value - truth.get(state, 0)))
+    assert len(deviations) >= 400
     # 49 steps of 0.1 per record at epsilon 0.5: scale 98 steps.
     a = math.exp(-EPSILON / 49)
     error = 0.1 * math.sqrt(2 * a / (1 - a) ** 2 / len(deviations))
