@@ -24,6 +24,7 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.database import public_table
 from tallyveil.rewriter.plan import Plan
@@ -83,6 +84,7 @@ class Rewriter:
     ) -> None:
         names = [name for domain in domains.values() for name in domain.names]
         self._spelled = {name.lower(): name for name in names if name != name.lower()}
+        self._parts = Parts()
         self._catalog = read_views(Catalog(domains, relations, public), views)
 
     def parameter_types(
@@ -165,7 +167,7 @@ class Rewriter:
         hand_on(tree)
         collected = Collected()
         parts = [
-            turn(block, f"__noisy_{number}", cursor, collected, share)
+            turn(block, f"__noisy_{number}", cursor, collected, self._parts, share)
             for number, block in enumerate(self._blocks(tree, cursor))
         ]
         null_on_zero(tree, exp.IntDiv, exp.Mod)

@@ -73,8 +73,15 @@ class Factor:
         """The number of cells of the axes (1 without axes)."""
         return math.prod(self.shape)
 
+    @cached_property
+    def named(self) -> tuple[Parts, ...]:
+        """`parts`, kept: for a factor that many columns share."""
+        return self.parts()
+
     def parts(self) -> tuple[Parts, ...]:
         """What each row's key is made of."""
+        if "named" in vars(self):
+            return self.named
         return row_parts(
             self.axes, self.shape, self.height, self.rows, self.cells, self.coefficients
         )

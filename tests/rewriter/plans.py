@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tallyveil.rewriter import Column, Plan
 from tallyveil.workload.workload import Factor
 
-__all__ = ["describe"]
+__all__ = ["describe", "meaning"]
 
 
 def describe(plan: Plan) -> str:
@@ -35,3 +37,20 @@ def _factor(factor: Factor) -> str:
     shown = " ".join(map(str, values[:4])) + (f" … {values[-1]}" if len(values) > 4 else "")
     axes = " × ".join(factor.axes) or "no axis"
     return f"{factor.height} over {axes}, {len(factor.rows)} entries of {shown or 'none'}"
+
+
+def meaning(plan: Plan) -> Any:
+    """Everything the gate sees of a plan, except for how its columns are factored."""
+    tables = []
+    for table in plan.noisy:
+        outputs = []
+        for output in table.outputs:
+            column = plan.workloads[output.table].columns[output.column]
+            keys = column.row_keys
+            if output.rows is not None:
+                keys = tuple(keys[row] for row in output.rows.tolist())
+            sums = None if output.sums is None else output.sums.tolist()
+            outputs.append((output.table, output.type, column.multiplier, keys, sums))
+        tables.append((table.keys, table.height, outputs, table.deviations, table.claims))
+    rest = (plan.sql, plan.relations, plan.remarks, plan.cautions)
+    return tables, {t: w.key for t, w in plan.workloads.items()}, rest

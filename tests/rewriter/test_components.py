@@ -43,7 +43,7 @@ def plan(sql: str, database: PublicDatabase, domain: Domain | None = None) -> Pl
 
 
 def together(
-    domain: Domain, source: Any, where: Any, keys: Any, coefficients: Any
+    domain: Domain, source: Any, where: Any, keys: Any, coefficients: Any, free: Any
 ) -> tuple[Component, ...]:
     mentioned = {
         column.name

@@ -137,14 +137,14 @@ class World:
                     (row, coefficient)
                 )
             entries.append(at)
-        total = [Fraction(0)] * column.height
+        total = [Fraction(0)] * column.product_height
         for place, count in x.items():
             found = [(0, count)]
             for f, at, own in zip(column.factors, entries, place, strict=True):
                 found = [(r * f.height + s, n * c) for r, n in found for s, c in at.get(own, ())]
             for row, n in found:
                 total[row] += n
-        return [column.multiplier * value for value in total]
+        return [column.multiplier * total[row] for row in column.numbers.tolist()]
 
     def exact(self, plan: Plan, table: NoisyTable) -> pa.Table:
         """The noisy table of a plan with Wx itself, and intervals of no width."""

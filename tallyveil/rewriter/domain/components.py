@@ -11,7 +11,7 @@ component is evaluated on its own small domain.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,9 +56,10 @@ def components(
     where: exp.Expr | None,
     keys: Sequence[exp.Expr],
     coefficients: Mapping[int, exp.Expr],
+    free: Callable[[Component], bool] = lambda component: False,
 ) -> tuple[Component, ...]:
-    """At least one, in the domain's order of their first attributes; one alone where all the
-    attributes have few cells together, since each component costs a query.
+    """At least one, in the domain's order of their first attributes. Each costs a query unless it
+    is ``free``: those that are not become one where their attributes have few cells together.
 
     What mentions no attribute goes to the first. Joins and unions tie everything together.
     """
@@ -69,10 +70,22 @@ def components(
     atoms = [*conjuncts, *keys]
     for output in counted.values():
         atoms += [output.value, *output.conjuncts]
-    apart = list(_connected(domain, map(attributes_of, atoms)))
-    together = frozenset[str]().union(*apart)
-    if math.prod(axis.size for axis in domain.project(together)) <= SMALL:
-        apart = [together]
+    ties = [attributes_of(atom) for atom in atoms]
+    found = _assigned(_connected(domain, ties), conjuncts, keys, counted)
+    asked = [component.attributes for component in found if not free(component)]
+    together = frozenset[str]().union(*asked)
+    if len(asked) < 2 or math.prod(axis.size for axis in domain.project(together)) > SMALL:
+        return found
+    return _assigned(_connected(domain, [*ties, together]), conjuncts, keys, counted)
+
+
+def _assigned(
+    apart: Sequence[frozenset[str]],
+    conjuncts: Sequence[exp.Expr],
+    keys: Sequence[exp.Expr],
+    counted: Mapping[int, _Counted],
+) -> tuple[Component, ...]:
+    """A component for each group of attributes, with what is about them."""
     found = [Component(group) for group in apart]
 
     def home(node: exp.Expr) -> Component:

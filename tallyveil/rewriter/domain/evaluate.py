@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from tallyveil import deadline
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query
-from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator, nothing
+from tallyveil.rewriter.domain.linearise import IntArray, nothing
+from tallyveil.rewriter.domain.parts import Part, Parts, part_of_rows
 from tallyveil.rewriter.domain.value_types import value_type
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import Source
@@ -56,22 +55,6 @@ class Evaluated:
     queries: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """One component's share: its groups, and a factor of every output.
-
-    ``types`` are those of the outputs that have their value here.
-    """
-
-    component: Component
-    keys: pa.Table
-    height: int
-    first_cells: IntArray
-    factors: Mapping[int, Factor]
-    multipliers: Mapping[int, Fraction]
-    types: Mapping[int, pa.DataType]
-
-
 class _Asked:
     """What has been asked of the domain. Outputs that go apart have components in common."""
 
@@ -93,6 +76,7 @@ def evaluate(
     coefficients: Sequence[exp.Expr],
     grouped: bool,
     cursor: Cursor,
+    known: Parts,
 ) -> Evaluated:
     """The matrix of each coefficient, with a row for each group.
 
@@ -102,8 +86,16 @@ def evaluate(
     ask = _Asked(cursor)
     outputs: dict[int, EvaluatedOutput] = {}
     names, height = pa.table({}), 1
-    for found, numbers in _divided(domain, source, where, keys, coefficients):
-        parts = [_evaluate(domain, source, c, numbers, grouped, ask) for c in found]
+
+    def free(component: Component) -> bool:
+        return known.find(domain, component, grouped) is not None
+
+    for found, numbers in _divided(domain, source, where, keys, coefficients, free):
+        parts = [
+            (known.find(domain, c, grouped) if source.plain else None)
+            or _evaluate(domain, source, c, grouped, ask)
+            for c in found
+        ]
         # The groups are the same each time, and so is their order: an axis that decides about
         # no group meets each of them with each of its cells.
         height = math.prod(part.height for part in parts)
@@ -128,6 +120,7 @@ def _divided(
     where: exp.Expr | None,
     keys: Sequence[exp.Expr],
     coefficients: Sequence[exp.Expr],
+    free: Callable[[Component], bool],
 ) -> Iterator[tuple[tuple[Component, ...], list[int]]]:
     """The outputs that are evaluated together, with their components.
 
@@ -135,7 +128,7 @@ def _divided(
     that one aggregate does not tie attributes together for another.
     """
     numbered = dict(enumerate(coefficients))
-    whole = components(domain, source, where, keys, numbered)
+    whole = components(domain, source, where, keys, numbered, free)
     cells = max(math.prod(a.size for a in domain.project(c.attributes)) for c in whole)
     if cells <= _FEW_CELLS or len(coefficients) < 2 or not source.plain:
         yield whole, list(numbered)
@@ -144,61 +137,32 @@ def _divided(
     for number, coefficient in numbered.items():
         alike.setdefault(attributes_of(coefficient), []).append(number)
     for numbers in alike.values():
-        yield components(domain, source, where, keys, {n: numbered[n] for n in numbers}), numbers
+        some = {number: numbered[number] for number in numbers}
+        yield components(domain, source, where, keys, some, free), numbers
 
 
 def _evaluate(
-    domain: Domain,
-    source: Source,
-    component: Component,
-    outputs: Sequence[int],
-    grouped: bool,
-    ask: _Asked,
-) -> _Part:
+    domain: Domain, source: Source, component: Component, grouped: bool, ask: _Asked
+) -> Part:
     asked = component.coefficients | component.passing
-    result = ask(
-        coefficient_query(
-            domain, component.attributes, component.where, component.keys, asked, source
-        )
+    query = coefficient_query(
+        domain, component.attributes, component.where, component.keys, asked, source
     )
-    cells = result.column("__cell").to_numpy().astype(np.int64)
-    keys = result.select([f"__k{number}" for number in component.keys])
-    _refuse_composite(keys)
-    if component.keys:
-        rows, first = groups(keys.columns, cells)
-        height = len(first)
-    else:
-        # A block with groups has none where nothing passes; one without has its only row.
-        rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
-        height = min(1, len(cells)) if grouped else 1
-    factors: dict[int, Factor] = {}
-    if not asked.keys() >= set(outputs):
-        one = indicator(domain, component.attributes, height, rows, cells)
-        factors = dict.fromkeys(outputs, one)
-    multipliers = dict.fromkeys(outputs, Fraction(1))
-    for number in asked:
-        deadline.check()
-        factors[number], multipliers[number] = factor(
-            domain, component.attributes, height, rows, cells, result.column(f"__c{number}")
-        )
-    types = {number: result.column(f"__c{number}").type for number in component.coefficients}
-    chosen = keys.take(pa.array(first))
-    return _Part(component, chosen, height, cells[first], factors, multipliers, types)
+    return part_of_rows(domain, component, ask(query), grouped)
 
 
-def _column(parts: Sequence[_Part], number: int) -> Column:
-    factors = tuple(part.factors[number] for part in parts)
+def _column(parts: Sequence[Part], number: int) -> Column:
+    factors, units = zip(*(part.factor(number) for part in parts), strict=True)
     if not all(len(f.coefficients) for f in factors):
         return Column((nothing(math.prod(f.height for f in factors)),))
-    multiplier = math.prod((part.multipliers[number] for part in parts), start=Fraction(1))
-    return Column(tuple(f for f in factors if not _trivial(f)), multiplier)
+    return Column(tuple(f for f in factors if not _trivial(f)), math.prod(units))
 
 
 def _trivial(made: Factor) -> bool:
     return not made.axes and made.height == 1 and made.coefficients.tolist() == [1]
 
 
-def _own_rows(parts: Sequence[_Part], height: int) -> list[IntArray]:
+def _own_rows(parts: Sequence[Part], height: int) -> list[IntArray]:
     """The group of each part that each group of the block is made of."""
     number = np.arange(height, dtype=np.int64)
     rows: list[IntArray] = []
@@ -208,19 +172,19 @@ def _own_rows(parts: Sequence[_Part], height: int) -> list[IntArray]:
     return rows[::-1]
 
 
-def _order(domain: Domain, parts: Sequence[_Part], height: int) -> IntArray | None:
+def _order(domain: Domain, parts: Sequence[Part], height: int) -> IntArray | None:
     """The groups by their first cells, C-order over all axes; None where they are so already.
 
     The first cell of a product of sets of cells has in each part's axes the part's first cell.
     """
     several = [part for part in parts if part.height > 1]
     place = {name: n for n, name in enumerate(domain.names)}
-    spans = [sorted(place[name] for name in part.component.attributes) for part in several]
+    spans = [sorted(place[name] for name in part.attributes) for part in several]
     if all(one[-1] < other[0] for one, other in itertools.pairwise(spans)):
         return None
     coordinates: dict[str, IntArray] = {}
     for part, own in zip(parts, _own_rows(parts, height), strict=True):
-        axes = domain.project(part.component.attributes)
+        axes = domain.project(part.attributes)
         if part.height > 1:
             of_group = np.unravel_index(part.first_cells, [axis.size for axis in axes])
             coordinates |= {a.name: c[own] for a, c in zip(axes, of_group, strict=True)}
@@ -228,19 +192,10 @@ def _order(domain: Domain, parts: Sequence[_Part], height: int) -> IntArray | No
     return np.lexsort([coordinates[name] for name in significant]).astype(np.int64)
 
 
-def _keys(parts: Sequence[_Part], height: int, rows: IntArray | None) -> pa.Table:
+def _keys(parts: Sequence[Part], height: int, rows: IntArray | None) -> pa.Table:
     arrays: dict[str, pa.ChunkedArray] = {}
     for part, own in zip(parts, _own_rows(parts, height), strict=True):
         chosen = pa.array(own if rows is None else own[rows])
         for name in part.keys.column_names:
             arrays[name] = part.keys.column(name).take(chosen)
     return pa.table({name: arrays[name] for name in sorted(arrays, key=lambda n: int(n[3:]))})
-
-
-def _refuse_composite(keys: pa.Table) -> None:
-    for kind in keys.schema.types:
-        if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
-            raise FeatureNotSupported(
-                "groups are formed by numbers, texts, booleans and dates only",
-                hint="GROUP BY the parts one by one.",
-            )

@@ -19,7 +19,14 @@ from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.shared import Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
 
-__all__ = ["BOUNDED_REPLACE", "MAX_TEXT", "PublicDatabase", "domain_table", "public_table"]
+__all__ = [
+    "ARROW_TYPES",
+    "BOUNDED_REPLACE",
+    "MAX_TEXT",
+    "PublicDatabase",
+    "domain_table",
+    "public_table",
+]
 
 _SETTINGS: Final = (
     "SET python_enable_replacements = false",
@@ -148,7 +155,7 @@ def _create_domain_table(
     cells = pa.table(
         {
             "code": pa.array(range(attribute.size), pa.int64()),
-            "value": pa.array(attribute.cells, _ARROW_TYPES[attribute.sql_type]),
+            "value": pa.array(attribute.cells, ARROW_TYPES[attribute.sql_type]),
         }
     )
     _create(
@@ -170,7 +177,7 @@ def _create(
         connection.unregister(given)
 
 
-_ARROW_TYPES: Final = MappingProxyType(
+ARROW_TYPES: Final = MappingProxyType(
     {
         "VARCHAR": pa.string(),
         "BOOLEAN": pa.bool_(),

@@ -13,6 +13,7 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import GroupingError, StatementTooComplex
 from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput, evaluate
+from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.domain.value_types import WIDE
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.plan import Caution, NoisyTable, Output
@@ -76,7 +77,9 @@ class Turned:
     cautions: tuple[Caution, ...] = ()
 
 
-def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: bool) -> Turned:
+def turn(
+    block: Block, name: str, cursor: Cursor, collected: Collected, parts: Parts, share: bool
+) -> Turned:
     """Evaluate the block on the domain and let its SELECT read noisy tables called ``name``….
 
     ``share`` lets one release serve several grouping sets.
@@ -85,7 +88,7 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: b
     clauses = _over_noisy_rows(block.select, outputs)
     evaluated = []
     for keys in block.groups.sets:
-        evaluated.append(_evaluate(block, keys, outputs, cursor))
+        evaluated.append(_evaluate(block, keys, outputs, cursor, parts))
         asked = len(outputs.coefficients) + len(outputs.deviations) + len(outputs.claims)
         collected.count(evaluated[-1].height * asked)
     turned = _tables(block, name, evaluated, collected, outputs, share)
@@ -98,7 +101,9 @@ def turn(block: Block, name: str, cursor: Cursor, collected: Collected, share: b
     return replace(turned, cautions=cautions)
 
 
-def _evaluate(block: Block, keys: Sequence[int], outputs: Outputs, cursor: Cursor) -> Evaluated:
+def _evaluate(
+    block: Block, keys: Sequence[int], outputs: Outputs, cursor: Cursor, parts: Parts
+) -> Evaluated:
     return evaluate(
         block.domain,
         block.source,
@@ -107,6 +112,7 @@ def _evaluate(block: Block, keys: Sequence[int], outputs: Outputs, cursor: Curso
         outputs.coefficients,
         bool(keys),
         cursor,
+        parts,
     )
 
 

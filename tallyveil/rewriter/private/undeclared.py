@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -130,12 +131,12 @@ def _as_compared(value: Any, attribute: Attribute) -> Any:
                 return value if isinstance(value, bool) else _NO_CONSTANT
             case "DATE":
                 return dt.date.fromisoformat(value[:10]) if isinstance(value, str) else _NO_CONSTANT
-            case "DOUBLE":
-                return _NO_CONSTANT if isinstance(value, bool) else float(value)
-        number = _NO_CONSTANT if isinstance(value, bool) else Decimal(value)
+        if isinstance(value, bool):
+            return _NO_CONSTANT
+        number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
     except (ValueError, InvalidOperation):
         return _NO_CONSTANT
-    return number
+    return _NO_CONSTANT if math.isnan(number) else number
 
 
 def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -> bool:

@@ -1,0 +1,226 @@
+"""Conditions on one attribute as the cells that meet them, without asking DuckDB.
+
+A comparison with a constant is a span of the attribute's cells in the order of their values, and
+conditions combine in SQL's three-valued logic. Only what DuckDB compares as Python does is read:
+constants of the attribute's own family, in their plain forms. Texts compare by code points in both
+(UTF-8 keeps their order), and everything else is left to DuckDB.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil.policy.domain import Attribute
+from tallyveil.rewriter.domain.coarse import comparisons
+from tallyveil.rewriter.engine.database import ARROW_TYPES
+from tallyveil.rewriter.resolve.branches import RECORD
+
+__all__ = ["Axis", "Truth"]
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+_UNREAD: Final = object()
+_SIDES: Final = ("this", "expression")
+
+# What DuckDB holds exactly whatever it is compared with: integers of 64 bits, and decimals that a
+# double tells apart too.
+_SMALL: Final = re.compile(r"-?[0-9]{1,9}")
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+(\.[0-9]+)?")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+_INTEGERS: Final = {exp.DType.INT: _SMALL, exp.DType.BIGINT: _WHOLE, exp.DType.INT128: _WHOLE}
+_TEXTS: Final = frozenset({exp.DType.VARCHAR, exp.DType.TEXT})
+
+# Of n sorted values, those that stand so to a constant: from its first place l to its last r.
+_SPANS: Final[Mapping[type[exp.Expr], Callable[[int, int, int], list[slice]]]] = MappingProxyType(
+    {
+        exp.LT: lambda left, right, n: [slice(0, left)],
+        exp.LTE: lambda left, right, n: [slice(0, right)],
+        exp.GT: lambda left, right, n: [slice(right, n)],
+        exp.GTE: lambda left, right, n: [slice(left, n)],
+        exp.EQ: lambda left, right, n: [slice(left, right)],
+        exp.NEQ: lambda left, right, n: [slice(0, left), slice(right, n)],
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The cells where a condition is true, and where it is false; it is NULL in the others."""
+
+    yes: BoolArray
+    no: BoolArray
+
+    def __invert__(self) -> Truth:
+        return Truth(self.no, self.yes)
+
+    def __and__(self, other: Truth) -> Truth:
+        return Truth(self.yes & other.yes, self.no | other.no)
+
+
+class Axis:
+    """An attribute's cells in the order of their values."""
+
+    def __init__(self, attribute: Attribute) -> None:
+        cells: Any = attribute.cells
+        self.attribute = attribute
+        places = [place for place, cell in enumerate(cells) if cell is not None]
+        places.sort(key=cells.__getitem__)
+        self._sorted = [cells[place] for place in places]
+        self._places = np.array(places, dtype=np.int64)
+
+    @cached_property
+    def values(self) -> pa.Array:
+        """The cells' values, as DuckDB gives them to Arrow."""
+        return pa.array(self.attribute.cells, ARROW_TYPES[self.attribute.sql_type])
+
+    @cached_property
+    def known(self) -> BoolArray:
+        """The cells that are not NULL."""
+        return self._meeting([slice(None)])
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[Any]:
+        """The values of an attribute of numbers, 0 for NULL."""
+        kind = np.float64 if self.attribute.sql_type == "DOUBLE" else np.int64
+        return np.array([cell or 0 for cell in self.attribute.cells], dtype=kind)
+
+    def truth(self, node: exp.Expr) -> Truth | None:
+        """Where a condition on the attribute holds; None for one that is left to DuckDB."""
+        match node:
+            case exp.Paren():
+                return self.truth(node.this)
+            case exp.Boolean():
+                whole = Truth(np.ones_like(self.known), np.zeros_like(self.known))
+                return whole if node.this else ~whole
+            case exp.Not():
+                inner = self.truth(node.this)
+                return None if inner is None else ~inner
+            case exp.And() | exp.Or():
+                left = self.truth(node.this)
+                right = None if left is None else self.truth(node.expression)
+                if left is None or right is None:
+                    return None
+                return left & right if isinstance(node, exp.And) else ~(~left & ~right)
+            case exp.Is() if self.is_own(node.this) and isinstance(node.expression, exp.Null):
+                null = Truth(~self.known, self.known)
+                return ~null if node.args.get("negate") else null
+            case exp.Column() if self.attribute.sql_type == "BOOLEAN" and self.is_own(node):
+                return self._spanned(exp.EQ, [True])
+            case exp.NullSafeEQ() | exp.NullSafeNEQ():
+                return None
+        return self._compared(node)
+
+    def is_own(self, node: object) -> bool:
+        """Whether it is the attribute as it stands."""
+        column = node.unnest() if isinstance(node, exp.Expr) else None
+        if not isinstance(column, exp.Column):
+            return False
+        return column.table == RECORD and column.name == self.attribute.name
+
+    def _compared(self, node: exp.Expr) -> Truth | None:
+        sides = [node.args[name] for name in _SIDES if self.is_own(node.args.get(name))]
+        found = comparisons(sides[0].unnest()) if len(sides) == 1 else None
+        if not found:
+            return None
+        constants = [_constant(other.unnest(), self.attribute.sql_type) for _, other in found]
+        if any(constant is _UNREAD for constant in constants):
+            return None
+        if isinstance(node, exp.In):
+            return self._spanned(exp.EQ, constants)
+        truths = [self._spanned(kind, [c]) for (kind, _), c in zip(found, constants, strict=True)]
+        return truths[0] if len(truths) == 1 else truths[0] & truths[1]
+
+    def _spanned(self, kind: type[exp.Expr], constants: list[Any]) -> Truth:
+        """Where a value stands so to one of the constants at least."""
+        spans: list[slice] = []
+        for constant in (c for c in constants if c is not None):
+            left, right = bisect_left(self._sorted, constant), bisect_right(self._sorted, constant)
+            spans += _SPANS[kind](left, right, len(self._sorted))
+        yes = self._meeting(spans)
+        return Truth(yes, np.zeros_like(yes) if None in constants else self.known & ~yes)
+
+    def _meeting(self, spans: list[slice]) -> BoolArray:
+        cells = np.zeros(self.attribute.size, dtype=np.bool_)
+        for span in spans:
+            cells[self._places[span]] = True
+        return cells
+
+
+def _constant(node: exp.Expr, kind: str) -> Any:
+    """A constant as it is compared with values of a DuckDB type; ``_UNREAD`` where only DuckDB
+    knows.
+    """
+    target = None
+    if type(node) is exp.Cast and not node.to.expressions:
+        target, node = node.to.this, node.this.unnest()
+    if isinstance(node, exp.Null) and target is None:
+        return None
+    if isinstance(node, exp.Boolean):
+        own = kind == "BOOLEAN" and target in (None, exp.DType.BOOLEAN)
+        return bool(node.this) if own else _UNREAD
+    negative = isinstance(node, exp.Neg)
+    literal = node.this.unnest() if negative else node
+    if not isinstance(literal, exp.Literal) or (negative and literal.is_string):
+        return _UNREAD
+    text = f"-{literal.this}" if negative else str(literal.this)
+    return _READERS[kind](text, target, literal.is_string)
+
+
+def _integer(text: str, target: Any, quoted: bool) -> Any:
+    if target is exp.DType.DOUBLE:
+        return _double(text, target, quoted)
+    if target is None and not quoted and _NUMBER.fullmatch(text):
+        return Decimal(text)
+    plain = _SMALL if quoted else _WHOLE
+    pattern = plain if target is None else _INTEGERS.get(target)
+    return int(text) if pattern is not None and pattern.fullmatch(text) else _UNREAD
+
+
+def _long(text: str, target: Any, quoted: bool) -> Any:
+    """A double is not compared exactly with integers of more than 53 bits."""
+    return _UNREAD if target is exp.DType.DOUBLE else _integer(text, target, quoted)
+
+
+def _double(text: str, target: Any, quoted: bool) -> Any:
+    own = target is exp.DType.DOUBLE or (target is None and not quoted)
+    return float(text) if own and _NUMBER.fullmatch(text) else _UNREAD
+
+
+def _text(text: str, target: Any, quoted: bool) -> Any:
+    return text if quoted and (target is None or target in _TEXTS) else _UNREAD
+
+
+def _date(text: str, target: Any, quoted: bool) -> Any:
+    if not quoted or target not in (None, exp.DType.DATE) or not _DAY.fullmatch(text):
+        return _UNREAD
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        return _UNREAD
+
+
+_READERS: Final[Mapping[str, Callable[[str, Any, bool], Any]]] = MappingProxyType(
+    {
+        "INTEGER": _integer,
+        "BIGINT": _long,
+        "DOUBLE": _double,
+        "VARCHAR": _text,
+        "DATE": _date,
+        "BOOLEAN": lambda text, target, quoted: _UNREAD,
+    }
+)

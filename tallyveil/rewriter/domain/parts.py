@@ -1,0 +1,198 @@
+"""One component's share of a block: the groups it makes, and a factor for every output.
+
+A component of one attribute whose conditions are comparisons with constants is worked out here, by
+the attribute's axis, and kept; DuckDB evaluates every other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.cache import Cache
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.domain.components import Component
+from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator
+from tallyveil.rewriter.domain.masks import Axis
+from tallyveil.workload.workload import Factor
+
+__all__ = ["Part", "Parts", "part_of_rows"]
+
+# The axis of a component without attributes: one cell, which is every record's.
+_WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
+
+# About what an entry, and a node of its key's expressions, hold at least.
+_ENTRY: Final = 8192
+_NODE: Final = 1024
+
+_SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Entry t says that the cell ``cells[t]`` of the attributes passes, in group ``rows[t]``.
+
+    ``keys`` are the groups and ``first_cells`` the first cell of each. ``counted`` has the matrix
+    and the unit of the outputs that do not count each cell once, ``types`` the Arrow types of those
+    that have their value here.
+    """
+
+    domain: Domain
+    attributes: frozenset[str]
+    keys: pa.Table
+    height: int
+    rows: IntArray
+    cells: IntArray
+    first_cells: IntArray
+    counted: Mapping[int, tuple[Factor, Fraction]]
+    types: Mapping[int, pa.DataType]
+
+    @cached_property
+    def passing(self) -> tuple[Factor, Fraction]:
+        """What counts each cell once."""
+        made = indicator(self.domain, self.attributes, self.height, self.rows, self.cells)
+        return made, Fraction(1)
+
+    def factor(self, output: int) -> tuple[Factor, Fraction]:
+        """The output's matrix in integers, and the unit they count."""
+        return self.counted.get(output) or self.passing
+
+
+def part_of_rows(domain: Domain, component: Component, result: pa.Table, grouped: bool) -> Part:
+    """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
+    cells = result.column("__cell").to_numpy().astype(np.int64)
+    keys = result.select([f"__k{number}" for number in component.keys])
+    _refuse_composite(keys)
+    rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if component.keys:
+        rows, first = groups(keys.columns, cells)
+    numbers = component.coefficients | component.passing
+    values = {number: result.column(f"__c{number}") for number in numbers}
+    chosen = keys.take(pa.array(first))
+    types = {number: values[number].type for number in component.coefficients}
+    return _part(domain, component, chosen, rows, cells, first, values, types, grouped)
+
+
+def _part(
+    domain: Domain,
+    component: Component,
+    keys: pa.Table,
+    rows: IntArray,
+    cells: IntArray,
+    first: IntArray,
+    values: Mapping[int, pa.ChunkedArray],
+    types: Mapping[int, pa.DataType],
+    grouped: bool,
+) -> Part:
+    # A block with groups has none where nothing passes; one without has its only row.
+    height = len(first) if component.keys else min(1, len(cells)) if grouped else 1
+    counted = {}
+    for number, coefficients in values.items():
+        deadline.check()
+        counted[number] = factor(domain, component.attributes, height, rows, cells, coefficients)
+    attributes = component.attributes
+    return Part(domain, attributes, keys, height, rows, cells, cells[first], counted, types)
+
+
+class Parts:
+    """The parts that need no query, of all statements. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._axes: dict[tuple[str, frozenset[str]], Axis] = {}
+        self._kept: Cache[Part] = Cache(4096, 1 << 27, _bytes)
+
+    def find(self, domain: Domain, component: Component, grouped: bool) -> Part | None:
+        """The component's part; None where it takes DuckDB to know."""
+        if len(component.attributes) > 1:
+            return None
+        outputs = component.coefficients | component.passing
+        asked = (component.where, tuple(component.keys.items()), tuple(outputs.items()))
+        key = (*asked, domain.table, component.attributes, grouped, *component.coefficients)
+        kept = self._kept.find(key)
+        if kept is None:
+            kept = _made(domain, component, self._axis(domain, component.attributes), grouped)
+            if kept is not None:
+                for made, _ in kept.counted.values() or [kept.passing]:
+                    _ = made.named  # so that rows are named once
+                self._kept.put(key, kept)
+        return kept
+
+    def _axis(self, domain: Domain, attributes: frozenset[str]) -> Axis:
+        key = (domain.table, attributes)
+        if key not in self._axes:
+            own = domain.project(attributes)
+            self._axes[key] = Axis(own[0] if own else _WHOLE)
+        return self._axes[key]
+
+
+def _made(domain: Domain, component: Component, axis: Axis, grouped: bool) -> Part | None:
+    if not all(map(axis.is_own, component.keys.values())):
+        return None
+    where = axis.truth(component.where or exp.true())
+    if where is None:
+        return None
+    cells = np.flatnonzero(where.yes)
+    values: dict[int, pa.ChunkedArray] = {}
+    for number, output in (component.coefficients | component.passing).items():
+        value = _value(output, axis)
+        if value is None:
+            return None
+        if not isinstance(output, exp.Count) or not isinstance(output.this, exp.Star):
+            values[number] = pa.chunked_array([pa.array(value[cells])])
+    types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
+    passing = axis.values.take(pa.array(cells))
+    keys = pa.table({f"__k{number}": passing for number in component.keys})
+    first = np.arange(len(cells) if component.keys else 0, dtype=np.int64)
+    rows = first if component.keys else np.zeros_like(cells)
+    return _part(domain, component, keys, rows, cells, first, values, types, grouped)
+
+
+def _value(output: exp.Expr, axis: Axis) -> Any:
+    """What the output counts of each cell; None where it is more than a COUNT, or a SUM of the
+    attribute, with a FILTER perhaps.
+    """
+    summed = isinstance(output, exp.Coalesce)
+    aggregate = output.this if summed else output
+    condition: exp.Expr = exp.true()
+    if isinstance(aggregate, exp.Filter):
+        condition, aggregate = aggregate.expression.this, aggregate.this
+    truth = axis.truth(condition)
+    if truth is None:
+        return None
+    passes = truth.yes
+    if type(aggregate) is exp.Count and isinstance(aggregate.this, exp.Star):
+        return passes.astype(np.int64)
+    if not isinstance(aggregate.this, exp.Expr) or not axis.is_own(aggregate.this):
+        return None
+    if type(aggregate) is exp.Count:
+        return (passes & axis.known).astype(np.int64)
+    if type(aggregate) is exp.Sum and summed and axis.attribute.sql_type in _SUMMED:
+        return np.where(passes, axis.numbers, 0)
+    return None
+
+
+def _bytes(key: Any, part: Part) -> int:
+    """About what a kept part and the expressions of its key hold."""
+    arrays = [a for f, _ in part.counted.values() for a in (f.rows, f.cells, f.coefficients)]
+    held = sum(array.nbytes for array in (part.rows, part.cells, part.first_cells, *arrays))
+    where = key[0]
+    nodes = 0 if where is None else sum(1 for _ in where.walk())
+    return _ENTRY + _NODE * nodes + 2 * held + int(part.keys.nbytes)
+
+
+def _refuse_composite(keys: pa.Table) -> None:
+    for kind in keys.schema.types:
+        if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            raise FeatureNotSupported(
+                "groups are formed by numbers, texts, booleans and dates only",
+                hint="GROUP BY the parts one by one.",
+            )
