@@ -33,7 +33,6 @@ from tallyveil.accountant.values import (
     Charge,
     Entry,
     Reading,
-    Recorded,
     Room,
     Spending,
 )
@@ -191,19 +190,6 @@ class Accountant:
                 end = self._ledger.answer(number, encoded, self._answers_seen)
             self._memory.learn(number, values)
             self._answers_seen = end
-
-    def recall(
-        self, table: str, row_keys: Sequence[bytes], own: str | None = None
-    ) -> list[Recorded | None]:
-        """The recorded answer of least spread for each row, or None; keys as in
-        `Column.row_keys`, values in units of the row's integer lattice.
-
-        Those with additive noise or none; or, if ``own`` names a mechanism with a public range,
-        those of that mechanism alone.
-        """
-        with self._lock:
-            self._refresh()
-            return self._memory.recall(table, row_keys, own)
 
     def derive(self, derivations: Mapping[str, Sequence[Derivation]], analyst: str) -> None:
         """Remember how estimates of tables' rows were made that ``analyst`` is about to be given;

@@ -1,6 +1,10 @@
-"""Charged columns and recorded answers as bytes in the ledger.
+"""Release events and recorded answers as bytes in the ledger.
 
-zlib over a JSON line and the arrays it describes, each in the narrowest integers that hold it.
+An event is zlib over a JSON line and the arrays it describes, each in the narrowest integers that
+hold it. It says for good what was released: the rows and their unit, the law of the noise and its
+scale, and whose data it protects; so neither accounting nor estimates depend on what a mechanism's
+name means to a later program. ``version`` of the data and ``strategy``, where other rows are
+released than were asked, have a place in it and are empty.
 """
 
 from __future__ import annotations
@@ -8,22 +12,35 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tallyveil.errors import LedgerError
+from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["decode_answers", "decode_columns", "encode_answers", "encode_columns"]
+__all__ = ["Event", "decode_answers", "decode_event", "encode_answers", "encode_event"]
 
 _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 
 
-def encode_columns(columns: Sequence[Column], scales: Sequence[float]) -> bytes:
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Noise of ``law`` at ``scales`` on the rows of ``columns``; None where the error depends on
+    the truth, or records are released, and in events of older formats."""
+
+    columns: tuple[Column, ...]
+    scales: tuple[float, ...]
+    law: str | None = None
+
+
+def encode_event(event: Event, relation: Relation | None = None) -> bytes:
     header, body = [], b""
+    columns, scales = event.columns, event.scales
     for column, scale in zip(columns, scales, strict=True):
         about: dict[str, Any] = {
             "multiplier": str(column.multiplier),
@@ -47,11 +64,19 @@ def encode_columns(columns: Sequence[Column], scales: Sequence[float]) -> bytes:
             about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
             body += selected.tobytes()
         header.append(about)
-    return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
+    about_all = {
+        "law": event.law,
+        "protects": None if relation is None else [relation.neighbours, relation.max_rows],
+        "version": None,
+        "strategy": None,
+        "columns": header,
+    }
+    return zlib.compress(json.dumps(about_all).encode() + b"\n" + body, 1)
 
 
-def decode_columns(blob: bytes) -> tuple[tuple[Column, ...], tuple[float, ...]]:
-    """The inverse of `encode_columns`, and of the first format's, where a column was one factor.
+def decode_event(blob: bytes) -> Event:
+    """The inverse of `encode_event`. Older formats had a list of columns alone, and the first one
+    columns of one factor.
 
     Raises LedgerError for anything else.
     """
@@ -59,14 +84,18 @@ def decode_columns(blob: bytes) -> tuple[tuple[Column, ...], tuple[float, ...]]:
         header, _, body = zlib.decompress(blob).partition(b"\n")
         columns, scales = [], []
         arrays = _Arrays(body)
-        for about in json.loads(header):
+        found: Any = json.loads(header)
+        whole: dict[str, Any] = {"columns": found} if isinstance(found, list) else found
+        if whole.get("version") is not None or whole.get("strategy") is not None:
+            raise LedgerError("a charge in the ledger was made by a later version of this program")
+        for about in whole["columns"]:
             factors = tuple(_factor(f, arrays) for f in about.get("factors", [about]))
             selected = arrays.next(about["selected"])[0] if "selected" in about else None
             columns.append(Column(factors, Fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
-    except (zlib.error, ValueError, KeyError, TypeError) as error:
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
-    return tuple(columns), tuple(scales)
+    return Event(tuple(columns), tuple(scales), whole.get("law"))
 
 
 class _Arrays:

@@ -1,4 +1,4 @@
-"""The recorded noisy answers in memory, and the best known of each row ever asked."""
+"""The recorded noisy answers in memory, and the charges that await theirs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from tallyveil.accountant.derivation import Derivation, decode_derivation
 from tallyveil.accountant.ledger import StoredDerivation
-from tallyveil.accountant.values import Answer, Recorded
-from tallyveil.mechanisms import mechanism
+from tallyveil.accountant.values import Answer
 from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.workload.workload import Column
 
@@ -25,6 +24,7 @@ class Asked:
     mechanism: str
     columns: tuple[Column, ...]
     scales: tuple[float, ...]
+    law: str | None
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -32,17 +32,10 @@ class Asked:
 
 
 class Memory:
-    """Rows are known by their table and `Column.row_keys`; the answer of least spread is best.
-
-    Answers with additive noise, of whichever law, are compared with each other, and answers of a
-    mechanism with a public range with its own only. An exact answer is one with no noise.
-
-    Among equals the first answer stays, so that a question keeps its answer.
-    """
+    """What was charged, what was answered, and how estimates were made, by table."""
 
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
-        self._best: dict[tuple[str, str | None], dict[bytes, Recorded]] = {}
         self._answers: dict[str, list[Answer]] = {}
         self._states: dict[str, int] = {}
         self._derivations: dict[str, list[Derivation]] = {}
@@ -59,26 +52,12 @@ class Memory:
     def learn(self, charge_id: int, values: Sequence[Sequence[int]]) -> None:
         """Take in the answer of an awaited charge."""
         asked = self._asked[charge_id]
-        noise = mechanism(asked.mechanism)
         for column, scale, answers in zip(asked.columns, asked.scales, values, strict=True):
             self._answers.setdefault(asked.table, []).append(
-                Answer(charge_id, asked.mechanism, column, scale, tuple(answers))
+                Answer(charge_id, asked.mechanism, column, scale, tuple(answers), asked.law)
             )
-            spread = noise.spread(scale)
-            own = asked.mechanism if noise.needs.public_range and scale else None
-            best = self._best.setdefault((asked.table, own), {})
-            for key, value in zip(column.row_keys, answers, strict=True):
-                known = best.get(key)
-                if known is None or spread < known.spread:
-                    best[key] = Recorded(charge_id, value, scale, asked.mechanism, spread)
         del self._asked[charge_id]
         self._states[asked.table] = self.state(asked.table) + 1
-
-    def recall(
-        self, table: str, row_keys: Sequence[bytes], own: str | None
-    ) -> list[Recorded | None]:
-        best = self._best.get((table, own), {})
-        return [best.get(key) for key in row_keys]
 
     def answers(self, table: str, start: int) -> list[Answer]:
         """Those of a table from number ``start`` on, in the order they were recorded."""
@@ -88,7 +67,9 @@ class Memory:
         """The columns of charges that are not answered; their values are NaN. Of copies of records
         there are none: nobody estimates counts from these."""
         return [
-            Answer(charge_id, asked.mechanism, column, scale, (math.nan,) * column.height)
+            Answer(
+                charge_id, asked.mechanism, column, scale, (math.nan,) * column.height, asked.law
+            )
             for charge_id, asked in self._asked.items()
             if asked.table == table and asked.mechanism != Sanitiser.name
             for column, scale in zip(asked.columns, asked.scales, strict=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from tallyveil.accountant.codec import encode_columns
+from tallyveil.accountant.codec import Event, encode_event
 from tallyveil.accountant.values import Account, Amount, Charge
 from tallyveil.errors import TallyveilError, UndefinedTable
-from tallyveil.mechanisms import Loss, charged
+from tallyveil.mechanisms import Charged, Loss, additive_by_law, charged
 
 __all__ = ["Priced", "Pricing"]
 
@@ -42,7 +42,8 @@ class Pricing:
         priced = self._priced.get(charge)
         if priced is None:
             workload = charge.workload
-            columns = encode_columns(workload.columns, charge.scales)
+            event = Event(workload.columns, charge.scales, charge.law)
+            columns = encode_event(event, self._accounts[workload.table].relation)
             height = sum(column.height for column in workload.columns)
             priced = self._priced[charge] = Priced(
                 workload.table,
@@ -65,5 +66,7 @@ class Pricing:
             for axis, size in zip(column.axes, column.shape, strict=True):
                 if axis not in account.domain or account.domain[axis].size != size:
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
-        family = charged(charge.mechanism)
+        family: Charged = (
+            charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
+        )
         return family.loss(workload, charge.scales, account.relation, account.measure)

@@ -16,6 +16,7 @@ from pathlib import Path
 __all__ = [
     "APPLICATION_ID",
     "FIRST_VERSION",
+    "SAME_TABLES",
     "SCHEMA_VERSION",
     "TABLES",
     "create_file",
@@ -27,8 +28,9 @@ __all__ = [
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
 # Version 2 has the tables of version 1; its charges may hold products of factors. Version 3 says
 # in which measure a charge was paid; before it was always epsilon. Version 4 chains all tables and
-# knows the data; it is one file at rest, where versions before had a write-ahead log beside it.
-FIRST_VERSION, SCHEMA_VERSION = 1, 4
+# knows the data; it is one file at rest, where versions before had a write-ahead log beside it. The
+# charges of version 5 say which law the noise has (`codec`); its tables are those of version 4.
+FIRST_VERSION, SAME_TABLES, SCHEMA_VERSION = 1, 4, 5
 
 _TABLES = (
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from tallyveil.accountant.codec import decode_columns
+from tallyveil.accountant.codec import decode_event
 from tallyveil.accountant.memory import Asked
 from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.values import Charge, Entry
@@ -16,12 +16,13 @@ __all__ = ["asked", "charge_of", "entry"]
 
 def asked(charge: Charge) -> Asked:
     workload = charge.workload
-    return Asked(workload.table, charge.mechanism, workload.columns, charge.scales)
+    return Asked(workload.table, charge.mechanism, workload.columns, charge.scales, charge.law)
 
 
 def charge_of(stored: StoredCharge) -> Charge:
-    columns, scales = decode_columns(stored.columns)
-    return Charge(Workload(stored.table, columns), stored.mechanism, scales, stored.sql)
+    event = decode_event(stored.columns)
+    workload = Workload(stored.table, event.columns)
+    return Charge(workload, stored.mechanism, event.scales, stored.sql, event.law)
 
 
 def entry(stored: StoredCharge) -> Entry:

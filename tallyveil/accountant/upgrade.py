@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tallyveil.accountant.chain import START, linked
-from tallyveil.accountant.schema import SCHEMA_VERSION, create_tables
+from tallyveil.accountant.schema import SAME_TABLES, SCHEMA_VERSION, create_tables
 from tallyveil.accountant.stored_charge import FIELDS, StoredCharge
 from tallyveil.errors import LedgerError
 
@@ -33,6 +33,9 @@ def upgrade(connection: sqlite3.Connection, name: str) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == SCHEMA_VERSION:
             return  # another process was faster
+        if version >= SAME_TABLES:
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            return
         if not _fits(connection):
             raise LedgerError(
                 f"the ledger {name} is damaged: its tables are not those of format {version}",

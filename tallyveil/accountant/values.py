@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
-from tallyveil.mechanisms import law_of
+from tallyveil.mechanisms import law_name, recorded_law
 from tallyveil.mechanisms.measure import MEASURES, Measure
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.sanitiser import Sanitiser
@@ -30,7 +30,6 @@ __all__ = [
     "Charge",
     "Entry",
     "Reading",
-    "Recorded",
     "Room",
     "Share",
     "Spending",
@@ -184,15 +183,19 @@ class Account:
 class Charge:
     """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's.
 
-    Scale 0.0 means no noise; the accountant takes it only for a column no record can move.
+    Scale 0.0 means no noise; the accountant takes it only for a column no record can move. ``law``
+    is what the ledger calls that of the noise, by default the mechanism's (`mechanisms.law_name`).
     """
 
     workload: Workload
     mechanism: str
     scales: tuple[float, ...]
     sql: str
+    law: str | None = None
 
     def __post_init__(self) -> None:
+        if self.law is None:
+            object.__setattr__(self, "law", law_name(self.mechanism))
         if len(self.scales) != len(self.workload.columns):
             raise InvalidParameterValue("a charge needs one noise scale per column")
         for scale in self.scales:
@@ -235,19 +238,6 @@ class Balance:
         return amount if self.delta is None else Fraction(epsilon_of(amount, self.delta))
 
 
-class Recorded(NamedTuple):
-    """A remembered noisy answer of one integer row: ``value`` and ``scale`` in lattice units.
-
-    ``spread`` is the mechanism's at the scale: the noise's variance, if it is additive.
-    """
-
-    charge_id: int
-    value: int
-    scale: float
-    mechanism: str
-    spread: float
-
-
 @dataclass(frozen=True, eq=False)
 class Answer:
     """A noisy answer of a whole column: ``values[i]`` of row i, in lattice units; integers where
@@ -258,12 +248,13 @@ class Answer:
     column: Column
     scale: float
     values: tuple[float, ...]
+    law_name: str | None
 
     @property
     def law(self) -> NoiseLaw | None:
         """Of each answer's noise, of scale 0 where it is exact; None if the error depends on the
         truth."""
-        return law_of(self.mechanism, self.scale)
+        return recorded_law(self.law_name, self.scale)
 
 
 @dataclass(frozen=True)

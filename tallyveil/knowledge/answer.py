@@ -29,7 +29,7 @@ from tallyveil.inference import (
 )
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.estimate import Estimate
-from tallyveil.mechanisms import EXACT_LAW, AnyMechanism, CountMechanism, law_of, mechanism
+from tallyveil.mechanisms import AnyMechanism, CountMechanism, law_of, mechanism
 
 __all__ = [
     "Estimated",
@@ -38,9 +38,10 @@ __all__ = [
     "Known",
     "Released",
     "intervals",
+    "ranged",
     "released",
-    "says",
     "total",
+    "variance_of",
 ]
 
 # An estimate is a float; its rounding must not make an interval narrower, and it may lie half-way
@@ -133,6 +134,11 @@ class Released:
     by: ClassVar[None] = None
     limits: ClassVar[None] = None
 
+    @classmethod
+    def of(cls, value: int, law: NoiseLaw) -> Released:
+        """With noise of one law."""
+        return cls(value, (law,) if law.scale else ())
+
     @property
     def exact(self) -> bool:
         return not self.laws
@@ -143,7 +149,7 @@ class Released:
 
     @property
     def variance(self) -> float:
-        return math.fsum(map(_variance, self.laws))
+        return math.fsum(map(variance_of, self.laws))
 
     @property
     def deviation(self) -> float:
@@ -372,21 +378,22 @@ def intervals(rows: Sequence[Known | None], confidence: Fraction) -> list[Interv
 
 def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | InRange]:
     """What a value says that ``noise`` releases at ``scale``."""
-    if scale and isinstance(noise, CountMechanism):
-        return lambda value: InRange(value, noise, scale)
     law = law_of(noise.name, scale)
-    laws = () if law is None or law == EXACT_LAW else (law,)
-    return lambda value: Released(value, laws)
+    if law is None:
+        return lambda value: ranged(noise.name, scale, value)
+    return lambda value: Released.of(value, law)
+
+
+def ranged(name: str, scale: float, value: int) -> InRange:
+    """What a value says that a mechanism with a public range has released."""
+    noise = mechanism(name)
+    if not isinstance(noise, CountMechanism):
+        raise TypeError(f"{name} has no public range")
+    return InRange(value, noise, scale)
 
 
 @lru_cache(maxsize=4096)
-def says(name: str, scale: float) -> Callable[[int], Released | InRange]:
-    """As `released`, of the mechanism of this name; of any at scale 0."""
-    return released(mechanism(name), scale) if scale else Released
-
-
-@lru_cache(maxsize=4096)
-def _variance(law: NoiseLaw) -> float:
+def variance_of(law: NoiseLaw) -> float:
     return law.variance
 
 

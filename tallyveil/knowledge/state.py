@@ -16,7 +16,7 @@ from tallyveil.accountant import ROW_BYTES, Answer, Basis, Derivation
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
-from tallyveil.knowledge.answer import InRange, Released, says
+from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
 from tallyveil.knowledge.rank import Span
 from tallyveil.knowledge.relevance import Relevance
@@ -47,7 +47,7 @@ class State:
 
     def declare(self, column: Column, values: Sequence[int]) -> None:
         """The rows of a column are known exactly; before anything is learnt."""
-        self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values)))
+        self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
         self.span.add(column)
         self._hold(-len(self.exact), column)
@@ -121,7 +121,7 @@ class State:
                 answer = self.answer(number)
                 if only != (answer.mechanism if answer.law is None else None):
                     continue
-                spread = _spread(answer.mechanism, answer.scale)
+                spread = _spread(answer)
                 if spread < least:
                     best, least = answer, spread
             found.append(None if best is None else _said(best, key, place))
@@ -177,7 +177,8 @@ class State:
 
 def _said(answer: Answer, key: bytes, guess: int) -> Released | InRange:
     value = int(answer.values[_place(answer.column, key, guess)])
-    return says(answer.mechanism, answer.scale)(value)
+    law = answer.law
+    return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
 
 
 def _place(column: Column, key: bytes, guess: int) -> int:
@@ -200,6 +201,12 @@ def _of_law(law: NoiseLaw) -> Noises:
     return Noises.of(law.family, law.scale)
 
 
+def _spread(answer: Answer) -> float:
+    """By which answers of one kind are compared."""
+    law = answer.law
+    return _ranged_spread(answer.mechanism, answer.scale) if law is None else variance_of(law)
+
+
 @lru_cache(maxsize=4096)
-def _spread(name: str, scale: float) -> float:
-    return mechanism(name).spread(scale) if scale else 0.0
+def _ranged_spread(name: str, scale: float) -> float:
+    return mechanism(name).spread(scale)

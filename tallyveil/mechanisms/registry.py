@@ -20,13 +20,16 @@ __all__ = [
     "EXACT_LAW",
     "AnyMechanism",
     "additive",
+    "additive_by_law",
     "canonical",
     "charged",
     "family_of",
     "lacks_range",
+    "law_name",
     "law_of",
     "mechanism",
     "mechanism_names",
+    "recorded_law",
     "register",
     "with_range",
 ]
@@ -36,6 +39,7 @@ AnyMechanism: TypeAlias = Additive | CountMechanism
 EXACT_LAW: Final = DiscreteLaplaceLaw(0.0)
 
 _families: dict[str, Additive] = {}
+_by_law: dict[str, Additive] = {}
 _others: dict[str, Charged] = {Sanitiser.name: Sanitiser()}
 
 
@@ -44,6 +48,7 @@ def register(family: Additive) -> None:
     if family.name in _families or family.name in _others or family.name in FAMILIES:
         raise ValueError(f"there is a mechanism {family.name} already")
     _families[family.name] = family
+    _by_law.setdefault(_law_name(family), family)
 
 
 @lru_cache(maxsize=4096)
@@ -70,6 +75,29 @@ def mechanism(spec: str) -> AnyMechanism:
     return _families[asked.name]
 
 
+def _law_name(family: Additive) -> str:
+    return family.law(1.0).family.name.lower()
+
+
+def law_name(name: str) -> str | None:
+    """What a ledger calls the law of the noise that a mechanism adds, for good; None where the
+    error depends on the truth, records are released, or the mechanism is unknown."""
+    return None if name not in _families else _law_name(_families[name])
+
+
+def additive_by_law(name: str) -> Additive:
+    """A mechanism that adds noise of this law, and costs what such noise costs, whatever name it
+    was charged under.
+
+    Raises InvalidParameterValue for an unknown one.
+    """
+    if name not in _by_law:
+        raise InvalidParameterValue(
+            f'there is no noise with the law "{name}"', hint=f"Known: {', '.join(_by_law)}."
+        )
+    return _by_law[name]
+
+
 @lru_cache(maxsize=4096)
 def law_of(spec: str, scale: float) -> NoiseLaw | None:
     """The law of the noise a mechanism adds, `EXACT_LAW` at scale 0; None for a mechanism with a
@@ -78,6 +106,14 @@ def law_of(spec: str, scale: float) -> NoiseLaw | None:
         return EXACT_LAW
     noise = mechanism(spec)
     return None if isinstance(noise, CountMechanism) else noise.law(scale)
+
+
+@lru_cache(maxsize=4096)
+def recorded_law(name: str | None, scale: float) -> NoiseLaw | None:
+    """As `law_of`, by what a ledger calls the law."""
+    if scale == 0:
+        return EXACT_LAW
+    return None if name is None else additive_by_law(name).law(scale)
 
 
 def canonical(spec: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from tallyveil import deadline
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
 from tallyveil.accountant.chain import START
-from tallyveil.accountant.codec import encode_columns
+from tallyveil.accountant.codec import Event, encode_event
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import (
     BudgetExceeded,
@@ -147,21 +147,8 @@ def test_a_receipt_opens_the_answer_it_paid_for(cubes: Any) -> None:
     answer = TrueAnswer(charge.workload.key, [[7, 3]])
     (noisy,) = LAPLACE.release(answer, receipt)
     accountant.record(receipt, [noisy])
-    keys = charge.workload.columns[0].row_keys
-    assert [r.value for r in accountant.recall("person", keys) if r] == list(noisy)
-
-
-def test_the_answer_of_least_noise_is_recalled(cubes: Any, open_accountant: Any) -> None:
-    accountant = open_accountant()
-    for scale, value in ((40.0, 1), (20.0, 2), (20.0, 3), (30.0, 4)):
-        (receipt,) = accountant.charge([one(cubes, [[1, 0]], scale)], "alice")
-        accountant.record(receipt.charge_id, [[value]])
-    accountant.charge([one(cubes, [[1, 0]], 5.0)], "alice")  # never answered
-    (key,) = one(cubes, [[1, 0]], 1.0).workload.columns[0].row_keys
-    for asked in (accountant, open_accountant()):
-        best, unknown = asked.recall("person", [key, b"?"])
-        assert (best.value, best.scale, best.charge_id, best.mechanism) == (2, 20.0, 2, "laplace")
-        assert unknown is None
+    [answer_recorded] = accountant.answers("person")
+    assert answer_recorded.values == tuple(noisy)
 
 
 def test_an_answer_is_recorded_once_and_must_fit(cubes: Any) -> None:
@@ -185,9 +172,10 @@ def test_what_no_record_moves_is_free_and_remembered(cubes: Any) -> None:
     (receipt,) = accountant.charge([impossible], "alice")
     accountant.record(receipt, [[0]])
     assert [e.cost for e in accountant.history()] == [1, 0]
-    (known,) = accountant.recall("person", impossible.workload.columns[0].row_keys)
-    assert known is not None
-    assert (known.value, known.scale) == (0, 0.0)
+    [known] = accountant.answers("person")
+    assert (known.values, known.scale) == ((0,), 0.0)
+    assert known.law is not None
+    assert known.law.scale == 0
 
 
 def test_noise_cannot_be_left_out_where_it_is_needed(cubes: Any) -> None:
@@ -291,12 +279,10 @@ def test_what_one_process_records_another_recalls(cubes: Any, open_accountant: A
     serving, shell = open_accountant(), open_accountant()
     charge = one(cubes, [[1, 0]], 20.0)
     (receipt,) = serving.charge([charge], "alice")
-    keys = charge.workload.columns[0].row_keys
-    assert shell.recall("person", keys) == [None]
+    assert shell.answers("person") == []
     serving.record(receipt, [[42]])
-    (known,) = shell.recall("person", keys)
-    assert known is not None
-    assert known.value == 42
+    [known] = shell.answers("person")
+    assert known.values == (42,)
     with pytest.raises(TallyveilError):
         shell.record(receipt.charge_id, [[43]])
 
@@ -337,7 +323,7 @@ def test_an_unknown_mechanism_in_the_ledger_closes_it(
             sql="",
             cost=0,
             height=0,
-            columns=encode_columns([], []),
+            columns=encode_event(Event((), ())),
             before=START,
         )
     with pytest.raises(LedgerError, match="cannot be accounted for"):

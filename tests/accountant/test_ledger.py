@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.chain import linked
 from tallyveil.accountant.codec import (
+    Event,
     decode_answers,
-    decode_columns,
+    decode_event,
     encode_answers,
-    encode_columns,
+    encode_event,
 )
 from tallyveil.errors import LedgerError
+from tallyveil.mechanisms import Relation
 from tallyveil.workload.workload import Workload
 
 
@@ -256,9 +258,10 @@ def test_a_copy_of_a_closed_ledger_is_a_backup(
 @given(st.data())
 def test_columns_survive_the_ledger(cubes: Any, data: st.DataObject) -> None:
     for release in data.draw(cubes.histories):
-        columns, scales = decode_columns(encode_columns(release.columns, release.scales))
-        assert scales == release.scales
-        assert Workload("t", columns).key == Workload("t", release.columns).key
+        event = Event(release.columns, release.scales, "discrete_laplace")
+        again = decode_event(encode_event(event, Relation("replace", 2)))
+        assert (again.scales, again.law) == (release.scales, "discrete_laplace")
+        assert Workload("t", again.columns).key == Workload("t", release.columns).key
 
 
 def test_the_first_formats_columns_are_still_read(cubes: Any) -> None:
@@ -271,10 +274,10 @@ def test_the_first_formats_columns_are_still_read(cubes: Any) -> None:
         for a, w in zip(([0, 1, 1], [0, 0, 2], [1, 200, -129]), header["widths"], strict=True)
     )
     blob = zlib.compress(json.dumps([header]).encode() + b"\n" + body, 1)
-    columns, scales = decode_columns(blob)
+    event = decode_event(blob)
     expected = cubes.column(["age"], [[1, 0, 0], [200, 0, -129]], "5/3")
-    assert scales == (0.5,)
-    assert Workload("t", columns).key == Workload("t", (expected,)).key
+    assert (event.scales, event.law) == ((0.5,), None)
+    assert Workload("t", event.columns).key == Workload("t", (expected,)).key
 
 
 def test_the_measure_of_a_charge_is_chained(accountant: Accountant, cubes: Any, path: Path) -> None:
@@ -286,7 +289,7 @@ def test_the_measure_of_a_charge_is_chained(accountant: Accountant, cubes: Any, 
 
 def test_wide_and_rational_columns_survive_the_ledger(cubes: Any) -> None:
     column = cubes.column(["age"], [[2**40, -(2**62), 0], [0, 200, -129]], "5/3")
-    ((again,), _) = decode_columns(encode_columns([column], [0.1]))
+    (again,) = decode_event(encode_event(Event((column,), (0.1,)))).columns
     assert again.multiplier == column.multiplier
     (known,), (factor,) = again.factors, column.factors
     assert np.array_equal(known.coefficients, factor.coefficients)

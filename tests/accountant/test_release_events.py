@@ -1,0 +1,127 @@
+"""A charge says for good what was released, whatever becomes of the mechanism's name."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant.codec import Event, decode_event, encode_event
+from tallyveil.errors import LedgerError
+from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.knowledge import Aim, Knowledge, Known
+from tallyveil.mechanisms import Relation, mechanism, registry
+from tallyveil.mechanisms.laplace import DiscreteLaplace
+from tallyveil.workload.workload import Column, Workload
+
+
+class Retired(DiscreteLaplace):
+    name = "retired"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "budget.ledger"
+
+
+def one(cubes: Any, name: str = "laplace", scale: float = 20.0) -> Charge:
+    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
+    return Charge(workload, name, (scale,), "SELECT 1")
+
+
+def spent(path: Path, account: Any) -> tuple[Fraction, list[NoiseLaw | None]]:
+    with closing(Ledger(path)) as ledger:
+        accountant = Accountant(ledger, {"person": account})
+        laws = [answer.law for answer in accountant.answers("person")]
+        return accountant.balance("person").spent, laws
+
+
+def pay(path: Path, account: Any, charges: Sequence[Charge]) -> None:
+    with closing(Ledger(path)) as ledger:
+        accountant = Accountant(ledger, {"person": account})
+        for charge in charges:
+            (receipt,) = accountant.charge([charge], "alice")
+            accountant.record(receipt, [[7]])
+
+
+def known(path: Path, account: Any, column: Column) -> list[Known | None]:
+    with closing(Ledger(path)) as ledger:
+        knowledge = Knowledge(Accountant(ledger, {"person": account}), "person")
+        aim = Aim(mechanism("laplace"), 20.0, None, Fraction("0.95"))
+        return list(knowledge.find([column], [aim]).rows[0])
+
+
+def test_a_mechanism_that_is_gone_is_accounted_for_and_its_answers_are_known(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_families", dict(registry._families))
+    registry.register(Retired())
+    pay(path, cubes.account(), [one(cubes, "retired"), one(cubes)])
+    before = spent(path, cubes.account())
+    assert before == (Fraction(1, 10), [DiscreteLaplaceLaw(20.0)] * 2)
+    del registry._families["retired"]
+    assert spent(path, cubes.account()) == before
+    [row] = known(path, cubes.account(), one(cubes).workload.columns[0])
+    assert row is not None
+    assert row.value == 7
+    assert row.variance < DiscreteLaplaceLaw(20.0).variance
+
+
+def test_a_name_that_means_another_law_by_now_changes_nothing(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pay(path, cubes.account(), [one(cubes)])
+    before = spent(path, cubes.account())
+    gaussian = mechanism("gaussian")
+    monkeypatch.setitem(registry._families, "laplace", gaussian)
+    registry.law_of.cache_clear()
+    assert spent(path, cubes.account()) == before
+    registry.law_of.cache_clear()
+
+
+def test_a_ledger_without_laws_goes_on_with_those_of_its_names(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As format 4 wrote them: a list of columns alone."""
+
+    def as_before(event: Event, relation: Relation | None = None) -> bytes:
+        header, _, body = zlib.decompress(encode_event(event, relation)).partition(b"\n")
+        columns = json.dumps(json.loads(header)["columns"]).encode()
+        return zlib.compress(columns + b"\n" + body, 1)
+
+    account = cubes.account(1, measure="rho", delta=Fraction(1, 10**6))
+    with monkeypatch.context() as then:
+        then.setattr("tallyveil.accountant.pricing.encode_event", as_before)
+        pay(path, account, [one(cubes), one(cubes, "gaussian", 5.0)])
+    expected = spent(path, account)
+    assert expected[1] == [DiscreteLaplaceLaw(20.0), DiscreteGaussianLaw(5.0)]
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("PRAGMA user_version = 4")
+    assert spent(path, account) == expected
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA user_version").fetchone() == (5,)
+    pay(path, account, [one(cubes, "gaussian", 5.0)])
+    assert spent(path, account)[1] == [*expected[1], DiscreteGaussianLaw(5.0)]
+
+
+@pytest.mark.parametrize("place", ["version", "strategy"])
+def test_what_a_later_program_adds_is_refused(place: str) -> None:
+    header, _, body = zlib.decompress(encode_event(Event((), ()))).partition(b"\n")
+    about = json.loads(header) | {place: 2}
+    with pytest.raises(LedgerError, match="later version"):
+        decode_event(zlib.compress(json.dumps(about).encode() + b"\n" + body, 1))
+
+
+def test_a_law_nobody_knows_is_refused(cubes: Any, path: Path) -> None:
+    charge = one(cubes)
+    object.__setattr__(charge, "law", "cauchy")
+    with pytest.raises(Exception, match='no noise with the law "cauchy"'):
+        pay(path, cubes.account(), [charge])
