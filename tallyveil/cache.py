@@ -37,8 +37,9 @@ def exact_key(values: Iterable[Any]) -> Hashable:
 class Cache(Generic[T]):
     """A cache of public things, least recently used out first. Threads may share it.
 
-    It keeps at most ``size`` entries and ``room`` bytes, as ``weigh`` counts those; what takes
-    more than an eighth of the room by itself is not kept.
+    It keeps at most ``size`` entries and ``room`` bytes, as ``weigh`` counts those. Of what takes
+    more than an eighth of the room by itself it keeps the last one beside these, up to the room, so
+    that what is described and then executed is made once.
     """
 
     def __init__(self, size: int, room: int, weigh: Callable[[Hashable, T], int]) -> None:
@@ -47,6 +48,7 @@ class Cache(Generic[T]):
         self._weigh = weigh
         self._entries: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._held = 0
+        self._large: tuple[Hashable, T] | None = None
         self._lock = ranked_lock(Rank.LEAF)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -58,6 +60,8 @@ class Cache(Generic[T]):
 
     def find(self, key: Hashable) -> T | None:
         with self._lock:
+            if self._large is not None and self._large[0] == key:
+                return self._large[1]
             if key not in self._entries:
                 return None
             self._entries.move_to_end(key)
@@ -78,7 +82,11 @@ class Cache(Generic[T]):
         with self._lock:
             if key in self._entries:
                 self._held -= self._entries.pop(key)[1]
+            if self._large is not None and self._large[0] == key:
+                self._large = None
             if weight > self._room // 8:
+                if weight <= self._room:
+                    self._large = (key, value)
                 return
             self._entries[key] = (value, weight)
             self._held += weight

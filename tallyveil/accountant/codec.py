@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import IntArray
@@ -25,6 +26,8 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Event", "decode_answers", "decode_event", "encode_answers", "encode_event"]
 
+# Bytes that are compressed between two looks at the deadline.
+_PORTION = 1 << 20
 _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 
 
@@ -39,7 +42,8 @@ class Event:
 
 
 def encode_event(event: Event, relation: Relation | None = None) -> bytes:
-    header, body = [], b""
+    header: list[dict[str, Any]] = []
+    body: list[bytes] = []
     columns, scales = event.columns, event.scales
     for column, scale in zip(columns, scales, strict=True):
         about: dict[str, Any] = {
@@ -58,11 +62,11 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
                     "widths": [a.dtype.str for a in arrays],
                 }
             )
-            body += b"".join(a.tobytes() for a in arrays)
+            body += [a.tobytes() for a in arrays]
         if column.selected is not None:
             selected = _narrow(column.selected)
             about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
-            body += selected.tobytes()
+            body.append(selected.tobytes())
         header.append(about)
     about_all = {
         "law": event.law,
@@ -71,7 +75,18 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
         "strategy": None,
         "columns": header,
     }
-    return zlib.compress(json.dumps(about_all).encode() + b"\n" + body, 1)
+    return _compressed([json.dumps(about_all).encode(), b"\n", *body])
+
+
+def _compressed(pieces: Iterable[bytes]) -> bytes:
+    """As one stream; between portions of it the statement can be stopped."""
+    compressor = zlib.compressobj(1)
+    found: list[bytes] = []
+    for piece in pieces:
+        for start in range(0, len(piece), _PORTION):
+            deadline.check()
+            found.append(compressor.compress(piece[start : start + _PORTION]))
+    return b"".join([*found, compressor.flush()])
 
 
 def decode_event(blob: bytes) -> Event:

@@ -16,7 +16,7 @@ from tallyveil.cube.marginals import (
     flat_index,
     marginal,
 )
-from tallyveil.cube.product import exact_product, kronecker_product
+from tallyveil.cube.product import exact_product, grid_product, kronecker_product
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Domain
 from tallyveil.workload.workload import Column, Workload
@@ -142,10 +142,9 @@ class Cube:
             (factor,) = column.factors
             return exact_product(factor, self._marginal(factor.axes, factor.shape).at(factor.cells))
         if column.size <= DENSE_CELLS:
-            grid = np.arange(column.size, dtype=np.int64)
             sizes = [factor.size for factor in column.factors]
-            counts = self._marginal(column.axes, column.shape).at(grid).reshape(sizes)
-            return kronecker_product(column, np.ix_(*map(np.arange, sizes)), counts)
+            counts = self._marginal(column.axes, column.shape).all(column.size)
+            return grid_product(column, counts.reshape(sizes))
         codes = tuple(flat_index(self._codes(f.axes), f.shape) for f in column.factors)
         return kronecker_product(column, codes, self._counts.counts)
 

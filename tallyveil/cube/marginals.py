@@ -28,6 +28,10 @@ class Marginal(Protocol):
         """The number of records in each of the given cells."""
         ...
 
+    def all(self, size: int) -> IntArray:
+        """The number of records in each of ``size`` cells, which are all."""
+        ...
+
 
 class _Dense:
     __slots__ = ("_counts", "nbytes")
@@ -38,6 +42,9 @@ class _Dense:
 
     def at(self, cells: IntArray) -> IntArray:
         return self._counts[cells]
+
+    def all(self, size: int) -> IntArray:
+        return self._counts
 
 
 class _Sparse:
@@ -53,6 +60,9 @@ class _Sparse:
     def at(self, cells: IntArray) -> IntArray:
         place = np.searchsorted(self._cells, cells)
         return np.where(self._cells[place] == cells, self._counts[place], 0)
+
+    def all(self, size: int) -> IntArray:
+        return self.at(np.arange(size))
 
 
 def flat_index(codes: tuple[IntArray, ...], shape: tuple[int, ...]) -> IntArray:

@@ -16,10 +16,12 @@ import numpy as np
 from tallyveil.cube.marginals import DENSE_CELLS, IntArray
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["exact_product", "kronecker_product"]
+__all__ = ["exact_product", "grid_product", "kronecker_product"]
 
 _LIMB: Final = 31
 _CHUNK: Final = 2**20
+# Products on the way of a grid's, at most: 128 MB.
+_GRID: Final = 2**24
 
 
 def exact_product(factor: Factor, x: IntArray) -> list[int]:
@@ -57,6 +59,31 @@ def kronecker_product(column: Column, codes: Sequence[IntArray], counts: IntArra
                 coefficient = coefficient * own
             totals.add(*_asked(column, number, coefficient), x)
     return totals.values()
+
+
+def grid_product(column: Column, counts: IntArray) -> list[int]:
+    """As `kronecker_product`, for ``counts`` of every cell, an axis for each factor: summed over
+    one factor's cells after the other's, the one that leaves least first.
+    """
+    sizes = [factor.size for factor in column.factors]
+    entries = [len(factor.rows) for factor in column.factors]
+    steps = (n * (column.size // size) for n, size in zip(entries, sizes, strict=True))
+    if max(0, column.product_height, *steps) > _GRID or column.largest >= 2**_LIMB:
+        return kronecker_product(column, np.ix_(*map(np.arange, sizes)), counts)
+    for f in sorted(range(len(sizes)), key=lambda f: entries[f] / sizes[f]):
+        counts = np.moveaxis(_contracted(column.factors[f], np.moveaxis(counts, f, 0)), 0, f)
+    values: list[int] = counts.ravel()[column.numbers].tolist()
+    return values
+
+
+def _contracted(factor: Factor, counts: IntArray) -> IntArray:
+    """Σ_j F[i, j] · counts[j] for each row i, along the first axis."""
+    starts = np.flatnonzero(np.diff(factor.rows, prepend=-1))
+    sums = np.zeros((factor.height, *counts.shape[1:]), dtype=np.int64)
+    if len(starts):
+        each = np.expand_dims(factor.coefficients, tuple(range(1, counts.ndim)))
+        sums[factor.rows[starts]] = np.add.reduceat(counts[factor.cells] * each, starts, axis=0)
+    return sums
 
 
 def _chunks(codes: Sequence[IntArray], counts: IntArray) -> list[tuple[IntArray, ...]]:

@@ -190,11 +190,14 @@ class _Parts:
     def by_row(self) -> list[slice]:
         return [slice(a, b) for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)]
 
-    def query(self, part: int, cells: int) -> _Ints:
-        own = slice(self.starts[part], self.starts[part + 1])
-        result = np.zeros(cells, dtype=np.int64)
-        result[self.ranks[own]] = self.coefficients[own]
-        return result
+    def queries(self, parts: Sequence[int], cells: int) -> sparse.csr_matrix:
+        """A row for each of some parts, over the cells of their block."""
+        lengths = self.starts[1:][parts] - self.starts[:-1][parts]
+        ends = np.cumsum(lengths)
+        own = np.arange(lengths.sum()) + np.repeat(self.starts[parts] - ends + lengths, lengths)
+        rows = np.repeat(np.arange(len(parts)), lengths)
+        shape = (len(parts), cells)
+        return sparse.csr_matrix((self.coefficients[own], (rows, self.ranks[own])), shape=shape)
 
 
 def _alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _Ints:
@@ -259,11 +262,12 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
         matrix = blocks.matrix(block)
         variances = blocks.noises.variances[blocks.rows.of(block)]
         cells = matrix.shape[1]
-        queries = [parts.query(sort, cells) for sort in own] if len(own) * cells < _WORK else []
-        together = _Together.of(matrix, queries) if len(own) >= _TOGETHER else None
+        queries = parts.queries(own, cells) if len(own) * cells < _WORK else None
+        many = len(own) >= _TOGETHER and queries is not None
+        together = _Together.of(matrix, queries) if many else None
         cost = together.work if together is not None else len(own) * (_ALONE + 100 * matrix.nnz)
         left -= cost
-        if left < 0 or not queries:
+        if left < 0 or queries is None:
             result |= dict.fromkeys(own)
             continue
         if together is not None:
@@ -272,7 +276,7 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
             solutions = []
             for query in queries:
                 deadline.check()
-                solutions.append(best_combination(matrix, variances, query))
+                solutions.append(best_combination(matrix, variances, query.toarray()[0]))
         for sort, weights in zip(own, solutions, strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
@@ -288,13 +292,11 @@ class _Together:
     queries: FloatArray
 
     @classmethod
-    def of(cls, matrix: sparse.csr_matrix, queries: list[_Ints]) -> _Together | None:
+    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
         """None if that is too much work."""
-        if not queries:
-            return None
         if matrix.shape[0] * matrix.shape[1] <= _SMALL:
-            return cls(matrix.toarray().astype(np.float64), np.array(queries, dtype=np.float64))
-        stacked = sparse.vstack([matrix, sparse.csr_matrix(np.array(queries))], format="csc")
+            return cls(matrix.toarray().astype(np.float64), queries.toarray().astype(np.float64))
+        stacked = sparse.vstack([matrix, queries], format="csc")
         stacked.sort_indices()
         starts = stacked.indptr.astype(np.int64)
         columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
-from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, from_units, positive
 from tallyveil.workload.workload import Column, Workload
@@ -85,8 +85,10 @@ def scales_for(
     noisy = [(c, s) for c, s in zip(workload.columns, steps, strict=True) if s]
     if not noisy:
         return (0.0,) * len(steps)
-    unit_rates = [Fraction(1, s) for _, s in noisy]
-    shared = from_units(privacy_loss([c for c, _ in noisy], unit_rates, relation, measure).bound)
+    shared = Fraction(relation.max_rows ** power(measure))
+    if len(noisy) > 1:
+        rates = [Fraction(1, s) for _, s in noisy]
+        shared = from_units(privacy_loss([c for c, _ in noisy], rates, relation, measure).bound)
     allowed = budget
     while allowed > 0:
         scales = tuple(_scale(shared * step * UNIT / allowed, measure) for step in steps)

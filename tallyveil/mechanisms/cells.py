@@ -7,16 +7,17 @@ A column of rate_c makes a record in cell j pay Σ_i |C_ij|^p · rate_c, p = 1 i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor, align, independent, join_axes, place
-from tallyveil.mechanisms.units import loss_units
-from tallyveil.mechanisms.weights import Weights, check_magnitude, from_midrange, from_zero
+from tallyveil.mechanisms.units import IntArray, coded, loss_units
+from tallyveil.mechanisms.weights import Part, Weights, check_magnitude, from_midrange, from_zero
 from tallyveil.workload.workload import Column
 
 __all__ = ["CellLoss", "cell_losses", "midrange_losses"]
@@ -89,8 +90,14 @@ def _groups(weights: Sequence[Weights]) -> list[list[int]]:
 
 
 def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
+    """Worked out once for coordinates that no weight tells apart."""
     axes = join_axes(*(w.axes for w in weights))
-    values = loss_units([align(w.values, w.axes, axes) for w in weights], rates)
+    codes, kinds = _kinds([part for w in weights for part in w.parts])
+    values = loss_units([_multiplied(w, kinds, axes) for w in weights], rates)
+    for n, name in enumerate(axes):
+        if name in codes:
+            deadline.check()
+            values = values.take(codes[name], axis=n)
     outside = loss_units([np.array(w.outside, dtype=np.int64) for w in weights], rates)
     return Tensor(
         axes,
@@ -99,3 +106,33 @@ def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
         exact=all(w.exact for w in weights),
         alike=all(w.alike for w in weights),
     )
+
+
+def _kinds(parts: Sequence[Part]) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
+    """For axes that every part has for itself: the kind of each coordinate, and a coordinate of
+    each kind. Coordinates of one kind have the same weight in every part.
+    """
+    tied = {name for part in parts if len(part.axes) > 1 for name in part.axes}
+    codes: dict[str, IntArray] = {}
+    counts: dict[str, int] = {}
+    for part in parts:
+        if len(part.axes) == 1 and part.axes[0] not in tied:
+            deadline.check()
+            (name,) = part.axes
+            own, distinct = coded(part.values)
+            joint = own if name not in codes else codes[name] * len(distinct) + own
+            codes[name], present = coded(joint)
+            counts[name] = len(present)
+    codes = {name: kind for name, kind in codes.items() if counts[name] < len(kind)}
+    return codes, {name: np.unique(k, return_index=True)[1] for name, k in codes.items()}
+
+
+def _multiplied(weights: Weights, kinds: Mapping[str, IntArray], axes: Sequence[str]) -> IntArray:
+    """Over ``axes``, for one coordinate of each kind."""
+    product: IntArray = np.ones((1,) * len(axes), dtype=np.int64)
+    for part in weights.parts:
+        deadline.check()
+        chosen = kinds.get(part.axes[0]) if len(part.axes) == 1 else None
+        values = part.values if chosen is None else part.values[chosen]
+        product = product * align(values, part.axes, axes)
+    return product

@@ -11,6 +11,7 @@ from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.pairs import PairLoss
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT
+from tallyveil.mechanisms.weights import check_magnitude, from_zero
 from tallyveil.workload.workload import Column
 
 __all__ = ["Loss", "privacy_loss", "sensitivity"]
@@ -38,6 +39,9 @@ def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
     add/remove: max_j Σ_i |C_ij|^p, of a product of factors the product of theirs. Replace:
     max_{j,k} Σ_i |C_ij − C_ik|^p, or an upper bound where there are too many classes of cells.
     """
+    if relation.neighbours == "add_remove":
+        check_magnitude(column, power(measure))
+        return from_zero(column, power(measure), merge=False).highest
     one_record = Relation(relation.neighbours, complete=relation.closed)
     # A step at 10⁻¹² is one unit, so the bound counts steps.
     return privacy_loss([column], [Fraction(1, UNIT)], one_record, measure).bound

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,26 +20,46 @@ from tallyveil.mechanisms.tensors import CELL_LIMIT
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["Weights", "check_magnitude", "from_midrange", "from_zero"]
+__all__ = ["Part", "Weights", "check_magnitude", "from_midrange", "from_zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A weight for each cell of ``axes``; a number where there are none."""
+
+    axes: tuple[str, ...]
+    values: IntArray
+
+    @property
+    def highest(self) -> int:
+        return int(self.values.max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """``values`` over ``axes``; ``outside`` is the weight of a record outside the cube.
+    """The product of ``parts``, of which no two have an axis in common; ``outside`` is the weight
+    of a record outside the cube.
 
     ``exact``: a cell of the cube has the weight of the entry it projects to, and not less.
     ``alike``: no row tells the cells that project to one entry apart.
     """
 
-    axes: tuple[str, ...]
-    values: IntArray
+    parts: tuple[Part, ...]
     outside: int = 0
     exact: bool = True
     alike: bool = True
 
     @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(axis for part in self.parts for axis in part.axes)
+
+    @property
     def sizes(self) -> dict[str, int]:
-        return dict(zip(self.axes, self.values.shape, strict=True))
+        return {a: n for p in self.parts for a, n in zip(p.axes, p.values.shape, strict=True)}
+
+    @property
+    def highest(self) -> int:
+        return max(self.outside, math.prod(part.highest for part in self.parts))
 
 
 def check_magnitude(column: Column, power: int) -> None:
@@ -49,7 +68,7 @@ def check_magnitude(column: Column, power: int) -> None:
     Whatever is summed here is at most four times Σ_i max_j |C_ij|^p, which for a product of factors
     is ∏_f Σ_i max_j |F_f[i, j]|^p: a sum over rows, however many cells a row has.
     """
-    sums = [np.sum(_largest_by_row(f, np.float64) ** power) for f in column.factors]
+    sums = [np.sum(f.largest_by_row.astype(np.float64) ** power) for f in column.factors]
     if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
         raise StatementTooComplex(
             "the coefficients of this aggregate are too large to account for",
@@ -72,17 +91,12 @@ def from_zero(column: Column, power: int, *, merge: bool) -> Weights:
     if merge:
         parts = [_merged(part) for part in parts]
     kept = _fitting(parts)
-    axes: tuple[str, ...] = ()
-    values: IntArray = np.ones((), dtype=np.int64)
-    whole = True
-    for part, keep in zip(parts, kept, strict=True):
-        if not keep:
-            whole = False
-            values = values * int(part.values.max(initial=0))
-            continue
-        axes += part.axes
-        values = np.multiply.outer(values, part.values)
-    return Weights(axes, values, 0, exact and whole, whole and not merge)
+    whole = all(kept)
+    bounds = math.prod(p.highest for p, keep in zip(parts, kept, strict=True) if not keep)
+    spelled = [part for part, keep in zip(parts, kept, strict=True) if keep]
+    if bounds != 1:
+        spelled.append(Part((), np.array(bounds, dtype=np.int64)))
+    return Weights(tuple(spelled), 0, exact and whole, whole and not merge)
 
 
 def from_midrange(column: Column, power: int, closed: bool) -> Weights:
@@ -101,33 +115,28 @@ def from_midrange(column: Column, power: int, closed: bool) -> Weights:
         return _twice_from_midrange(joint, power, closed)
     ranges = 1 if all((f.coefficients > 0).all() for f in column.factors) else 2**power
     for factor in column.factors:
-        ranges *= int((_largest_by_row(factor, np.int64) ** power).sum())
-    return Weights((), np.array(ranges, dtype=np.int64), ranges, exact=False, alike=False)
+        ranges *= int((factor.largest_by_row**power).sum())
+    bound = Part((), np.array(ranges, dtype=np.int64))
+    return Weights((bound,), ranges, exact=False, alike=False)
 
 
-def _plain(factor: Factor, power: int) -> Weights:
+def _plain(factor: Factor, power: int) -> Part:
     weights = np.zeros(factor.size, dtype=np.int64)
     np.add.at(weights, factor.cells, np.abs(factor.coefficients) ** power)
-    return Weights(factor.axes, weights.reshape(factor.shape))
+    return Part(factor.axes, weights.reshape(factor.shape))
 
 
-def _largest_by_row(factor: Factor, kind: type[np.int64] | type[np.float64]) -> Any:
-    """max_j |F_ij| of every row i with a coefficient; entries come row by row."""
-    starts = np.flatnonzero(np.diff(factor.rows, prepend=-1))
-    return np.maximum.reduceat(np.abs(factor.coefficients.astype(kind)), starts)
-
-
-def _merged(weights: Weights) -> Weights:
+def _merged(part: Part) -> Part:
     """Without the axes along which nothing changes."""
-    axes, values = weights.axes, weights.values
+    axes, values = part.axes, part.values
     for n in reversed(range(len(axes))):
         first = values.take([0], axis=n)
         if (values == first).all():
             axes, values = axes[:n] + axes[n + 1 :], first.squeeze(n)
-    return Weights(axes, values)
+    return Part(axes, values)
 
 
-def _fitting(parts: Sequence[Weights]) -> list[bool]:
+def _fitting(parts: Sequence[Part]) -> list[bool]:
     """Which factors to multiply out within `CELL_LIMIT`, the smallest first.
 
     A factor that is alone is kept whatever its size: it is spelled out already.
@@ -152,4 +161,5 @@ def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> Weights:
     away = np.abs(s[factor.rows]) ** power
     moved = np.abs(2 * factor.coefficients - s[factor.rows]) ** power - away
     np.add.at(weights, factor.cells, moved)
-    return Weights(factor.axes, weights.reshape(factor.shape), 0 if closed else untouched)
+    part = Part(factor.axes, weights.reshape(factor.shape))
+    return Weights((part,), 0 if closed else untouched)

@@ -23,6 +23,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil import deadline
+
 __all__ = ["Parts", "product_keys", "row_key", "row_parts"]
 
 IntArray = npt.NDArray[np.int64]
@@ -36,6 +38,8 @@ Parts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
 # two keys, which costs a repeated answer its discount and nothing else.
 _SUBSET_AXES: Final = 8
 _WORK: Final = 4_000_000
+# Entries that are digested between two looks at the deadline.
+_PORTION: Final = 1 << 18
 
 
 def row_key(parts: Sequence[Parts]) -> bytes:
@@ -88,12 +92,12 @@ def row_parts(
     """The parts of every row of a sparse matrix whose entries are sorted by (row, cell)."""
     scalars = [0] * height
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
-    present = np.unique(rows)
+    starts = _starts(rows)
+    present = rows[starts]
     for row in present.tolist():
         scalars[row] = 1
-    piece = _Piece(
-        tuple(axes), tuple(shape), present, np.searchsorted(present, rows), cells, coefficients
-    )
+    numbers = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+    piece = _Piece(tuple(axes), tuple(shape), present, numbers, cells, coefficients)
     groups = tuple(_subsets(axes, len(cells)))
     for leaf in _split(piece, groups) if len(present) else ():
         leaf.digest(scalars, found)
@@ -127,18 +131,25 @@ class _Piece:
         """Multiply each row's content into its scalar and add the digest of what remains."""
         starts = _starts(self.rows)
         content, primitive = _primitive(self.coefficients, starts)
+        deadline.check()
         ends = np.append(starts[1:], len(self.rows))
         size = math.prod(self.shape)
         plain = (ends - starts == size) & np.logical_and.reduceat(primitive == 1, starts)
         name = repr((self.axes, self.shape))
         header = hashlib.blake2b(name.encode(), digest_size=16).digest()
-        entries = np.stack([self.cells, primitive], axis=1)
+        entries = np.empty((len(primitive), 2), dtype=np.int64)
+        for n, values in enumerate((self.cells, primitive)):
+            deadline.check()
+            entries[:, n] = values
         factors, bare = content.tolist(), plain.tolist()
         for i, row in enumerate(self.names.tolist()):
             scalars[row] *= factors[i]
             if not bare[i]:
-                data = header + entries[starts[i] : ends[i]].tobytes()
-                found[row].append((name, hashlib.blake2b(data, digest_size=16).digest()))
+                digest = hashlib.blake2b(header, digest_size=16)
+                for at in range(starts[i], ends[i], _PORTION):
+                    deadline.check()
+                    digest.update(entries[at : min(at + _PORTION, ends[i])].data)
+                found[row].append((name, digest.digest()))
 
 
 def _subsets(axes: Sequence[str], entries: int) -> Iterator[frozenset[str]]:
@@ -232,6 +243,9 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
     """
     magnitude = np.abs(coefficients).view(np.uint64)
     divisor = np.gcd.reduceat(magnitude, starts)
+    if (divisor == 1).all() and (coefficients[starts] > 0).all():
+        return divisor.view(np.int64), coefficients
+    deadline.check()
     run = np.zeros(len(coefficients), dtype=np.int64)
     run[starts[1:]] = 1
     run = np.cumsum(run)

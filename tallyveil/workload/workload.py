@@ -91,6 +91,13 @@ class Factor:
         """The number of entries of each row."""
         return np.bincount(self.rows, minlength=self.height).astype(np.int64)
 
+    @cached_property
+    def largest_by_row(self) -> npt.NDArray[np.uint64]:
+        """max_j |F_ij| of every row i with a coefficient; unsigned, so that -2^63 has one."""
+        starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
+        magnitudes = np.abs(self.coefficients).view(np.uint64)
+        return np.maximum.reduceat(magnitudes, starts) if len(starts) else magnitudes[:0]
+
     @property
     def largest(self) -> int:
         """max |coefficient|, 0 without any."""

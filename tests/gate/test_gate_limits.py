@@ -30,9 +30,12 @@ def test_a_cache_is_bounded_by_number_and_weight() -> None:
     for value in ("a", "b", "c", "a", "d", "b"):
         get(value)
     assert made == ["a", "b", "c", "d", "b"]
-    get("x" * 11)
-    get("x" * 11)
-    assert made[-2:] == ["x" * 11] * 2  # too heavy to keep
+    for value in ("x" * 11, "x" * 11, "y" * 80, "y" * 80, "x" * 11):
+        get(value)
+    assert made[-3:] == ["x" * 11, "y" * 80, "x" * 11]  # of the heavy ones the last
+    get("z" * 81)
+    get("z" * 81)
+    assert made[-2:] == ["z" * 81] * 2  # too heavy to keep
     for number in range(20):
         get(f"{number:010}")
     assert len(cache.held()) == 3

@@ -142,6 +142,33 @@ def _moved(cell: tuple[int, ...], position: int) -> tuple[int, ...]:
     return (*cell[:position], (cell[position] + 1) % size, *cell[position + 1 :])
 
 
+@given(
+    st.lists(st.sampled_from([0, 1, 1, 1, 2]), min_size=48, max_size=48),
+    st.permutations(range(48)),
+    st.booleans(),
+)
+def test_the_order_of_the_coefficients_makes_no_difference(
+    values: list[int], order: list[int], even: bool
+) -> None:
+    """DuckDB gives them in any order. Two rows over all cells, or over those that are not 0."""
+    if even:  # along b
+        values = np.array(values).reshape(2, 3, 2, 4)[:, :, [0, 0]].ravel().tolist()
+    rows, cells = (np.arange(48) // 24).astype(np.int64), (np.arange(48) % 24).astype(np.int64)
+    present = np.array([place for place in order if values[place]], dtype=np.int64)
+    shuffled = pa.chunked_array([pa.array([values[place] for place in present], pa.int64())])
+    made, unit = factor(DOMAIN, ALL, 2, rows[present], cells[present], shuffled)
+    places = made.rows * made.size + made.cells
+    assert (np.diff(places) > 0).all()
+    assert not (even and "b" in made.axes and any(values))
+    for row in (0, 1):
+        here = made.rows == row
+        own = Factor(
+            made.axes, made.shape, 1, np.zeros_like(made.rows[here]),
+            made.cells[here], made.coefficients[here],
+        )  # fmt: skip
+        assert list(_dense(own, unit).values()) == values[24 * row : 24 * row + 24]
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_what_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(InvalidParameterValue, match="meets the value"):

@@ -163,7 +163,7 @@ def _counted(coefficient: exp.Expr) -> _Counted:
         return _Counted(coefficient, ())
     value = coefficient.copy()
     bare = value.this if isinstance(value, exp.Coalesce) else value
-    aggregate = bare.this.copy()
+    aggregate = bare.this
     if bare is value:
         value = aggregate
     else:

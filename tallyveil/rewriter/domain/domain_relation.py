@@ -60,12 +60,12 @@ def coefficient_query(
     """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
 
     Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so
-    that what only counts it takes no grouping.
+    that what only counts and sums it takes no grouping.
 
     Raises InvalidParameterValue where there are more than MAX_COEFFICIENTS of them.
     """
     _refuse_many(domain, mentioned, len(coefficients))
-    grouped = not (source.plain and all(map(_only_counts, coefficients.values())))
+    grouped = not (source.plain and all(map(_of_rows, coefficients.values())))
     items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
     for number, coefficient in coefficients.items():
@@ -110,28 +110,48 @@ def _guarded(coefficient: exp.Expr) -> exp.Expr:
 _PARTIAL: Final = (exp.Div, exp.IntDiv, exp.Mod, exp.Func)
 
 
-def _only_counts(coefficient: exp.Expr) -> bool:
-    """Whether it has no aggregate but COUNT, nor a query, which has aggregates of its own."""
-    found = coefficient.find_all(exp.AggFunc, exp.Query)
-    return all(isinstance(node, exp.Count) for node in found)
+def _of_rows(coefficient: exp.Expr) -> bool:
+    """Whether it has no aggregate but COUNT and SUM, nor a query, which has others of its own."""
+    found = list(coefficient.find_all(exp.AggFunc, exp.Query))
+    return all(type(node) in (exp.Count, exp.Sum) and _plain(node) for node in found)
+
+
+def _plain(aggregate: exp.Expr) -> bool:
+    """Whether its argument is a value: no DISTINCT, no ORDER BY."""
+    return isinstance(aggregate.this, exp.Star) or not isinstance(
+        aggregate.this, exp.Distinct | exp.Order
+    )
 
 
 def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
-    """What an expression of counts is where there is one row."""
+    """What an expression of counts and sums is where there is one row."""
     holder = exp.Paren(this=coefficient.copy())
-    for node in list(holder.find_all(exp.Count)):
-        passes = None if isinstance(node.this, exp.Star) else _is_there(node.this)
-        place: exp.Expr = node
+    for node in list(holder.find_all(exp.Count, exp.Sum)):
+        of_one = _counted if isinstance(node, exp.Count) else _summed
         if isinstance(node.parent, exp.Filter):
-            place, condition = node.parent, node.parent.expression.this
-            passes = condition if passes is None else exp.and_(condition, passes, copy=False)
-        one: exp.Expr = exp.Literal.number(1)
-        if passes is not None:
-            otherwise = exp.Literal.number(0)
-            one = exp.Case(ifs=[exp.If(this=passes, true=one)], default=otherwise)
-        place.replace(exp.cast(one, "bigint", copy=False))
+            node.parent.replace(of_one(node.this, node.parent.expression.this))
+        else:
+            node.replace(of_one(node.this, None))
     result: exp.Expr = holder.this
     return result
+
+
+def _counted(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    passes = None if isinstance(value, exp.Star) else _is_there(value)
+    if condition is not None:
+        passes = condition if passes is None else exp.and_(condition, passes, copy=False)
+    one: exp.Expr = exp.Literal.number(1)
+    if passes is not None:
+        otherwise = exp.Literal.number(0)
+        one = exp.Case(ifs=[exp.If(this=passes, true=one)], default=otherwise)
+    return exp.cast(one, "bigint", copy=False)
+
+
+def _summed(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """The sum of a list of one: of the type of a sum, and NULL where it is one of nothing."""
+    if condition is not None:
+        value = exp.Case(ifs=[exp.If(this=condition, true=value)])
+    return exp.func("list_sum", exp.Array(expressions=[value]), dialect="duckdb")
 
 
 def _is_there(value: exp.Expr) -> exp.Expr:

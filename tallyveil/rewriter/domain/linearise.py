@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -27,6 +27,8 @@ MAX_COEFFICIENT: Final = 2**52
 GRID_BITS: Final = 40
 # How many decimals are looked at between two looks at the deadline.
 _PORTION: Final = 1024
+# And how many floating-point numbers.
+_FLOATS: Final = 1 << 16
 
 
 def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, IntArray]:
@@ -93,10 +95,8 @@ def _factor(
     cells: IntArray,
     coefficients: IntArray,
 ) -> Factor:
-    keep = coefficients != 0
-    rows, cells, coefficients = rows[keep], cells[keep], coefficients[keep]
-    order = np.lexsort((cells, rows))
-    rows, cells, coefficients = rows[order], cells[order], coefficients[order]
+    size = math.prod(axis.size for axis in domain.project(mentioned))
+    rows, cells, coefficients = _in_order(height, size, rows, cells, coefficients)
     axes = domain.project(mentioned)
     names = [axis.name for axis in axes]
     shape = [axis.size for axis in axes]
@@ -106,6 +106,36 @@ def _factor(
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
     return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
+
+
+def _in_order(
+    height: int, size: int, rows: IntArray, cells: IntArray, coefficients: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The entries other than 0, sorted by (row, cell); each of ``height`` rows has ``size`` cells.
+
+    Sorted by laying them out where that takes little room, since DuckDB gives them in any order.
+    """
+    if not coefficients.all():
+        keep = coefficients != 0
+        rows, cells, coefficients = rows[keep], cells[keep], coefficients[keep]
+    deadline.check()
+    places = rows * size + cells if rows.any() else cells
+    if (places[1:] > places[:-1]).all():
+        return rows, cells, coefficients
+    deadline.check()
+    if height * size <= 2 * len(places):
+        laid_out = np.zeros(height * size, dtype=np.int64)
+        laid_out[places] = coefficients
+        deadline.check()
+        places = np.flatnonzero(laid_out)
+        if len(places) == len(cells):
+            deadline.check()
+            coefficients = laid_out[places]
+            deadline.check()
+            return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
+    order = np.lexsort((cells, rows))
+    deadline.check()
+    return rows[order], cells[order], coefficients[order]
 
 
 def _refuse_other_than_numbers(kind: pa.DataType) -> None:
@@ -121,16 +151,40 @@ def _without_axis(
 ) -> tuple[IntArray, IntArray, IntArray] | None:
     """The entries without an axis, or None where some coefficient depends on it."""
     size = shape[axis]
-    if len(cells) % size:
-        return None
     inner = math.prod(shape[axis + 1 :])
-    rest = cells // (inner * size) * inner + cells % inner
-    order = np.lexsort((coefficients, rest, rows))
-    by_rest = [a[order].reshape(-1, size) for a in (rows, rest, coefficients)]
-    if not all((a == a[:, :1]).all() for a in by_rest):
+    if len(cells) % size or not _ends_are_repeated(size, inner, rows, cells, coefficients):
         return None
-    rows, rest, coefficients = (np.ascontiguousarray(a[:, 0]) for a in by_rest)
-    return rows, rest, coefficients
+    coordinates = (cells // inner % size).astype(np.min_scalar_type(size))
+    deadline.check()
+    if (np.bincount(coordinates, minlength=size) != len(cells) // size).any():
+        return None
+    # The entries of one coordinate stay sorted by (row, cell), and so by (row, rest).
+    order = np.argsort(coordinates, kind="stable").reshape(size, -1)
+    model = order[0]
+    rest = cells // (inner * size) * inner + cells % inner
+    for step in range(1, size):
+        deadline.check()
+        own = order[step]
+        if any((a[own] != a[model]).any() for a in (coefficients, rest, rows)):
+            return None
+    return rows[model], rest[model], coefficients[model]
+
+
+def _ends_are_repeated(
+    size: int, inner: int, rows: IntArray, cells: IntArray, coefficients: IntArray
+) -> bool:
+    """Whether the first entry, and the last one, stand in their rows at every coordinate of an
+    axis: a necessary condition that is quick to check.
+    """
+    for end in (0, -1) if len(cells) else ():
+        start, stop = np.searchsorted(rows, [rows[end], rows[end] + 1])
+        line = cells[end] // (inner * size) * inner * size + cells[end] % inner
+        wanted = line + inner * np.arange(size)
+        places = start + np.searchsorted(cells[start:stop], wanted)
+        places = np.minimum(places, stop - 1)
+        if not ((cells[places] == wanted) & (coefficients[places] == coefficients[end])).all():
+            return False
+    return True
 
 
 def _integers(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
@@ -176,6 +230,7 @@ def _short_decimals(array: pa.Array) -> IntArray | None:
         return None
     words = np.frombuffer(array.buffers()[1], dtype="<i8")
     low, high = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2).T
+    deadline.check()
     short = (high == low >> 63) & (low != np.iinfo(np.int64).min)
     return low.astype(np.int64) if short.all() else None
 
@@ -196,15 +251,30 @@ def _of_floats(values: _Numbers) -> tuple[IntArray, Fraction]:
             f"a SUM meets the value {value} somewhere in the public domain",
             hint="Guard the argument, for instance with CASE WHEN … THEN … ELSE 0 END.",
         )
-    values = values.astype(np.float64)
-    parts, powers = np.frexp(values[values != 0])
-    odd = np.ldexp(parts, 53).astype(np.int64)
-    trailing = np.frexp((odd & -odd).astype(np.float64))[1] - 1
-    places = max(0, int((53 - powers - trailing).max(initial=0)))
+    values = values.astype(np.float64, copy=False)
+    places = max((_binary_places(p) for p in _portions(values[values != 0])), default=0)
     largest = float(np.abs(values).max(initial=0))
     if Fraction(largest) * 2**places > MAX_COEFFICIENT:
         places = GRID_BITS - math.frexp(largest)[1]
-    return np.rint(np.ldexp(values, places)).astype(np.int64), 1 / Fraction(2) ** places
+    integers = np.empty(len(values), dtype=np.int64)
+    for into, portion in zip(_portions(integers), _portions(values), strict=True):
+        into[:] = np.rint(np.ldexp(portion, places))
+    return integers, 1 / Fraction(2) ** places
+
+
+def _binary_places(values: _Numbers) -> int:
+    """The least x ≥ 0 with integers values · 2^x, for values other than 0."""
+    parts, powers = np.frexp(values)
+    odd = np.ldexp(parts, 53).astype(np.int64)
+    trailing = np.frexp((odd & -odd).astype(np.float64))[1] - 1
+    return max(0, int((53 - powers - trailing).max(initial=0)))
+
+
+def _portions(array: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """So that it can be stopped in between, and what is made of one stays in the cache."""
+    for start in range(0, len(array), _FLOATS):
+        deadline.check()
+        yield array[start : start + _FLOATS]
 
 
 def _of_decimals(values: list[Decimal]) -> tuple[IntArray, Fraction]:

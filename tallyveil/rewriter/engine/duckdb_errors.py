@@ -46,6 +46,11 @@ _ERRORS: Final = MappingProxyType(
 )
 
 
+# What kind of error it is; once more where it is one of the sum inside LIST_SUM.
+_KIND: Final = re.compile(
+    r"^[A-Z][A-Za-z ]+ Error: (No matching aggregate function\s+[A-Z][A-Za-z ]+ Error: )?"
+)
+
 # Every column asked for has a name, so that DuckDB takes one it does not know for its own name.
 _UNKNOWN_COLUMN: Final = re.compile(
     r'Column "(.+)" referenced that exists in the SELECT clause - but this column cannot be '
@@ -65,7 +70,7 @@ def as_duckdb(error: Exception) -> duckdb.Error:
 
 def translate(error: duckdb.Error) -> StatementError:
     text = re.split(r"\n\s*\n?LINE \d+:|\n\nCandidate", str(error))[0]
-    message = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text).strip()
+    message = _KIND.sub("", text).strip()
     if isinstance(error, duckdb.InterruptException):
         return deadline.canceled()
     if isinstance(error, BROKEN):

@@ -1,0 +1,133 @@
+"""What statements at the edge of what is answered cost: processor seconds of this process.
+
+Each is described and then executed, as drivers do, and nothing is known of it; the least of
+REPEATS times counts. A statement of up to 100,000 groups is meant to take at most 2 s.
+
+    make bench NAME=cliffs
+    REPEATS=5 ONLY="500 filters" make bench NAME=cliffs
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import duckdb
+
+from bench.measure import report
+from tallyveil import TallyveilError, parse_policy
+from tallyveil.gate import Gate
+from tallyveil.proxy.housekeeping import short_pauses
+
+__all__ = ["STATEMENTS", "Taken", "opened", "taken"]
+
+REPEATS = int(os.environ.get("REPEATS", "3"))
+
+
+def _joined(pattern: str, count: int, by: str) -> str:
+    return by.join(pattern.replace("{k}", str(k)) for k in range(count))
+
+
+_FILTERS: Final = ", ".join(
+    f"count(*) FILTER (WHERE a > {k} AND c < {1 + k % 9})" for k in range(500)
+)
+_RANGES: Final = ", ".join(
+    f"sum(CASE WHEN a BETWEEN {k} AND {9 * k + 50} THEN 1 ELSE 0 END)" for k in range(200)
+)
+
+# {n} makes each one another statement, which nothing is known of.
+STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "500 filters": f"SELECT {_FILTERS} FROM t WHERE b > {{n}}",
+        "200 BETWEENs": f"SELECT {_RANGES} FROM t WHERE b > {{n}}",
+        "3,000 ORs": "SELECT count(*) FROM t WHERE c > {n} OR " + _joined("a = {k}", 3000, " OR "),
+        "2,000 ORs of ANDs": "SELECT count(*) FROM t WHERE a = {n} OR "
+        + _joined("a = {k} AND b = {k}", 2000, " OR "),
+        "90 common tables": "WITH q0 AS (SELECT a, b FROM t), "
+        + ", ".join(f"q{k} AS (SELECT * FROM q{k - 1})" for k in range(1, 90))
+        + " SELECT count(*) FROM q89 WHERE a > {n}",
+        "product over 4,000,000 cells": "SELECT sum(a * b + {n}) FROM t",
+        "remainder over 4,000,000 cells": "SELECT sum((a + b + {n}) % 1000) FROM t",
+        "root over 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",
+        "two sums": "SELECT sum(a + {n}), sum(b) FROM t",
+        "100,000 groups": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 GROUP BY a, d",
+        "100,000 groups, sorted": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 "
+        "GROUP BY a, d ORDER BY 3 DESC",
+        "CUBE of 112,000 rows": "SELECT a, c, d, count(*) FROM t WHERE b > {n} AND a < 100 "
+        "GROUP BY CUBE (a, c, d)",
+        "ROLLUP of 102,000 rows": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 "
+        "GROUP BY ROLLUP (a, d)",
+        "20,000 groups of five counts": "SELECT a, c, "
+        + ", ".join(f"count(*) FILTER (WHERE b > {k})" for k in range(5))
+        + " FROM t WHERE d <> {n} GROUP BY a, c",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """``rows`` is None where it was refused, with ``sqlstate``."""
+
+    seconds: float
+    rows: int | None
+    sqlstate: str | None
+
+
+def opened(base: Path, neighbours: str = "add_remove") -> Gate:
+    with duckdb.connect(":memory:") as source:
+        source.execute(
+            "CREATE TABLE t AS SELECT i % 2000 AS a, i * 7 % 2000 AS b, i % 10 AS c, i % 100 AS d "
+            "FROM range(20000) r(i)"
+        )
+        sizes = {"a": 2000, "b": 2000, "c": 10, "d": 100}
+        attributes = {name: {"range": [0, size - 1]} for name, size in sizes.items()}
+        table = {
+            "attributes": attributes,
+            "neighbours": neighbours,
+            "budget": {"epsilon": 10**5},
+        }
+        declared = {"tables": {"t": table}, "defaults": {"epsilon": 1.0}}
+        return Gate(parse_policy(declared, base=base), source)
+
+
+def taken(gate: Gate, name: str, number: int) -> Taken:
+    """How long this process computes for the statement; ``number`` makes it another one."""
+    session, rows, sqlstate = gate.session("analyst"), None, None
+    start = time.process_time()
+    try:
+        (parsed,) = session.parse(STATEMENTS[name].replace("{n}", str(number)))
+        session.describe(parsed)
+        rows = len(session.execute(parsed).rows)
+    except TallyveilError as error:
+        sqlstate = error.sqlstate
+    finally:
+        seconds = time.process_time() - start
+        session.close()
+    return Taken(seconds, rows, sqlstate)
+
+
+def main() -> None:
+    only = os.environ.get("ONLY")
+    for name in STATEMENTS if only is None else [only]:
+        with tempfile.TemporaryDirectory() as directory, short_pauses():
+            gate = opened(Path(directory))
+            times = [taken(gate, name, 3 + number) for number in range(REPEATS)]
+            gate.close()
+        best = min(times, key=lambda one: one.seconds)
+        report(
+            bench="cliffs",
+            statement=name,
+            cpu_s=round(best.seconds, 2),
+            rows=best.rows,
+            sqlstate=best.sqlstate,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What a statement costs each cell is what its rows say of the cell, added up one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyveil.mechanisms.cells import CellLoss
+from tallyveil.mechanisms.loss import privacy_loss, sensitivity
+from tallyveil.mechanisms.measure import Measure, power
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.units import UNIT
+from tallyveil.workload.workload import Column, Factor
+
+SIZES = {"a": 5, "b": 3, "c": 2}
+RELATION = Relation("add_remove")
+
+
+@st.composite
+def factors(draw: st.DrawFn, axes: tuple[str, ...]) -> Factor:
+    """Few different coefficients, so that coordinates are often alike."""
+    shape = tuple(SIZES[axis] for axis in axes)
+    height = draw(st.integers(1, 2))
+    whole = draw(
+        st.lists(
+            st.sampled_from([0, 0, 1, 1, -2]),
+            min_size=height * math.prod(shape),
+            max_size=height * math.prod(shape),
+        )
+    )
+    matrix = np.array(whole, dtype=np.int64).reshape(height, -1)
+    rows, cells = (places.astype(np.int64) for places in np.nonzero(matrix))
+    return Factor(axes, shape, height, rows, cells, matrix[rows, cells])
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> Column:
+    groups = draw(
+        st.sampled_from(
+            [(("a",), ("b",), ("c",)), (("a", "b"), ("c",)), (("a", "c"),), (("b",),), ()]
+        )
+    )
+    return Column(tuple(draw(factors(axes)) for axes in groups))
+
+
+def moved(column: Column, record: dict[str, int], p: int) -> int:
+    """Σ_i |C_ij|^p at the record's cell."""
+    total = 1
+    for factor in column.factors:
+        cell = 0
+        for axis, size in zip(factor.axes, factor.shape, strict=True):
+            cell = cell * size + record[axis]
+        total *= sum(abs(c) ** p for c in factor.coefficients[factor.cells == cell].tolist())
+    return total
+
+
+@given(
+    st.lists(st.tuples(columns(), st.fractions(Fraction(1, 10**6), 10)), min_size=1, max_size=5),
+    st.sampled_from(["epsilon", "rho"]),
+)
+def test_a_cell_pays_for_what_the_rows_say_of_it(
+    asked: list[tuple[Column, Fraction]], measure: Measure
+) -> None:
+    own, rates = [column for column, _ in asked], [rate for _, rate in asked]
+    loss = privacy_loss(own, rates, RELATION, measure)
+    assert isinstance(loss, CellLoss)
+    (tensor,) = loss.tensors
+    for place in itertools.product(*map(range, SIZES.values())):
+        record = dict(zip(SIZES, place, strict=True))
+        exact = sum(
+            moved(column, record, power(measure)) * rate
+            for column, rate in zip(own, rates, strict=True)
+        )
+        entry = tensor.values[tuple(record[axis] for axis in tensor.axes)]
+        assert entry == math.ceil(exact * UNIT)
+
+
+@given(columns(), st.sampled_from(["epsilon", "rho"]))
+def test_the_sensitivity_is_that_of_the_cell_that_moves_most(
+    column: Column, measure: Measure
+) -> None:
+    records = (
+        dict(zip(SIZES, place, strict=True))
+        for place in itertools.product(*map(range, SIZES.values()))
+    )
+    most = max(moved(column, record, power(measure)) for record in records)
+    assert sensitivity(column, RELATION, measure) == most
