@@ -9,9 +9,8 @@ is read here too, since it may lie in the same source, and handed out as it is. 
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.frames import Given, connected
 from tallyveil.cube.load import as_read, load_cubes
 from tallyveil.cube.public import load_public
-from tallyveil.cube.source import check_files
+from tallyveil.cube.sources import Given, check_files, connected
 
 __all__ = ["Cube", "Given", "as_read", "check_files", "connected", "load_cubes", "load_public"]

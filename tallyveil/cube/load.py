@@ -11,7 +11,7 @@ import numpy as np
 from tallyveil.cube.counting import counting, origin
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
-from tallyveil.cube.source import opened
+from tallyveil.cube.sources import opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Domain, Policy, Table
 

@@ -7,8 +7,6 @@ then the custodian says of that part of the source that it is public.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
@@ -17,9 +15,9 @@ import pyarrow as pa
 
 from tallyveil.cube.counting import select_of
 from tallyveil.cube.reading import quoted
-from tallyveil.cube.source import CONFIG, opened
+from tallyveil.cube.sources import opened, opened_public
 from tallyveil.errors import SourceError
-from tallyveil.policy import Policy, PublicTable, Source
+from tallyveil.policy import Policy, PublicTable
 
 __all__ = ["load_public"]
 
@@ -51,45 +49,11 @@ def load_public(
     """
     tables = {}
     for name, table in policy.public.items():
-        with _opened(table, policy, source) as connection:
+        file = table.file
+        found = opened(policy, source) if file is None else opened_public(table, file)
+        with found as connection:
             tables[name] = _read(table, connection)
     return tables
-
-
-@contextmanager
-def _opened(
-    table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    if table.file is None:
-        with opened(policy, source) as cursor:
-            yield cursor
-        return
-    connection = _file(table, table.file)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _file(table: PublicTable, file: Source) -> duckdb.DuckDBPyConnection:
-    """A connection in which the file goes by its stem and by the table's name."""
-    if not file.path.is_file():
-        raise SourceError(f"public.{table.name}.url: there is no file {file.path}")
-    try:
-        if file.kind == "duckdb":
-            return duckdb.connect(str(file.path), read_only=True, config=CONFIG)
-        memory = duckdb.connect(":memory:", config=CONFIG)
-        reader = "read_csv" if file.kind == "csv" else "read_parquet"
-        path = str(file.path).replace("'", "''")
-        stem = file.path.name.split(".")[0]
-        for name in dict.fromkeys((stem.lower(), table.name)):
-            memory.execute(f"CREATE VIEW {quoted(name)} AS FROM {reader}('{path}')")
-        return memory
-    except duckdb.Error as error:
-        raise SourceError(
-            f"public.{table.name}.url: {file.path} cannot be opened as {file.kind} "
-            f"(DuckDB's {type(error).__name__})"
-        ) from None
 
 
 def _read(table: PublicTable, connection: duckdb.DuckDBPyConnection) -> pa.Table:

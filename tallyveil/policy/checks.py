@@ -18,6 +18,8 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from tallyveil.policy.source_kinds import SUPPORTED, source_kind
+
 __all__ = [
     "MAX_CELLS",
     "MAX_COUNT",
@@ -38,7 +40,6 @@ __all__ = [
     "path",
     "range_ends",
     "rho",
-    "source_kind",
     "source_url",
     "table_names",
     "values",
@@ -50,15 +51,6 @@ MAX_CELLS = 1_000_000
 MAX_COUNT = 500
 _INT64 = 2**63
 _LEAST_EPSILON, _GREATEST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
-_KINDS = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".duckdb": "duckdb",
-    ".ddb": "duckdb",
-    ".db": "duckdb",
-}
-_SUPPORTED = "a Parquet file (.parquet), a CSV file (.csv, .csv.gz) or a DuckDB file (.duckdb, .db)"
 _TEXT_DIGITS = 400  # beyond it a decimal exponent only serves to exhaust memory
 
 
@@ -203,17 +195,11 @@ def ledger(value: Any) -> str:
     return text
 
 
-def source_kind(url: str) -> str | None:
-    """parquet, csv or duckdb, by the file's ending; None for anything else."""
-    endings = (end for end in _KINDS if url.lower().endswith(end) and "://" not in url)
-    return next((_KINDS[end] for end in endings), None)
-
-
 def source_url(value: Any) -> str:
     url = path(value)
     if source_kind(url) is None:
         raise wrong(
-            f"expected {_SUPPORTED}; attach anything else to a DuckDB connection, leave [source] "
+            f"expected {SUPPORTED}; attach anything else to a DuckDB connection, leave [source] "
             "out and pass the connection to connect() as source"
         )
     return url

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from tallyveil.errors import PolicyError
 from tallyveil.policy.axes import attribute
-from tallyveil.policy.checks import source_kind
 from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import (
     DefaultsDeclaration,
@@ -36,10 +35,10 @@ from tallyveil.policy.model import (
     PrivacyUnit,
     PublicTable,
     Source,
-    SourceKind,
     Table,
 )
 from tallyveil.policy.shares import share_conflicts, shares
+from tallyveil.policy.source_kinds import SourceKind, source_kind
 
 __all__ = ["load_policy", "parse_policy"]
 

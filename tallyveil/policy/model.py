@@ -14,6 +14,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
+from tallyveil.policy.source_kinds import SourceKind, source_kind
 
 __all__ = [
     "Budget",
@@ -25,12 +26,10 @@ __all__ = [
     "PrivacyUnit",
     "PublicTable",
     "Source",
-    "SourceKind",
     "Table",
 ]
 
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
-SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ class Table:
     @property
     def from_csv(self) -> bool:
         """Whether the source is a CSV file, some lines of which may not be readable."""
-        return (self.source_url or "").lower().removesuffix(".gz").endswith(".csv")
+        return source_kind(self.source_url or "") == "csv"
 
     @property
     def total_public(self) -> bool:

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.cube.reading import quoted
-from tallyveil.cube.source import CONFIG
+from tallyveil.cube.sources.file_kind import CONFIG
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy
 from tallyveil.policy.names import is_table_reference

@@ -1,0 +1,112 @@
+"""Where tables come from: a file of a known kind, a data frame, or an open DuckDB connection.
+
+A file for each kind. A connection is this room's own, and closed after loading: a file is read in a
+private in-memory DuckDB, a DuckDB file read-only, and a connection that was passed through a cursor
+of it, so that no setting and no object of the caller's changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final
+
+import duckdb
+
+from tallyveil.cube.sources.csv_file import CSV
+from tallyveil.cube.sources.data_frame import Given, connected
+from tallyveil.cube.sources.duckdb_file import DUCKDB
+from tallyveil.cube.sources.file_kind import FileKind
+from tallyveil.cube.sources.parquet_file import PARQUET
+from tallyveil.errors import SourceError
+from tallyveil.policy import Policy, PublicTable, Source
+from tallyveil.policy.source_kinds import SourceKind
+
+__all__ = ["Given", "check_files", "connected", "opened", "opened_public"]
+
+_KINDS: Final[Mapping[SourceKind, FileKind]] = MappingProxyType(
+    {"parquet": PARQUET, "csv": CSV, "duckdb": DUCKDB}
+)
+
+
+def check_files(policy: Policy) -> None:
+    """Look whether the files are there that the policy names; none is opened.
+
+    Raises SourceError with all that are missing.
+    """
+    named = [(f"public.{name}.url", table.file) for name, table in policy.public.items()]
+    files = [(key, file) for key, file in [("source.url", policy.source), *named] if file]
+    missing = [(key, file) for key, file in files if not file.path.is_file()]
+    if missing:
+        raise _missing(missing)
+
+
+def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
+    first, *others = (f"{key}: there is no file {file.path}" for key, file in files)
+    return SourceError(
+        first,
+        detail="\n".join(others) or None,
+        hint="Put it there, or correct the path: a relative one begins at the policy's folder.",
+    )
+
+
+@contextmanager
+def opened(
+    policy: Policy, connection: duckdb.DuckDBPyConnection | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor on which every table's ``from`` can be asked.
+
+    Raises SourceError where there is no source, or it cannot be opened.
+    """
+    cursor = _cursor(policy, connection)
+    try:
+        yield cursor
+    finally:
+        cursor.close()
+
+
+@contextmanager
+def opened_public(table: PublicTable, file: Source) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection on which the public table's ``from`` can be asked.
+
+    Raises SourceError where the file is not there, or cannot be opened.
+    """
+    connection = _file(f"public.{table.name}.url", file, [table.name], public=True)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _cursor(
+    policy: Policy, connection: duckdb.DuckDBPyConnection | None
+) -> duckdb.DuckDBPyConnection:
+    if connection is not None:
+        try:
+            return connection.cursor()
+        except duckdb.Error:
+            raise SourceError("the DuckDB connection passed as source is closed") from None
+    if policy.source is None:
+        raise SourceError(
+            "the policy names no source",
+            hint='Add [source] with url = "people.parquet" to it, or pass an open DuckDB '
+            "connection as source.",
+        )
+    return _file("source.url", policy.source, policy.tables, public=False)
+
+
+def _file(
+    key: str, file: Source, names: Iterable[str], *, public: bool
+) -> duckdb.DuckDBPyConnection:
+    if not file.path.is_file():
+        raise _missing([(key, file)])
+    kind = _KINDS[file.kind]
+    try:
+        return (kind.public if public else kind.confidential)(file.path, names)
+    except duckdb.Error as error:
+        # DuckDB's own message may quote what it found in the file.
+        raise SourceError(
+            f"{key}: {file.path} cannot be opened as {file.kind} (DuckDB's {type(error).__name__})",
+            hint="If this process has the file open already, pass that connection as source.",
+        ) from None

@@ -1,0 +1,48 @@
+"""What a kind of file says of itself: how to open it in a DuckDB of this room's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import duckdb
+
+from tallyveil.cube.reading import quoted
+
+__all__ = ["CONFIG", "FileKind", "Open", "text", "views"]
+
+CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
+
+Open: TypeAlias = Callable[[Path, Iterable[str]], duckdb.DuckDBPyConnection]
+"""Opens a file, which goes by these names if it names no tables itself. Raises duckdb.Error."""
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """``confidential`` guesses nothing from records; ``public`` may."""
+
+    confidential: Open
+    public: Open
+
+
+def views(relation: Callable[[Path], str]) -> Open:
+    """Opens a file that is one relation: a private database with a view of it by every name."""
+
+    def opened(path: Path, names: Iterable[str]) -> duckdb.DuckDBPyConnection:
+        memory = duckdb.connect(":memory:", config=CONFIG)
+        for name in dict.fromkeys(name.lower() for name in (path.name.split(".")[0], *names)):
+            memory.execute(f"CREATE VIEW {quoted(name)} AS FROM {relation(path)}")
+        return memory
+
+    return opened
+
+
+def text(value: str) -> str:
+    """A literal of SQL."""
+    return "'" + value.replace("'", "''") + "'"
