@@ -205,9 +205,9 @@ def main() -> None:
             source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{folder / 'rows.parquet'}'")
         (folder / "policy.toml").write_text(POLICY)
         for case in CASES:
-            with served(str(folder / "policy.toml")) as port:
+            with served(str(folder / "policy.toml")) as (port, _):
                 _heavy_case(port, case)
-        with served(str(folder / "policy.toml")) as port:
+        with served(str(folder / "policy.toml")) as (port, _):
             _half_open_case(port)
 
 

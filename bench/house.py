@@ -15,15 +15,15 @@ __all__ = ["served"]
 
 
 @contextmanager
-def served(policy: str) -> Iterator[int]:
-    """Serve the policy file in another process; gives the port."""
+def served(policy: str) -> Iterator[tuple[int, int]]:
+    """Serve the policy file in another process; gives the port and the process."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.house", policy], stdout=subprocess.PIPE, text=True
     ) as process:
         if process.stdout is None:
             raise RuntimeError("the server has no output")
         try:
-            yield int(process.stdout.readline())
+            yield int(process.stdout.readline()), process.pid
         finally:
             process.terminate()
 

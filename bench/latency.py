@@ -126,7 +126,7 @@ def main() -> None:
         for case, figures in plain.items():
             report(bench="latency", rows=ROWS, case=case, system="duckdb", **figures)
         with (
-            served(str(folder / "policy.toml")) as port,
+            served(str(folder / "policy.toml")) as (port, _),
             psycopg.connect(
                 f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True
             ) as connection,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from tallyveil import deadline
@@ -246,6 +246,11 @@ class Accountant:
         with self._lock:
             self._refresh()
             return self._memory.state(table)
+
+    def position(self) -> Hashable:
+        """Equal while nobody, in any process, has anything charged or recorded; None if that cannot
+        be known. It waits for nobody."""
+        return self._ledger.position()
 
     def recorded(self, table: str) -> int:
         """How many columns of answers are recorded of a table."""

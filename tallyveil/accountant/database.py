@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tallyveil.accountant.header import Header
 from tallyveil.accountant.schema import (
     APPLICATION_ID,
     FIRST_VERSION,
@@ -39,6 +40,7 @@ class Database:
         """Raises LedgerError; see `Ledger`."""
         self._pid = os.getpid()
         self._path = None if str(path) == ":memory:" else Path(path).absolute()
+        self._header: Header | None = None
         self.name = str(path)
         with self._reported("opened"):
             if self._path is not None and not self._path.exists():
@@ -58,6 +60,7 @@ class Database:
                     create_tables(self._connection)
                 else:
                     self._check_format()
+                    self._header = Header(self._path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -67,6 +70,20 @@ class Database:
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
+        if self._header is not None:
+            self._header.close()
+            self._header = None
+
+    def position(self) -> Hashable:
+        """Another value after each commit, whoever made it; None if that cannot be known now. It
+        takes no lock and may be called by any thread."""
+        header = self._header
+        try:
+            if header is None or self._stat() != self._identity:
+                return None
+            return header.read()
+        except OSError:
+            return None
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Inside `reading` or `writing`."""

@@ -15,7 +15,7 @@ restore a backup only if nothing was asked since.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +88,11 @@ class Ledger:
 
     def close(self) -> None:
         self._database.close()
+
+    def position(self) -> Hashable:
+        """Equal while nobody commits anything; None if that cannot be known, as of a ledger that is
+        not kept. It waits for nobody."""
+        return self._database.position()
 
     def reading(self) -> AbstractContextManager[None]:
         """One snapshot for all reads inside."""

@@ -9,7 +9,7 @@ Types are named as DuckDB names them (BIGINT, VARCHAR, DECIMAL(18,3), …).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -81,6 +81,9 @@ class Notice:
 class Result:
     """``rows`` hold Python values of the types in ``columns``; ``tag`` is complete (SELECT 5).
 
+    It is ``repeatable`` if the same statement has the same result while `Session.standing` is the
+    same.
+
     An INTERVAL is a `tallyveil.interval.Interval`. A date or timestamp that Python has no value
     for is a text, as PostgreSQL writes it.
     """
@@ -89,6 +92,7 @@ class Result:
     rows: Sequence[tuple[Any, ...]]
     tag: str
     notices: tuple[Notice, ...] = ()
+    repeatable: bool = False
 
 
 Receive: TypeAlias = Callable[[tuple[ColumnType, ...]], Callable[[list[tuple[Any, ...]]], object]]
@@ -133,6 +137,11 @@ class Session(Protocol):
 
     def show(self, name: str) -> str:
         """A setting's value as text. Raises UndefinedSetting."""
+        ...
+
+    def standing(self) -> tuple[Hashable, Hashable] | None:
+        """What a repeatable result depends on beside the statement: who asks with which settings,
+        and how far the ledger has come. None if that cannot be known. It waits for nobody."""
         ...
 
     def reportable(self) -> dict[str, str]:

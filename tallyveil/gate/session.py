@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -163,6 +163,12 @@ class GateSession:
 
     def show(self, name: str) -> str:
         return self.settings.show(name)
+
+    def standing(self) -> tuple[Hashable, Hashable] | None:
+        position = self._gate.accountant.position()
+        if position is None:
+            return None
+        return (self._user, self._database, self._dialect, *self.settings.values()), position
 
     def reportable(self) -> dict[str, str]:
         return {**self.settings.reportable(), "session_authorization": self._user}
@@ -331,7 +337,18 @@ class GateSession:
                     begin(columns)
                 kinds = [column.type for column in columns]
                 count = self._cursor.values(plan.sql, kinds, takers[0])
-        return Result(columns, rows, f"SELECT {count}", notices)
+        repeatable = self._repeatable(piece, plan)
+        return Result(columns, rows, f"SELECT {count}", notices, repeatable)
+
+    def _repeatable(self, piece: Piece, plan: Plan) -> bool:
+        """Whether nothing but the settings and the ledger can change the result."""
+        rewriter = self._gate.rewriter
+        return not (
+            plan.relations
+            or self.settings.all_looks
+            or rewriter.asks_the_time(piece.sql, self._dialect)
+            or rewriter.uses_session(piece.sql, self._dialect)
+        )
 
     def _explain(
         self,

@@ -13,6 +13,7 @@ from tallyveil.proxy.pgtypes import WireType
 __all__ = [
     "AUTHENTICATION_OK",
     "BIND_COMPLETE",
+    "BLOCKING",
     "CLEARTEXT_PASSWORD",
     "CLOSE_COMPLETE",
     "EMPTY_QUERY",
@@ -47,6 +48,13 @@ def _text(text: str) -> bytes:
     """A C string; a NUL, which would end it early, becomes U+FFFD, a lone surrogate '?'."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace") + b"\0"
 
+
+class _Nothing(bytes):
+    """No message, and unlike other empty bytes."""
+
+
+BLOCKING: Final = _Nothing()
+"""Stands among answers where the next one may take time: before the gate is called."""
 
 ENCRYPTION_REFUSED: Final = b"N"
 AUTHENTICATION_OK: Final = _message(b"R", _INT32.pack(0))

@@ -1,7 +1,8 @@
 """One socket: bytes from the event loop to a `Conversation`, and its answers back.
 
-The event loop reads, cuts messages and writes. A worker thread pulls the answers, a buffer's
-worth at a time, and hands each back to the loop. While a worker is busy, later messages stay in
+The event loop reads, cuts messages and writes, and answers what needs no part of the gate. From
+there on a worker thread pulls the answers, a buffer's worth at a time, and hands each back to the
+loop. While a worker is busy, later messages stay in
 the reader up to ``read_ahead`` and then in the client; while the client does not read, no worker
 is occupied by it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,18 +19,19 @@ from typing import Final, Protocol, cast
 
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
+from tallyveil.proxy.backend import BLOCKING
 from tallyveil.proxy.codec import Reader
 from tallyveil.proxy.conversation import Conversation, Host, Phase
 from tallyveil.proxy.errors import AdminShutdown, ProtocolViolation
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
-from tallyveil.proxy.messages import CancelRequest, GSSENCRequest, Message, SSLRequest
+from tallyveil.proxy.messages import Message
 from tallyveil.proxy.scheduler import Scheduler
 
 __all__ = ["Connection", "Owner"]
 
-_PROMPT: Final = (SSLRequest, GSSENCRequest, CancelRequest)
-"""Answered on the event loop: they never reach the gate, and a cancel must not wait for it."""
+_AT_ONCE: Final = 64
+"""Answers in a row that the event loop gives, which is kept from other connections meanwhile."""
 
 
 class Owner(Host, Protocol):
@@ -145,20 +148,31 @@ class Connection(asyncio.Protocol):
             if not transport.is_closing():
                 transport.resume_reading()
             return
-        if self._answers is not None:
+        if self._answers is not None and not self._answer_at_once(self._answers):
+            self.interruption.expect()
             self._working = True
             self._submit(partial(self._work, self._answers))
+
+    def _answer_at_once(self, answers: Iterator[bytes]) -> bool:
+        """Write what needs no worker; False if there is more to answer."""
+        parts: list[bytes] = []
+        part: bytes | None = None
+        for part in itertools.islice(answers, _AT_ONCE):
+            if part is BLOCKING:
+                break
+            parts.append(part)
+        more = part is BLOCKING or len(parts) == _AT_ONCE
+        self._write(b"".join(parts))
+        if not more:
+            self._answers = None
+            self._settle()
+        return not more
 
     def _take_messages(self) -> bool:
         """Start answering what has come; False if that is no whole message yet."""
         messages = self._messages()
         if not messages:
             return False
-        if isinstance(messages[0], _PROMPT):
-            self._write(b"".join(self._conversation.respond(messages)))
-            self._settle()
-            return False
-        self.interruption.expect()
         self._answers = self._conversation.respond(messages)
         return True
 
@@ -167,8 +181,6 @@ class Connection(asyncio.Protocol):
         try:
             while (message := self._reader.next()) is not None:
                 messages.append(message)
-                if isinstance(message, _PROMPT):
-                    break
         except ProtocolViolation as error:
             messages.append(error)
         return messages

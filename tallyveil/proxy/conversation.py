@@ -2,7 +2,8 @@
 
 The states and what each admits are the table at the end of this file; everything else is what a
 message means. `Conversation.respond` is lazy, so that its caller decides how far to run ahead
-of a client that reads slowly. It calls the gate, which may block: run it off the event loop.
+of a client that reads slowly. Before it calls the gate, which may block, it says so: run it off the
+event loop from there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.memory import Holding
+from tallyveil.proxy.replies import Asked, Replies, Reply
 from tallyveil.proxy.rows import Rows
 from tallyveil.proxy.startup import VERSION, Request, read_startup
 
@@ -35,6 +37,8 @@ class Host(Protocol):
     """What a conversation needs of the server it runs in. Called from worker threads."""
 
     auth: Authentication
+
+    replies: Replies
 
     def holding(self) -> Holding:
         """A count of what the server keeps for one connection."""
@@ -99,7 +103,10 @@ class Conversation:
         return self._executor
 
     def respond(self, messages: Iterable[m.Message | TallyveilError]) -> Iterator[bytes]:
-        """The answers, in order. An error among the messages is one of reading: it ends all."""
+        """The answers, in order; before one that may take time, `backend.BLOCKING`.
+
+        An error among the messages is one of reading: it ends all.
+        """
         for message in messages:
             if self.phase is Phase.CLOSED or self._interruption.gone:
                 return
@@ -207,6 +214,7 @@ class Conversation:
         auth, request = self._host.auth, self._request
         if request is None or not isinstance(auth, Passwords):
             raise ProtocolViolation("no password was asked for")
+        yield backend.BLOCKING
         if not auth.verify(request.user, message.password):
             raise InvalidPassword(f'password authentication failed for user "{request.user}"')
         yield from self._admit()
@@ -215,10 +223,13 @@ class Conversation:
         request = self._request
         if request is None:
             raise ProtocolViolation("expected a startup message first")
+        yield backend.BLOCKING
         self.pid, secret = self._host.admit(self._interruption)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
-        executor = Executor(self.session, self._interruption, self._extended.deallocate)
+        executor = Executor(
+            self.session, self._interruption, self._extended.deallocate, self._host.replies
+        )
         for name, value in request.settings:
             self.session.set(name, value)
         yield backend.AUTHENTICATION_OK
@@ -228,10 +239,24 @@ class Conversation:
 
     def _query(self, message: m.Query) -> Iterator[bytes]:
         self._extended.forget_unnamed()
-        for statement in self.executor.parse(message.sql):
-            yield from self._answer(statement)
+        executor, question = self.executor, None
+        if executor.transaction.sound:
+            question, reply = executor.repeated(message.sql)
+            if reply is not None:
+                yield reply.sent
+                return
+        yield backend.BLOCKING
+        statements = executor.parse(message.sql)
+        for statement in statements:
+            if len(statements) == 1 and statement.kind == "select":
+                yield from self._answer(statement, question, message.sql)
+            else:
+                yield from self._answer(statement)
 
-    def _answer(self, statement: Statement) -> Iterator[bytes]:
+    def _answer(
+        self, statement: Statement, question: Asked | None = None, sql: bytes = b""
+    ) -> Iterator[bytes]:
+        """``question`` is the statement as the client sent it, if it may be kept."""
         if statement.kind == "empty":
             yield backend.EMPTY_QUERY
             return
@@ -242,12 +267,17 @@ class Conversation:
             )
         rows = Rows(self._holding)
         result = self.executor.run(statement, rows)
-        yield from map(backend.notice_response, result.notices)
+        before = b"".join(map(backend.notice_response, result.notices))
         if rows.fields is not None:
-            yield backend.row_description(rows.fields)
-            yield from (chunk for _, chunk in rows.take())
-        yield self.executor.changes(statement)
-        yield backend.command_complete(result.tag)
+            before += backend.row_description(rows.fields)
+        after = self.executor.changes(statement) + backend.command_complete(result.tag)
+        little = rows.all()
+        if little is not None:
+            reply = Reply(before + little + after, rows.fields, result, statement.sql)
+            self.executor.keep(question, sql, reply)
+        yield before
+        yield from (chunk for _, chunk in rows.take())
+        yield after
 
     def _extend(self, message: m.Message) -> Iterator[bytes]:
         extended, executor = self._extended, self.executor

@@ -6,7 +6,7 @@ only it can spend budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from tallyveil.gate.interface import Description, Result, Session, Statement
 from tallyveil.proxy.backend import parameter_status
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.pgtypes import decode_utf8
+from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
 from tallyveil.proxy.transaction import TRANSACTION_KINDS, Transaction
 
@@ -35,13 +36,28 @@ class Executor:
         session: Session,
         interruption: Interruption,
         deallocate: Callable[[str | None], None],
+        replies: Replies,
     ) -> None:
         self.transaction = Transaction()
         self.session = session
         self.latest = ""
         self._interruption = interruption
         self._deallocate = deallocate
+        self._replies = replies
         self._reported: dict[str, str] = {}
+
+    def repeated(self, statement: Hashable) -> tuple[Asked | None, Reply | None]:
+        """What was answered to this before and still holds. Waits for nobody."""
+        question = asked(self.session, statement)
+        reply = None if question is None else self._replies.find(question)
+        if reply is not None:
+            self.latest = reply.statement
+        return question, reply
+
+    def keep(self, question: Asked | None, statement: Hashable, reply: Reply) -> None:
+        """Keep what was answered to a question that `repeated` gave."""
+        if question is not None and reply.result.repeatable:
+            self._replies.keep(question, asked(self.session, statement), reply)
 
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
         """At least one statement; the only one is of kind ``empty`` if there is none."""

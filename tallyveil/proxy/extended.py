@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tallyveil.cache import exact_key
 from tallyveil.errors import InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy import backend
@@ -27,12 +28,16 @@ from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.memory import Holding, size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter, from_duckdb, parameter_type
+from tallyveil.proxy.replies import Reply
 from tallyveil.proxy.rows import Fields, Rows, fields_of
 
 __all__ = ["Extended"]
 
 _MOST: Final = 5000
 """Prepared statements, and portals, that one connection may hold at a time."""
+
+_LITTLE: Final = 1024
+"""Bytes of parameters that are decoded in no time."""
 
 _OVERHEAD: Final = 1024
 _FIELD: Final = 256
@@ -97,6 +102,7 @@ class Extended:
             )
         if not message.name:
             self._forget_statement("")
+        yield backend.BLOCKING
         statements = executor.parse(message.sql)
         if len(statements) > 1:
             raise SQLSyntaxError(
@@ -123,6 +129,8 @@ class Extended:
                 f"bind message supplies {count} parameters, but prepared statement "
                 f'"{message.statement}" requires {len(prepared.oids)}'
             )
+        if count and sum(len(value or b"") for value in message.values) > _LITTLE:
+            yield backend.BLOCKING
         formats = _spread(message.formats, count, "parameter")
         parameters = tuple(
             None if data is None else decode_parameter(i, oid, code, data)
@@ -161,6 +169,10 @@ class Extended:
             yield backend.EMPTY_QUERY
             return
         if portal.result is None:
+            if not message.limit and statement.kind == "select":
+                yield from self._answer(executor, portal, statement)
+                return
+            yield backend.BLOCKING
             result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
             portal.result = result
             yield from map(backend.notice_response, result.notices)
@@ -168,6 +180,26 @@ class Extended:
         elif portal.prepared.fields is None:
             raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
         yield from self._page(portal, portal.result, message.limit)
+
+    def _answer(self, executor: Executor, portal: _Portal, statement: Statement) -> Iterator[bytes]:
+        """All rows of a query; as they were sent to who asked it before, if that still holds."""
+        prepared, parameters = portal.prepared, portal.parameters
+        values = exact_key(parameters) if parameters else ()
+        key = (statement.sql, statement.offset, prepared.types, portal.formats, values)
+        question, reply = executor.repeated(key)
+        if reply is not None and reply.fields == prepared.fields:
+            portal.result, portal.begun = reply.result, True
+            yield reply.sent
+            return
+        yield backend.BLOCKING
+        result = portal.result = executor.run(statement, portal.rows, parameters, prepared.types)
+        notices = b"".join(map(backend.notice_response, result.notices))
+        rows = portal.rows.all()
+        if rows is not None:
+            sent = notices + rows + backend.command_complete(result.tag)
+            executor.keep(question, key, Reply(sent, prepared.fields, result, statement.sql))
+        yield notices
+        yield from self._page(portal, result, 0)
 
     def _page(self, portal: _Portal, result: Result, limit: int) -> Iterator[bytes]:
         """The next ``limit`` rows, all for 0, and the tag if these were the last."""

@@ -83,6 +83,12 @@ class Rows:
         self._holding.take(size + _OVERHEAD)
         self._chunks.append((len(parts), b"".join(parts)))
 
+    def all(self) -> bytes | None:
+        """What waits, if that is little; it goes on waiting."""
+        if len(self._chunks) > 1:
+            return None
+        return b"".join(chunk for _, chunk in self._chunks)
+
     def take(self, limit: int = 0) -> Iterator[tuple[int, bytes]]:
         """The next ``limit`` rows, all for 0, with how many there are in each piece."""
         left = limit

@@ -28,6 +28,7 @@ from tallyveil.proxy.housekeeping import Housekeeping
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.memory import Holding, Memory
+from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import Turns
 
@@ -104,6 +105,7 @@ class Server:
         turns = Turns(self.limits.heavy, self._tidy)
         self.workers = Scheduler(self.limits.workers, self.limits.analyst_workers, turns)
         self._housekeeping = Housekeeping(lambda: turns.heavy)
+        self.replies = Replies()
         self.memory = Memory(self.limits.memory, self._tidy)
         # A thread of its own, so that a cancel gets through when every worker is busy.
         self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")

@@ -62,6 +62,11 @@ class Transaction:
     def open(self) -> bool:
         return self.status != IDLE
 
+    @property
+    def sound(self) -> bool:
+        """Whether queries are answered."""
+        return self.status != IN_FAILED_BLOCK
+
     def fail(self) -> None:
         """An error happened; inside a block, it is over but for its end."""
         if self.status == IN_BLOCK:

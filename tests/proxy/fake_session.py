@@ -6,7 +6,7 @@ import datetime as dt
 import re
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -100,6 +100,7 @@ class FakeSession:
         self.started = threading.Event()
         self.stopped = threading.Event()
         self.interrupts = 0
+        self.position = 0
         self._interrupted = threading.Event()
         self.settings = {
             "server_version": "18.0",
@@ -211,7 +212,7 @@ class FakeSession:
                 Notice("careful", sqlstate="01000", severity="WARNING"),
             )
         tag = "SHOW" if statement.kind == "show" else f"SELECT {len(rows)}"
-        return Result(columns, rows, tag, notices)
+        return Result(columns, rows, tag, notices, "repeatable" in sql)
 
     @staticmethod
     def _type_of(value: Any) -> str:
@@ -279,6 +280,9 @@ class FakeSession:
         if name.lower() not in self.settings:
             raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
         return self.settings[name.lower()]
+
+    def standing(self) -> tuple[Hashable, Hashable] | None:
+        return (self.user, *self.settings.items()), self.position
 
     def reportable(self) -> dict[str, str]:
         return {name: self.settings[name.lower()] for name in REPORTED}

@@ -14,6 +14,7 @@ from tallyveil.proxy.conversation import Conversation
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.memory import Holding, Memory
+from tallyveil.proxy.replies import Replies
 
 STARTUP = m.Startup(3 << 16, (("user", "alice"), ("database", "demo")))
 
@@ -23,6 +24,7 @@ class FakeHost:
         self.auth: Authentication = auth or Trust()
         self.open_session = Sessions()
         self.full = full
+        self.replies = Replies()
         self.memory = Memory(1 << 26)
         self.cancelled: list[tuple[int, bytes]] = []
 

@@ -191,8 +191,8 @@ def stay_after_kills(directory: Path, rounds: int) -> None:
             spent = connection.execute("SELECT spent FROM dp.budget").fetchall()
             for (setting, sql), before in answers.items():
                 now = ask_again(connection, setting, sql)
-                # Another value, where more is known, is rounded otherwise.
-                assert width(now) <= width(before) + (now[0] != before[0]), (setting, sql)
+                # Another estimate, where more is known, is rounded otherwise.
+                assert width(now) <= width(before) + (now != before), (setting, sql)
                 assert ask_again(connection, setting, sql) == now
             assert connection.execute("SELECT spent FROM dp.budget").fetchall() == spent
     assert len(answers) >= 50

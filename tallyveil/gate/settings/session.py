@@ -123,6 +123,10 @@ class Settings:
     def all(self) -> dict[str, str]:
         return dict(sorted(self._all().items()))
 
+    def values(self) -> tuple[str, ...]:
+        """Of all settings, in an order that never changes."""
+        return tuple(self._all().values())
+
     def _all(self) -> dict[str, str]:
         return {**self._fixed, **self._kept, **self._dp, **(self._block or self._next_block())}
 

@@ -1,0 +1,99 @@
+"""How far a ledger has come is known without a lock, and without taking one away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tallyveil.accountant import Ledger
+from tallyveil.accountant.header import Header
+from tallyveil.errors import LedgerError
+
+WRITE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+    print("free")
+except sqlite3.OperationalError:
+    print("locked")
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    Ledger(tmp_path / "ledger").close()
+    return tmp_path / "ledger"
+
+
+def add_twice(ledger: Ledger) -> None:
+    ledger.add_table("t", "fingerprint")
+    ledger.add_table("t", "fingerprint")
+
+
+def another_process_finds(path: Path) -> str:
+    command = [sys.executable, "-c", WRITE, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_each_commit_changes_it_whoever_makes_it(path: Path) -> None:
+    one, two = Ledger(path), Ledger(path)
+    seen = {one.position()}
+    for number, ledger in enumerate((one, two, one)):
+        with ledger.reading():
+            ledger.tables()
+        assert one.position() in seen
+        with ledger.writing():
+            ledger.add_table(f"t{number}", "fingerprint")
+            assert one.position() in seen
+        assert one.position() == two.position()
+        assert one.position() not in seen
+        seen.add(one.position())
+    one.close()
+    two.close()
+
+
+def test_what_was_rolled_back_changes_nothing(path: Path) -> None:
+    ledger = Ledger(path)
+    before = ledger.position()
+    with pytest.raises(LedgerError), ledger.writing():
+        add_twice(ledger)
+    assert ledger.position() == before is not None
+    ledger.close()
+
+
+def test_it_is_unknown_of_ledgers_that_are_swapped_gone_closed_or_not_kept(path: Path) -> None:
+    ledger = Ledger(path)
+    aside = path.with_name("aside")
+    path.rename(aside)
+    assert ledger.position() is None
+    Ledger(path).close()
+    assert ledger.position() is None
+    path.unlink()
+    aside.rename(path)
+    assert ledger.position() is not None
+    ledger.close()
+    assert ledger.position() is None
+    assert Ledger(":memory:").position() is None
+
+
+def test_closing_one_ledger_takes_no_lock_from_another_of_the_same_file(path: Path) -> None:
+    one, two = Ledger(path), Ledger(path)
+    with one.writing():
+        two.close()
+        assert another_process_finds(path) == "locked"
+    one.close()
+    assert another_process_finds(path) == "free"
+
+
+def test_a_descriptor_is_closed_with_its_last_header(path: Path) -> None:
+    one, two = Header(path), Header(path)
+    assert one.read() == two.read()
+    one.close()
+    assert two.read()
+    two.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        two.read()
