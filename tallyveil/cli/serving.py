@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ _BELIEVED: Final = (
     "without --password-file whoever connects is believed, so anybody can spend any "
     "analyst's share; the tables' budgets hold all the same."
 )
+
+
+# Seconds after the signal by which the process has ended.
+_LATEST: Final = 3.5
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,19 @@ def _serve(path: Path, options: Options) -> None:
                 server,
                 ready=lambda s: typer.echo(f"serving {tables}: {dsn(options.host, s.port)}"),
                 reload=partial(_reload, server, options.password_file),
+                ending=_end_soon,
             )
         if not ended:
             typer.echo("closed, though statements still ran")
             logging.shutdown()
             leave()
+
+
+def _end_soon() -> None:
+    """Whatever hangs: what is in the ledger is kept, and nothing else has to be."""
+    timer = threading.Timer(_LATEST, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _authentication(password_file: Path | None) -> Authentication:

@@ -33,9 +33,10 @@ def run(
     *,
     ready: Callable[[Server], None] | None = None,
     reload: Callable[[], None] = lambda: report("nothing to reload"),
+    ending: Callable[[], None] = lambda: None,
 ) -> bool:
     """Serve until SIGINT or SIGTERM, then close in order. ``ready`` is called once it listens,
-    ``reload`` at each SIGHUP, on a thread of its own.
+    ``ending`` at the first of these signals, ``reload`` at each SIGHUP, on a thread of its own.
 
     Whether everything has come to its end. If not, a statement cannot be stopped, and its thread
     would keep the process: `leave` ends it.
@@ -50,6 +51,7 @@ def run(
 
         def stop() -> None:
             if not closing:
+                ending()
                 closing.append(loop.create_task(server.close()))
 
         # Windows' loops know no signal handlers; there, KeyboardInterrupt ends the run.

@@ -37,7 +37,7 @@ __all__ = ["Server", "SessionFactory"]
 SessionFactory = Callable[[str, str], Session]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
 
-GRACE: Final = 3.0
+GRACE: Final = 2.0
 JOIN: Final = 0.5
 """Seconds a server that is closed waits for its clients and what runs for them."""
 
