@@ -19,6 +19,7 @@ from tallyveil.gate.policy_check import check_mechanisms
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
+from tallyveil.gate.shared import Shared
 from tallyveil.knowledge import Knowledge
 from tallyveil.mechanisms import rho_for
 from tallyveil.policy import Budget, Policy
@@ -89,7 +90,7 @@ def _amount(budget: Budget) -> Fraction:
     return budget.epsilon if budget.delta is None else rho_for(budget.epsilon, budget.delta)
 
 
-class Gate:
+class Gate(Shared):
     """Opens the ledger, loads the source and answers sessions until it is closed.
 
     ``source`` is what to read the tables from instead of the policy's source: an open DuckDB

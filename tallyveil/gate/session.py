@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -25,11 +25,9 @@ from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables
 from tallyveil.gate.settings import SERVER_VERSION, Settings
+from tallyveil.gate.shared import Shared
 from tallyveil.gate.words import explanation, notice, warnings
 from tallyveil.rewriter import Dialect, Piece, Plan, local_now, parameter_count, parse_query, split
-
-if TYPE_CHECKING:
-    from tallyveil.gate.gate import Gate
 
 __all__ = ["GateSession"]
 
@@ -42,7 +40,7 @@ class GateSession:
     Only `execute` of a query can spend, and only in `Decision.answer`.
     """
 
-    def __init__(self, gate: Gate, user: str, database: str, dialect: Dialect) -> None:
+    def __init__(self, gate: Shared, user: str, database: str, dialect: Dialect) -> None:
         self._gate = gate
         self._user = user
         self._database = database

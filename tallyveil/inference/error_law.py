@@ -22,9 +22,9 @@ from scipy.special import ndtri
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import discrete_gaussian, discrete_laplace
-from tallyveil.inference.combination import Combination
 from tallyveil.inference.noise import FloatArray, Law, Noises
 from tallyveil.inference.spectrum import Bounds, Lattice, Spectrum, spectrum
+from tallyveil.inference.weighted_noise import WeightedNoise
 
 __all__ = ["TOLERANCE", "ErrorLaw"]
 
@@ -44,7 +44,7 @@ class ErrorLaw:
     """
 
     def __init__(self, coefficients: FloatArray, noises: Noises) -> None:
-        self._law = Combination.of(coefficients, noises)
+        self._law = WeightedNoise.of(coefficients, noises)
 
     @property
     def variance(self) -> float:

@@ -20,14 +20,13 @@ A H = q is checked on every cell. What does not pass counts as not determined by
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from threadpoolctl import ThreadpoolController
 
+from tallyveil.inference.blas import one_thread
 from tallyveil.inference.noise import FloatArray
 
 __all__ = [
@@ -105,17 +104,11 @@ def least_norm_work(rows: int, cells: int) -> float:
 
 def least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
     """For each target t (a row) the shortest w with w M nearest to t."""
-    # The matrices are small: threads of BLAS would do little but wait for each other.
-    with _blas().limit(limits=1):
+    with one_thread():
         solution: FloatArray = linalg.lstsq(
             matrix.T, targets.T, cond=_DEPENDENT, lapack_driver="gelsy", check_finite=False
         )[0].T
     return solution
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
 
 
 def _combines(

@@ -17,13 +17,12 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
+from tallyveil.inference.blas import one_thread
 from tallyveil.inference.noise import FloatArray, Noises
 
 __all__ = ["Fit"]
@@ -63,8 +62,7 @@ class Fit:
         roots = 1 / np.sqrt(np.maximum(variances, floor))
         mix = _mix(cells, height + _MORE) if cells > height + _MORE else None
         dense = (rows if mix is None else rows @ mix).toarray()
-        # More threads are no quicker here, and wait for each other where the machine is busy.
-        with _blas().limit(limits=1):
+        with one_thread():
             u, s, vt = np.linalg.svd(dense * roots[:, None], full_matrices=False)
         rank = int((s > _RANK * s[0]).sum())
         inverse = 1 / s[:rank]
@@ -107,11 +105,6 @@ class Fit:
 
     def _mixed(self, queries: sparse.csr_matrix) -> sparse.csr_matrix:
         return queries if self.mix is None else queries @ self.mix
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
 
 
 def _mix(cells: int, columns: int) -> sparse.csr_matrix:

@@ -1,6 +1,6 @@
 """Probabilities of a symmetric law from its characteristic function, with the error bounded.
 
-X is a `Combination`, φ its characteristic function, η a small probability, and P = 2R with
+X is a `WeightedNoise`, φ its characteristic function, η a small probability, and P = 2R with
 P(|X| > R) ≤ η. On the circle of length P, with t_j = 2πj/P, X wrapped around has
 
     P(|X| ≤ h mod P) = 2h/P + (2/π) Σ_{j≥1} φ(t_j) sin(t_j h)/j,
@@ -29,8 +29,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.inference.combination import Combination, sum_bound
 from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.weighted_noise import WeightedNoise, sum_bound
 
 __all__ = ["Bounds", "Bracket", "Lattice", "Spectrum", "spectrum"]
 
@@ -146,18 +146,18 @@ def _waves(tables: FloatArray, angle: float) -> npt.NDArray[np.complex128]:
     return result
 
 
-def spectrum(law: Combination, neglected: float) -> Spectrum:
+def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
     """The best way to end the sum for a law with at least one term; η = ``neglected``."""
     reach = law.reach(neglected)
     return _lattice(law, reach, neglected) or _bracket(law, reach, neglected)
 
 
-def _bracket(law: Combination, reach: float, neglected: float) -> Bracket:
+def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket:
     numbers, phi = _alive(law, _BRACKET_POINTS - 1, math.pi / reach)
     return Bracket(2 * reach, reach, neglected, numbers, phi)
 
 
-def _alive(law: Combination, count: int, unit: float) -> tuple[FloatArray, FloatArray]:
+def _alive(law: WeightedNoise, count: int, unit: float) -> tuple[FloatArray, FloatArray]:
     """The j ≤ count for which φ(j · unit) is not negligible, and φ there."""
     numbers: list[FloatArray] = [np.zeros(0)]
     logs: list[FloatArray] = [np.zeros(0)]
@@ -192,7 +192,7 @@ def _common_denominator(ratios: FloatArray) -> int | None:
         parts = wider
 
 
-def _lattice(law: Combination, reach: float, neglected: float) -> Lattice | None:
+def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | None:
     """X on a lattice, if the coefficients are whole multiples of a step but for rounding errors."""
     largest = float(law.coefficients.max())
     ratios = law.coefficients / largest
@@ -207,6 +207,6 @@ def _lattice(law: Combination, reach: float, neglected: float) -> Lattice | None
     if half > _LATTICE_POINTS:
         return None
     size = 2 * half + 1
-    exact = Combination(whole, law.noises)
+    exact = WeightedNoise(whole, law.noises)
     numbers, phi = _alive(exact, half, 2 * math.pi / size)
     return Lattice(step * size, reach, neglected, numbers, phi, step, slack)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.inference import ErrorLaw, Law, Noises
-from tallyveil.inference.combination import Combination, sum_bound
+from tallyveil.inference.weighted_noise import WeightedNoise, sum_bound
 
 
 def log_phi(law: Law, scale: float, t: float) -> mpmath.mpf:
@@ -32,7 +32,7 @@ def test_characteristic_and_moment_functions_are_those_of_the_definition(law: La
     rng = np.random.default_rng(6)
     coefficients = 10 ** rng.uniform(-3, 0, 40)
     scales = rng.uniform(0.4, 6, 40)
-    combination = Combination.of(coefficients, Noises.of(law, scales))
+    combination = WeightedNoise.of(coefficients, Noises.of(law, scales))
     points = np.geomspace(1e-4, 0.6, 15)
     found = combination.log_phi(points)
     with mpmath.workdps(40):
@@ -69,7 +69,7 @@ def test_what_is_called_dead_is_dead(
 ) -> None:
     laws, coefficients, scales = (list(column) for column in zip(*terms, strict=True))
     noises = Noises(np.array(laws, dtype=np.int8), np.array(scales))
-    law = Combination.of(np.array(coefficients), noises)
+    law = WeightedNoise.of(np.array(coefficients), noises)
     if law.dead_between(first, ratio * first):
         values = law.log_phi(np.linspace(first, ratio * first, 200))
         assert (values == -np.inf).all()

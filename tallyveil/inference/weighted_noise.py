@@ -2,7 +2,7 @@
 
 For a combination X = Σ A_k N_k of independent noises, with real coefficients, this file has
 
-    K(λ)     = ln E e^{λX}, finite for |λ| below `Combination.limit`  (discrete Gaussian: the
+    K(λ)     = ln E e^{λX}, finite for |λ| below `WeightedNoise.limit`  (discrete Gaussian: the
                bound ½A²σ²λ², Canonne, Kamath, Steinke 2020, Lemma 9),
     ln φ(t)  = ln E e^{itX}, where every factor of φ is positive:
 
@@ -25,7 +25,7 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.cumulants import cumulant_terms
 from tallyveil.inference.noise import FloatArray, Law, Noises, discrete_laplace_variance
 
-__all__ = ["Combination", "sum_bound"]
+__all__ = ["WeightedNoise", "sum_bound"]
 
 _SMALL_SIGMA: Final = 1.0
 _DEAD: Final = -41.0  # φ < 2e-18 counts as 0; `inversion` allows for it
@@ -40,7 +40,7 @@ _LAPLACE, _GAUSSIAN = map(int, Law)
 
 
 @dataclass(frozen=True, eq=False)
-class Combination:
+class WeightedNoise:
     """X = Σ A_k N_k with ``coefficients`` A; without the terms that are zero.
 
     Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first. Terms of less
@@ -53,7 +53,7 @@ class Combination:
     slack: float = 0.0
 
     @classmethod
-    def of(cls, coefficients: FloatArray, noises: Noises) -> Combination:
+    def of(cls, coefficients: FloatArray, noises: Noises) -> WeightedNoise:
         """Raises InvalidParameterValue unless there is one finite coefficient for each noise."""
         a = np.abs(np.asarray(coefficients, dtype=np.float64))
         if a.shape != noises.scales.shape or not np.isfinite(a).all():

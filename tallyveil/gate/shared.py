@@ -1,0 +1,29 @@
+"""What all sessions of a gate share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tallyveil.accountant import Account, Accountant
+from tallyveil.cache import Cache
+from tallyveil.gate.decision import Decision
+from tallyveil.policy import Policy
+from tallyveil.rewriter import PublicDatabase, Rewriter
+from tallyveil.sanitise import Copy
+
+__all__ = ["Shared"]
+
+
+class Shared:
+    """`Gate` opens it; ``plans`` and ``descriptions`` are kept by statement."""
+
+    policy: Policy
+    accounts: dict[str, Account]
+    accountant: Accountant
+    decision: Decision
+    database: PublicDatabase
+    rewriter: Rewriter
+    copies: Mapping[str, Copy]
+    plans: Cache[Any]
+    descriptions: Cache[Any]
