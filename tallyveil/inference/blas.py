@@ -12,7 +12,8 @@ __all__ = ["one_thread"]
 
 def one_thread() -> AbstractContextManager[object]:
     """While it lasts, linear algebra runs in the thread that asks for it."""
-    return _controller().limit(limits=1)
+    limited: AbstractContextManager[object] = _controller().limit(limits=1)
+    return limited
 
 
 @cache
