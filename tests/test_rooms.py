@@ -13,7 +13,7 @@ PACKAGE = Path(tallyveil.__file__).parent
 
 # Everybody may import what stands beside the rooms, and the value types of domains and limits.
 VALUES = {"tallyveil.policy.domain", "tallyveil.policy.limits"}
-BESIDE = {"cache", "deadline", "errors", "events", "interval", "locks"}
+BESIDE = {"cache", "deadline", "errors", "events", "interval", "locks", "solver_threads"}
 MAY_IMPORT: dict[str, set[str]] = {
     "policy": set(),
     "workload": {"policy"},

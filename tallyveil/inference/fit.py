@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from scipy import sparse
 
 from tallyveil.inference.blas import one_thread
 from tallyveil.inference.noise import FloatArray, Noises
+from tallyveil.solver_threads import aside
 
 __all__ = ["Fit"]
 
@@ -34,6 +36,7 @@ _DIGITS: Final = 1e8  # of weights, relative to the largest
 _MORE: Final = 64  # columns of R than rows of H
 _PLACES: Final = 4
 _SEED: Final = secrets.randbits(128)  # nobody who writes SQL may know it
+_LONG: Final = 200_000  # entries: what more takes longer than a cancel may
 _COARSE: Final = 16  # steps of a weight, of the power of two below the largest
 
 
@@ -51,7 +54,8 @@ class Fit:
     def of(cls, rows: sparse.csr_matrix, noises: Noises) -> Fit:
         """Of ``rows`` H (m×n), integers, with a noise each; of scale 0 for exact answers.
 
-        Raises numpy.linalg.LinAlgError if the decomposition does not converge.
+        Raises numpy.linalg.LinAlgError if the decomposition does not converge, and what
+        `deadline.check` raises.
         """
         height, cells = rows.shape
         if not rows.nnz:
@@ -62,8 +66,8 @@ class Fit:
         roots = 1 / np.sqrt(np.maximum(variances, floor))
         mix = _mix(cells, height + _MORE) if cells > height + _MORE else None
         dense = (rows if mix is None else rows @ mix).toarray()
-        with one_thread():
-            u, s, vt = np.linalg.svd(dense * roots[:, None], full_matrices=False)
+        weighed = dense * roots[:, None]
+        u, s, vt = aside(partial(_svd, weighed)) if weighed.size > _LONG else _svd(weighed)
         rank = int((s > _RANK * s[0]).sum())
         inverse = 1 / s[:rank]
         return cls(inverse[:, None] * (u[:, :rank].T * roots), vt[:rank].T, inverse, mix)
@@ -105,6 +109,12 @@ class Fit:
 
     def _mixed(self, queries: sparse.csr_matrix) -> sparse.csr_matrix:
         return queries if self.mix is None else queries @ self.mix
+
+
+def _svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    with one_thread():
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    return u, s, vt
 
 
 def _mix(cells: int, columns: int) -> sparse.csr_matrix:

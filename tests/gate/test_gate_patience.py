@@ -18,7 +18,7 @@ from tallyveil.gate import Gate
 from tallyveil.gate.interface import Session
 from tallyveil.mechanisms import chart_of, mechanism
 from tallyveil.mechanisms.matrix import design, designing
-from tallyveil.mechanisms.matrix.solver_threads import aside
+from tallyveil.solver_threads import aside
 
 DESIGNED = "designed(n=9, properties=cm, objective=l1)"
 ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"

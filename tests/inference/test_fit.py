@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tallyveil.inference import ErrorLaw, Fit, Law, Noises, best_combinations
+from tallyveil.deadline import Deadline
+from tallyveil.errors import QueryCanceled
+from tallyveil.inference import ErrorLaw, Fit, Law, Noises, best_combinations, fit
 from tests.inference.exact import least_variances
 
 
@@ -89,3 +92,20 @@ def test_a_variance_bounds_the_half_width_from_below(seed: int, confidence: floa
     weights = random.uniform(0, 1, number)
     law = ErrorLaw(weights, noises)
     assert law.half_width(confidence) >= confidence * math.sqrt(law.variance / 2) - 1
+
+
+def test_a_long_decomposition_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be stopped; whoever asked for it need not wait."""
+    runs, end = threading.Event(), threading.Event()
+
+    def never(matrix: np.ndarray) -> None:
+        runs.set()
+        assert end.wait(60)
+
+    monkeypatch.setattr(fit, "_svd", never)
+    rows = sparse.identity(500, dtype=np.int64, format="csr")
+    noises = Noises.of(Law.DISCRETE_LAPLACE, np.ones(500))
+    statement = Deadline(cancelled=runs.is_set)
+    with statement.entered(), pytest.raises(QueryCanceled):
+        Fit.of(rows, noises)
+    end.set()

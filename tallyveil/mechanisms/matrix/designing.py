@@ -24,7 +24,7 @@ from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_ran
 from tallyveil.mechanisms.matrix.program import Floats, Layout, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 from tallyveil.mechanisms.matrix.rounding import integer_columns
-from tallyveil.mechanisms.matrix.solver_threads import aside
+from tallyveil.solver_threads import aside
 
 __all__ = ["MAX_DESIGNED_RANGE", "Leaf", "choose", "design", "flowchart"]
 

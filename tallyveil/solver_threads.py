@@ -1,4 +1,4 @@
-"""Programs are solved in threads of their own.
+"""Programs are solved, and large matrices decomposed, in threads of their own.
 
 A solver cannot be interrupted, but it lets other threads run. So whoever waits for one checks the
 deadline of the statement meanwhile. A thread that nobody waits for any more ends with the solver's
