@@ -14,7 +14,7 @@ import numpy as np
 
 from tallyveil.accountant.meter import CellMeter, Meter, PairMeter
 from tallyveil.accountant.tally import Tally
-from tallyveil.mechanisms.pairs import ClassLoss
+from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.policy.domain import Attribute, Domain
 
 __all__ = ["most_expensive"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tallyveil.accountant.derivation import Derivation, decode_derivation
 from tallyveil.accountant.ledger import StoredDerivation
 from tallyveil.accountant.values import Answer
-from tallyveil.mechanisms.sanitiser import Sanitiser
+from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.workload.workload import Column
 
 __all__ = ["Asked", "Memory"]

@@ -20,11 +20,11 @@ from typing import Protocol
 import numpy as np
 
 from tallyveil.accountant.tally import Tally
-from tallyveil.mechanisms.cells import CellLoss
-from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.losses.cells import CellLoss
+from tallyveil.mechanisms.losses.pairs import ClassLoss, PairLoss
+from tallyveil.mechanisms.losses.partition import join
+from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.pairs import ClassLoss, PairLoss
-from tallyveil.mechanisms.partition import join
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import CEILING
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tallyveil.mechanisms.tensors import Tensor, independent, place
+from tallyveil.mechanisms.losses.tensors import Tensor, independent, place
 
 __all__ = ["Tally"]
 

@@ -13,8 +13,8 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms import law_name, recorded_law
 from tallyveil.mechanisms.measure import MEASURES, Measure
+from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.relation import Neighbours, Relation
-from tallyveil.mechanisms.sanitiser import Sanitiser
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain

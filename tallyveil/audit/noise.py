@@ -16,7 +16,7 @@ from tallyveil.errors import ReceiptError
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.zcdp import epsilon_of
 
 __all__ = ["bounded", "follows", "noise_findings", "staircase_findings"]

@@ -17,7 +17,7 @@ from tallyveil.audit.matrices import law_findings
 from tallyveil.audit.noise import bounded, follows
 from tallyveil.mechanisms import ClampedLaplace, OneRecord, RandomisedResponse, SetResponse
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
-from tallyveil.mechanisms.randomised_response import DRAWS
+from tallyveil.mechanisms.records.randomised_response import DRAWS
 
 __all__ = [
     "counted",

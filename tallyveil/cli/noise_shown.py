@@ -14,7 +14,7 @@ from tallyveil.cli.mechanism_arguments import Options
 from tallyveil.cli.text import aligned, up
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive, Relation, StatementCalibration, statement_scales
-from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["STAIRCASE_GUARANTEE", "show_noise", "show_staircase"]

@@ -1,8 +1,8 @@
 """Noise: how much a statement needs, what it costs, and drawing it.
 
-One file per family of noise, registered by name; the mechanisms that perturb one record, and
-`sanitiser`, which makes a copy of a table of them; what families share (exact loss per cell and per
-pair of cells, calibration) has files of its own. This is the only room that opens a `TrueAnswer`,
+`noise` is added to answers, `matrix` is for counts with a public range, `records` perturb one record,
+and `losses` say exactly what a release costs each cell and each pair of cells. Families have names
+in `registry`. This is the only room that opens a `TrueAnswer`,
 and it does so against a `Receipt`. It knows no ledger, no SQL and no policy.
 
 Scales are in units of a column's integer lattice: a column's multiplier scales answer and noise
@@ -10,19 +10,27 @@ alike and cancels from the cost.
 """
 
 from tallyveil.mechanisms.approximate import pure_epsilon
-from tallyveil.mechanisms.calibrate import MAX_SCALE
-from tallyveil.mechanisms.cells import CellLoss
-from tallyveil.mechanisms.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.flowchart import AUTO, Flowchart, canonical_choice, chart_of
-from tallyveil.mechanisms.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.geometric import Geometric
-from tallyveil.mechanisms.laplace import DiscreteLaplace
-from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
+from tallyveil.mechanisms.losses.cells import CellLoss
+from tallyveil.mechanisms.losses.pairs import PairLoss
+from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.pairs import PairLoss
+from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
+from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
+from tallyveil.mechanisms.noise.geometric import Geometric
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
+from tallyveil.mechanisms.noise.statement_scales import (
+    CALIBRATIONS,
+    StatementCalibration,
+    statement_scales,
+)
 from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism, Needs
-from tallyveil.mechanisms.randomised_response import RandomisedResponse
+from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
+from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
+from tallyveil.mechanisms.records.sanitiser import OneRecord, Sanitiser, spent
+from tallyveil.mechanisms.records.series_noise import SeriesNoise
+from tallyveil.mechanisms.records.set_response import SetResponse
 from tallyveil.mechanisms.registry import (
     EXACT_LAW,
     AnyMechanism,
@@ -41,15 +49,7 @@ from tallyveil.mechanisms.registry import (
     with_range,
 )
 from tallyveil.mechanisms.relation import Neighbours, Relation
-from tallyveil.mechanisms.sanitiser import OneRecord, Sanitiser, spent
-from tallyveil.mechanisms.series_noise import SeriesNoise
-from tallyveil.mechanisms.set_response import SetResponse
 from tallyveil.mechanisms.spec import PARAMETERS
-from tallyveil.mechanisms.statement_scales import (
-    CALIBRATIONS,
-    StatementCalibration,
-    statement_scales,
-)
 from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 
 __all__ = [

@@ -23,8 +23,7 @@ from typing import ClassVar, Final
 from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import FeatureNotSupported, ReceiptError
-from tallyveil.mechanisms import calibrate
-from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.matrix import (
     CountMatrix,
     DesignCache,
@@ -40,6 +39,7 @@ from tallyveil.mechanisms.matrix import (
     score,
 )
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.protocol import Needs
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload

@@ -13,7 +13,6 @@ from typing import Final
 
 from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import calibrate
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.matrix import (
     Leaf,
@@ -23,6 +22,7 @@ from tallyveil.mechanisms.matrix import (
     closure,
     flowchart,
 )
+from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.registry import canonical
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 

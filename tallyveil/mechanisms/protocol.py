@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.inference import NoiseLaw
-from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload

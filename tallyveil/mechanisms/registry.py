@@ -8,12 +8,12 @@ from typing import Final, TypeAlias
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
-from tallyveil.mechanisms.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.geometric import Geometric
-from tallyveil.mechanisms.laplace import DiscreteLaplace
 from tallyveil.mechanisms.matrix.privacy_level import checked_range
+from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
+from tallyveil.mechanisms.noise.geometric import Geometric
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.mechanisms.protocol import Additive, Charged
-from tallyveil.mechanisms.sanitiser import Sanitiser
+from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
 __all__ = [

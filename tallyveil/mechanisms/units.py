@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.rational_sums import IntArray, ceiling_of_sum
+from tallyveil.mechanisms.losses.rational_sums import IntArray, ceiling_of_sum
 
 __all__ = ["CEILING", "UNIT", "IntArray", "coded", "from_units", "loss_units", "positive", "units"]
 

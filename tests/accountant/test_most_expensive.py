@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.meter import Meter, meter_for
-from tallyveil.mechanisms import Measure, Relation, cells, mechanism, partition, tensors
+from tallyveil.mechanisms import Measure, Relation, mechanism
+from tallyveil.mechanisms.losses import cells, partition, tensors
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
 

@@ -19,7 +19,7 @@ from tallyveil.errors import LedgerError
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import Relation, mechanism, registry
-from tallyveil.mechanisms.laplace import DiscreteLaplace
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.workload.workload import Column, Workload
 
 

@@ -44,9 +44,9 @@ from tallyveil.mechanisms.matrix import (
 )
 from tallyveil.mechanisms.matrix import tightest_alpha as tightest_in_integers
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
-from tallyveil.mechanisms.randomised_response import DRAWS
-from tallyveil.mechanisms.staircase import Staircase
-from tallyveil.mechanisms.uniform import Words
+from tallyveil.mechanisms.noise.staircase import Staircase
+from tallyveil.mechanisms.records.randomised_response import DRAWS
+from tallyveil.mechanisms.records.uniform import Words
 from tallyveil.mechanisms.units import IntArray
 
 ONE = Fraction(1)

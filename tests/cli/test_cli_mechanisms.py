@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
-from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.mechanisms.noise.staircase import Staircase
 
 
 def shell(*arguments: object) -> Result:

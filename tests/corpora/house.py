@@ -23,8 +23,8 @@ import tallyveil
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import Gate
 from tallyveil.mechanisms import registry
-from tallyveil.mechanisms.additive import Sampler
-from tallyveil.mechanisms.laplace import DiscreteLaplace
+from tallyveil.mechanisms.noise.additive import Sampler
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.rewriter import Dialect
 
 __all__ = ["House", "Rows", "Silent", "create", "draw_rows", "policy", "said", "silent"]

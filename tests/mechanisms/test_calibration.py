@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
-from tallyveil.mechanisms import Neighbours, Relation, cells, mechanism, sensitivity, tensors
+from tallyveil.mechanisms import Neighbours, Relation, mechanism, sensitivity
+from tallyveil.mechanisms.losses import cells, tensors
 from tallyveil.mechanisms.units import units
 from tallyveil.workload.workload import Column, Workload
 

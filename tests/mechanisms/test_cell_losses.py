@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.mechanisms.cells import CellLoss
-from tallyveil.mechanisms.loss import privacy_loss, sensitivity
+from tallyveil.mechanisms.losses.cells import CellLoss
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse
-from tallyveil.mechanisms.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
 
 EPSILONS = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5), Fraction(40), Fraction(400)]
 

@@ -18,7 +18,7 @@ from tallyveil.mechanisms import (
     pure_epsilon,
     rho_for,
 )
-from tallyveil.mechanisms.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
 
 DELTAS = ["1e-9", "1e-6", "0.01", "0.3", "0.999999"]
 

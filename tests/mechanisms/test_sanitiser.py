@@ -14,7 +14,7 @@ from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechanism_names, spent
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor, Workload
 

@@ -15,8 +15,8 @@ from scipy.stats import chi2
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import ClampedLaplace, SeriesNoise
-from tallyveil.mechanisms.randomised_response import DRAWS
-from tallyveil.mechanisms.series_noise import geometric, type_b_eulerian
+from tallyveil.mechanisms.records.randomised_response import DRAWS
+from tallyveil.mechanisms.records.series_noise import geometric, type_b_eulerian
 from tallyveil.sanitise import least_error
 
 FloatArray = npt.NDArray[np.float64]

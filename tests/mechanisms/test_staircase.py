@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from tallyveil import inference
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.staircase import Staircase
+from tallyveil.mechanisms.noise.staircase import Staircase
 
 epsilons = st.floats(0.3, 8).map(lambda value: f"{value:.3f}")
 

@@ -35,8 +35,8 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import calibrate
-from tallyveil.mechanisms.gaussian_scales import analytic_scale, lemma_13_scale
+from tallyveil.mechanisms.noise import calibrate
+from tallyveil.mechanisms.noise.gaussian_scales import analytic_scale, lemma_13_scale
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import positive
 from tallyveil.mechanisms.zcdp import rho_for

@@ -13,9 +13,9 @@ from fractions import Fraction
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import NoiseLaw
-from tallyveil.mechanisms import calibrate
-from tallyveil.mechanisms.loss import Loss
+from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.protocol import Needs
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload

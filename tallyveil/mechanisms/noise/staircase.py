@@ -27,7 +27,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms.calibrate import rate
+from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["MAX_SENSITIVITY", "Staircase"]

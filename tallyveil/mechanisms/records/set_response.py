@@ -32,8 +32,8 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.randomised_response import exp_below
-from tallyveil.mechanisms.uniform import LARGEST_BOUND, Words, uniform_below
+from tallyveil.mechanisms.records.randomised_response import exp_below
+from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, Words, uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["SetResponse"]

@@ -16,8 +16,8 @@ import opendp.prelude as dp
 
 from tallyveil.errors import ReceiptError
 from tallyveil.inference import DiscreteGaussianLaw, discrete_gaussian
-from tallyveil.mechanisms import calibrate
-from tallyveil.mechanisms.additive import AdditiveNoise, Sampler
+from tallyveil.mechanisms.noise import calibrate
+from tallyveil.mechanisms.noise.additive import AdditiveNoise, Sampler
 from tallyveil.mechanisms.protocol import Needs
 
 __all__ = ["DiscreteGaussian"]

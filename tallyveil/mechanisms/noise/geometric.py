@@ -7,7 +7,7 @@ of scale b = 1/ln(1/α), for those who know it by α; scales in the ledger are b
 
 from __future__ import annotations
 
-from tallyveil.mechanisms.laplace import DiscreteLaplace
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 
 __all__ = ["Geometric"]
 

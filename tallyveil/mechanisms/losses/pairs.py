@@ -32,12 +32,12 @@ from functools import cached_property
 
 import numpy as np
 
-from tallyveil.mechanisms.cells import cell_losses, midrange_losses
+from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
+from tallyveil.mechanisms.losses.partition import Partition, distances, join, partition
+from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
+from tallyveil.mechanisms.losses.weights import check_magnitude
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.partition import Partition, distances, join, partition
-from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.units import IntArray, loss_units
-from tallyveil.mechanisms.weights import check_magnitude
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ClassLoss", "PairLoss"]

@@ -24,9 +24,9 @@ from fractions import Fraction
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.calibrate import MAX_SCALE
-from tallyveil.mechanisms.laplace import integer_noise
-from tallyveil.mechanisms.randomised_response import DRAWS, RandomisedResponse
+from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
+from tallyveil.mechanisms.noise.laplace import integer_noise
+from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["ClampedLaplace", "scale_above"]

@@ -22,9 +22,9 @@ import numpy as np
 
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms.clamped_laplace import scale_above
-from tallyveil.mechanisms.loss import Loss, privacy_loss
+from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss
 from tallyveil.mechanisms.measure import Measure, power
+from tallyveil.mechanisms.records.clamped_laplace import scale_above
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, IntArray
 from tallyveil.workload.workload import Column, Factor, Workload

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from tallyveil.mechanisms.cells import CellLoss, cell_losses
+from tallyveil.mechanisms.losses.cells import CellLoss, cell_losses
+from tallyveil.mechanisms.losses.pairs import PairLoss
+from tallyveil.mechanisms.losses.weights import check_magnitude, from_zero
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.pairs import PairLoss
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT
-from tallyveil.mechanisms.weights import check_magnitude, from_zero
 from tallyveil.workload.workload import Column
 
 __all__ = ["Loss", "privacy_loss", "sensitivity"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallyveil.errors import StatementTooComplex
-from tallyveil.mechanisms.tensors import CELL_LIMIT
+from tallyveil.mechanisms.losses.tensors import CELL_LIMIT
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.loss import Loss, privacy_loss, sensitivity
+from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, from_units, positive

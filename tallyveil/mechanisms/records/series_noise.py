@@ -49,10 +49,10 @@ from typing import Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.clamped_laplace import scale_above
-from tallyveil.mechanisms.laplace import integer_noise
-from tallyveil.mechanisms.randomised_response import DRAWS, RandomisedResponse, exp_below
-from tallyveil.mechanisms.uniform import uniform_below
+from tallyveil.mechanisms.noise.laplace import integer_noise
+from tallyveil.mechanisms.records.clamped_laplace import scale_above
+from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse, exp_below
+from tallyveil.mechanisms.records.uniform import uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["SeriesNoise", "type_b_eulerian"]

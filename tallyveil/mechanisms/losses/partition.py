@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallyveil.mechanisms.tensors import CELL_LIMIT, align, join_axes
+from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
 from tallyveil.workload.workload import Factor
 

@@ -14,10 +14,23 @@ from fractions import Fraction
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.mechanisms.losses.tensors import (
+    CELL_LIMIT,
+    Tensor,
+    align,
+    independent,
+    join_axes,
+    place,
+)
+from tallyveil.mechanisms.losses.weights import (
+    Part,
+    Weights,
+    check_magnitude,
+    from_midrange,
+    from_zero,
+)
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.tensors import CELL_LIMIT, Tensor, align, independent, join_axes, place
 from tallyveil.mechanisms.units import IntArray, coded, loss_units
-from tallyveil.mechanisms.weights import Part, Weights, check_magnitude, from_midrange, from_zero
 from tallyveil.workload.workload import Column
 
 __all__ = ["CellLoss", "cell_losses", "midrange_losses"]

@@ -1,0 +1,1 @@
+"""What a release costs: the loss of each cell and of each pair of cells, exactly."""
