@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -13,9 +13,9 @@ from tallyveil import deadline
 from tallyveil.gate.decision import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import Interval, Known, intervals, total
-from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
+from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Projection, Workload
 
-__all__ = ["empty_tables", "noisy_tables"]
+__all__ = ["empty_tables", "noisy_tables", "projected"]
 
 # How many groups are looked at in Python between two looks at the deadline.
 _PORTION: Final = 1024
@@ -46,6 +46,21 @@ def noisy_tables(
         table.name: _table(table, plan.workloads, answered, confidence, looks, nonnegative)
         for table in plan.noisy
     }
+
+
+def projected(projection: Projection, table: pa.Table) -> list[tuple[Any, ...]]:
+    """The result's rows, as Python values, of a statement that picks columns of a noisy table."""
+    numbers = list(range(table.num_rows))
+    for by in reversed(projection.order):
+        values = table.column(by.column).to_pylist()
+        missing = [number for number in numbers if values[number] is None]
+        known = [number for number in numbers if values[number] is not None]
+        known.sort(key=values.__getitem__, reverse=by.descending)
+        numbers = missing + known if by.nulls_first else known + missing
+    end = None if projection.limit is None else projection.offset + projection.limit
+    chosen = table.take(pa.array(numbers[projection.offset : end], pa.int64()))
+    columns = [chosen.column(name).to_pylist() for _, name, _ in projection.items]
+    return list(zip(*columns, strict=True))
 
 
 def _table(

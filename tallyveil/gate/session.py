@@ -23,13 +23,15 @@ from tallyveil.gate.interface import ColumnType, Description, Notice, Receive, R
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
-from tallyveil.gate.rows import empty_tables, noisy_tables
+from tallyveil.gate.rows import empty_tables, noisy_tables, projected
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.gate.words import explanation, notice, warnings
 from tallyveil.rewriter import Dialect, Piece, Plan, local_now, parameter_count, parse_query, split
 
 __all__ = ["GateSession"]
+
+_PORTION: Final = 2_048  # rows that are handed on at a time
 
 _EXPLAIN_COLUMNS: Final = (ColumnType("QUERY PLAN", "VARCHAR"),)
 
@@ -74,9 +76,7 @@ class GateSession:
                 return Description(types, _EXPLAIN_COLUMNS)
             nothing = (None,) * len(types)
             plan = self._plan(piece, types, nothing)
-            columns = self._gate.descriptions.get(
-                self._key(piece, types, nothing), lambda: self._describe(plan)
-            )
+            columns = self._columns(plan, lambda: self._describe(plan))
             deadline.check()
             return Description(types, columns)
 
@@ -307,6 +307,8 @@ class GateSession:
         self, plan: Plan, describe: Callable[[], tuple[ColumnType, ...]]
     ) -> tuple[ColumnType, ...]:
         """The columns of the outer statement, as DuckDB binds it."""
+        if plan.projection is not None:
+            return tuple(ColumnType(name, kind) for name, _, kind in plan.projection.items)
         types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
         key = exact_key(("outer", self._dialect, plan.sql, types))
         columns: tuple[ColumnType, ...] = self._gate.descriptions.get(key, describe)
@@ -329,6 +331,13 @@ class GateSession:
         with _positions_from(piece.offset):
             released, notices = self._release(piece, parameters, parameter_types, begin)
             plan = released.plan
+            if plan.projection is not None:
+                columns = self._columns(plan, tuple)
+                found = projected(plan.projection, released.tables[plan.noisy[0].name])
+                if not takers:
+                    begin(columns)
+                count = _portioned(found, takers[0])
+                return Result(columns, rows, f"SELECT {count}", notices)
             with self._cursor.tables(released.tables):
                 columns = self._columns(plan, lambda: self._described(plan.sql))
                 if not takers:
@@ -403,6 +412,14 @@ def _needs_added_noise(mechanism: str) -> FeatureNotSupported:
         f"dp.coverage = always needs noise that is added, and dp.mechanism is {mechanism}",
         hint="SET dp.coverage = once, or SET dp.mechanism = auto.",
     )
+
+
+def _portioned(rows: list[tuple[Any, ...]], take: Callable[[list[tuple[Any, ...]]], object]) -> int:
+    """Hand the rows on so that between two portions the statement can be stopped."""
+    for start in range(0, len(rows), _PORTION):
+        deadline.check()
+        take(rows[start : start + _PORTION])
+    return len(rows)
 
 
 @dataclass(frozen=True)

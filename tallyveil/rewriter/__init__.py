@@ -7,7 +7,7 @@ so every expression DuckDB knows has DuckDB's exact meaning. What is not underst
 
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.database import PublicDatabase
-from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan
+from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.instants import local_now
 from tallyveil.rewriter.sql.parameters import count as parameter_count
@@ -24,6 +24,7 @@ __all__ = [
     "Output",
     "Piece",
     "Plan",
+    "Projection",
     "PublicDatabase",
     "Rewriter",
     "Workload",

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tallyveil.workload.workload import IntArray, Workload
 
-__all__ = ["Caution", "Claim", "NoisyTable", "Output", "Plan"]
+__all__ = ["Caution", "Claim", "NoisyTable", "OrderedBy", "Output", "Plan", "Projection"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,31 @@ class NoisyTable:
 
 
 @dataclass(frozen=True)
+class OrderedBy:
+    """Rows by a column of the noisy table."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Projection:
+    """All that a statement does with the rows of its only noisy table.
+
+    ``items`` are the result's columns: the name, the noisy table's column, and the DuckDB type.
+    """
+
+    items: tuple[tuple[str, str, str], ...]
+    order: tuple[OrderedBy, ...] = ()
+    offset: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """``workloads`` by protected table; ``sql`` is DuckDB's, over ``noisy`` and ``relations``.
+    ``projection`` is what it does where that takes no database, else None.
 
     ``domain_queries`` are the SQL that gave the coefficients, ``remarks`` what was chosen in
     planning, for EXPLAIN, and ``cautions`` what the analyst should know with the answer.
@@ -85,6 +108,7 @@ class Plan:
     domain_queries: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
+    projection: Projection | None = None
 
     @property
     def private(self) -> bool:

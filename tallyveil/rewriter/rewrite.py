@@ -33,6 +33,7 @@ from tallyveil.rewriter.private.block import Block, take_apart
 from tallyveil.rewriter.private.division import null_on_zero
 from tallyveil.rewriter.private.handing_on import hand_on
 from tallyveil.rewriter.private.listings import refuse_counted_listings
+from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.turn import Collected, turn
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
 from tallyveil.rewriter.resolve.catalog import Catalog
@@ -171,14 +172,16 @@ class Rewriter:
             for number, block in enumerate(self._blocks(tree, cursor))
         ]
         null_on_zero(tree, exp.IntDiv, exp.Mod)
+        noisy = tuple(table for part in parts for table in part.tables)
         return Plan(
             collected.workloads(),
-            tuple(table for part in parts for table in part.tables),
+            noisy,
             tree.sql("duckdb", identify=True, comments=False),
             used,
             tuple(query for part in parts for query in part.queries),
             tuple(remark for part in parts for remark in part.remarks),
             tuple(dict.fromkeys(c for part in parts for c in part.cautions))[:MAX_CAUTIONS],
+            projection(tree, noisy),
         )
 
     def _blocks(self, tree: exp.Expr, cursor: Cursor) -> list[Block]:

@@ -1,0 +1,124 @@
+"""The statement over noisy rows, where all it does is pick columns, order rows and cut them off.
+
+Such a statement needs no database. Everything else, and every type whose order or whose values
+DuckDB might have otherwise than Python, is left to DuckDB.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from tallyveil.rewriter.plan import NoisyTable, OrderedBy, Projection
+from tallyveil.rewriter.private.block import NOISY
+
+__all__ = ["projection"]
+
+# Of a large result the database is a small part of the work, and has limits of its own.
+_MOST_VALUES: Final = 50_000
+_MOST_BYTES: Final = 1 << 20
+
+_TYPES: Final[Mapping[pa.DataType, str]] = MappingProxyType(
+    {
+        pa.int32(): "INTEGER",
+        pa.int64(): "BIGINT",
+        pa.float64(): "DOUBLE",
+        pa.bool_(): "BOOLEAN",
+        pa.string(): "VARCHAR",
+        pa.date32(): "DATE",
+    }
+)
+_DIGITS: Final = 19  # of numbers beyond 64 bits, and some below
+
+_UNORDERED: Final = frozenset({"DOUBLE"})  # a NaN is greater than all numbers
+
+_CLAUSES: Final = frozenset({"expressions", "from_", "order", "limit", "offset"})
+
+
+def projection(tree: exp.Expr, tables: Sequence[NoisyTable]) -> Projection | None:
+    """What the statement picks of its only noisy table; None where it does more."""
+    if not isinstance(tree, exp.Select) or len(tables) != 1:
+        return None
+    clause = tree.args.get("from_")
+    source = None if clause is None else clause.this
+    if not isinstance(source, exp.Table) or source.name != tables[0].name:
+        return None
+    if any(value for name, value in tree.args.items() if name not in _CLAUSES):
+        return None
+    types = _types(tables[0])
+    columns = [_noisy(item.unalias()) for item in tree.expressions]
+    if types is None or not all(column in types for column in columns):
+        return None
+    if tables[0].height * len(columns) > _MOST_VALUES or tables[0].keys.nbytes > _MOST_BYTES:
+        return None
+    items = [(i.alias, c, types[c]) for i, c in zip(tree.expressions, columns, strict=True) if c]
+    order = tree.args.get("order")
+    ordered = [_ordered(part, items) for part in order.expressions] if order is not None else []
+    ends = [_number(tree.args.get(name)) for name in ("offset", "limit")]
+    if None in ends or any(one is None or types[one.column] in _UNORDERED for one in ordered):
+        return None
+    offset, limit = (end if end is not None and end >= 0 else None for end in ends)
+    by = tuple(one for one in ordered if one is not None)
+    return Projection(tuple(items), by, offset or 0, limit)
+
+
+def _types(table: NoisyTable) -> dict[str | None, str] | None:
+    """The DuckDB types of the table's columns, as far as they need no database."""
+    found: dict[str | None, str] = {}
+    for name in table.keys.column_names:
+        column = table.keys.column(name)
+        kind = _TYPES.get(column.type)
+        if kind is not None and (kind != "DATE" or _has_days(column)):
+            found[name] = kind
+    for number, output in enumerate(table.outputs):
+        kind = _TYPES.get(output.type)
+        if pa.types.is_decimal128(output.type) and output.type.scale:
+            kind = f"DECIMAL({output.type.precision},{output.type.scale})"
+        if kind is not None:
+            found |= dict.fromkeys((f"__{end}{number}" for end in "clu"), kind)
+    found |= dict.fromkeys((f"__s{number}" for number in table.deviations), "DOUBLE")
+    return found | dict.fromkeys((f"__p{number}" for number in range(len(table.claims))), "DOUBLE")
+
+
+def _has_days(column: pa.ChunkedArray) -> bool:
+    """Whether all are days that Python has."""
+    ends = pc.min_max(pc.cast(column, pa.int32()))
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    first = dt.date(1970, 1, 1).toordinal()
+    return low is None or (low + first >= 1 and high + first <= dt.date.max.toordinal())
+
+
+def _noisy(node: exp.Expr) -> str | None:
+    """The name of the noisy table's column that an expression is."""
+    inner = node.unnest()
+    own = isinstance(inner, exp.Column) and inner.table == NOISY
+    return inner.name if own else None
+
+
+def _ordered(part: exp.Expr, items: Sequence[tuple[str, str, str]]) -> OrderedBy | None:
+    """By a column, an item's number or its name."""
+    key = part.this
+    column = _noisy(key)
+    if isinstance(key, exp.Literal) and not key.is_string:
+        column = items[int(key.this) - 1][1]
+    elif isinstance(key, exp.Column) and not key.table:
+        found = {column for name, column, _ in items if name == key.name}
+        column = found.pop() if len(found) == 1 else None
+    descending, first = (bool(part.args.get(name)) for name in ("desc", "nulls_first"))
+    return None if column is None else OrderedBy(column, descending, first)
+
+
+def _number(clause: exp.Expr | None) -> int | None:
+    """The number of LIMIT or OFFSET, -1 without the clause; None where it is more."""
+    if clause is None:
+        return -1
+    value = clause.args.get("expression")
+    if not isinstance(value, exp.Literal) or value.is_string or not value.this.isdigit():
+        return None
+    return int(value.this) if len(value.this) < _DIGITS else None
