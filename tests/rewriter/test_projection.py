@@ -99,14 +99,14 @@ def test_questions(world: World, sql: str, dialect: Dialect, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(_SETTINGS, max_examples=4_000)
+@settings(_SETTINGS, max_examples=1_500)
 @given(sql=questions(), dialect=_DIALECTS, seed=st.integers(0, 1000))
 def test_questions_long(world: World, sql: str, dialect: Dialect, seed: int) -> None:
     same(world, sql, dialect, seed)
 
 
 @pytest.mark.slow
-@settings(_SETTINGS, max_examples=2_000)
+@settings(_SETTINGS, max_examples=800)
 @given(drawn=statements("duckdb"), seed=st.integers(0, 1000))
 def test_grammar_long(world: World, drawn: tuple[str, bool], seed: int) -> None:
     same(world, drawn[0], "duckdb", seed)
