@@ -25,6 +25,7 @@ from tallyveil.mechanisms import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
+from tallyveil.workload.workload import Column
 
 __all__ = ["Gate", "accounts"]
 
@@ -130,6 +131,8 @@ class Gate(Shared):
         totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
         choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
         knowledge = {name: Knowledge(self.accountant, name) for name in policy.tables}
+        for name, total in totals.items():
+            knowledge[name].declare(Column(), (total,))
         control = Control(self.accountant, policy.tables, knowledge)
         self.decision = Decision(self.accountant, choice, cubes, knowledge, control)
         self.policy = as_read(policy, cubes)

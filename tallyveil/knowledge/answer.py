@@ -47,6 +47,7 @@ __all__ = [
 # An estimate is a float; its rounding must not make an interval narrower, and it may lie half-way
 # between two integers but for rounding.
 _ROUNDING: Final = 1e-6
+_DIGITS: Final = 6
 
 
 class Interval(NamedTuple):
@@ -81,6 +82,15 @@ class Known(Protocol):
     @property
     def law(self) -> Hashable:
         """Equal for answers whose errors have one law, while both are held."""
+        ...
+
+    @property
+    def rounded(self) -> int:
+        """What is reported."""
+        ...
+
+    def reporting(self, value: int) -> Known:
+        """The same, with another value reported. Its interval holds that too."""
         ...
 
     @property
@@ -125,10 +135,14 @@ class Known(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The truth and the sum of some independent noises; of none, it is exact."""
+    """The truth and the sum of some independent noises; of none, it is exact.
+
+    ``reported`` is what is reported instead of the value, so that rows of a statement add up.
+    """
 
     value: int
     laws: tuple[NoiseLaw, ...] = ()
+    reported: int | None = None
 
     additive: ClassVar[bool] = True
     by: ClassVar[None] = None
@@ -163,7 +177,15 @@ class Released:
 
     def interval(self, confidence: Fraction) -> Interval:
         half = self.half_width(confidence)
-        return Interval(self.value, self.value - half, self.value + half)
+        told = self.rounded
+        return Interval(told, min(told, self.value - half), max(told, self.value + half))
+
+    @property
+    def rounded(self) -> int:
+        return self.value if self.reported is None else self.reported
+
+    def reporting(self, value: int) -> Released:
+        return self if value == self.rounded else Released(self.value, self.laws, value)
 
     def probability(self, low: int | None, high: int | None) -> float:
         """Σ_{k=low}^{high} P(K = value − k), K the sum of the noises."""
@@ -188,10 +210,14 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """An estimate, and the sum of released answers beside it, which may have a part in it."""
+    """An estimate, and the sum of released answers beside it, which may have a part in it.
+
+    ``reported`` is as that of `Released`, instead of the nearest integer.
+    """
 
     estimate: Estimate
     beside: Released = Released(0)
+    reported: int | None = None
 
     additive: ClassVar[bool] = True
     by: ClassVar[None] = None
@@ -227,10 +253,19 @@ class Estimated:
         own = self.beside
         level = _half_the_miss(confidence) if own.laws else confidence
         half, width = self.estimate.half_width(level) + _ROUNDING, own.half_width(level)
-        value = self.estimate.value
-        middle = round(value)
-        low, high = min(middle, math.ceil(value - half)), max(middle, math.floor(value + half))
-        return Interval(own.value + middle, own.value + low - width, own.value + high + width)
+        value, told = self.estimate.value, self.rounded
+        low = own.value + math.ceil(value - half) - width
+        high = own.value + math.floor(value + half) + width
+        return Interval(told, min(told, low), max(told, high))
+
+    @property
+    def rounded(self) -> int:
+        if self.reported is not None:
+            return self.reported
+        return self.beside.value + round(round(self.estimate.value, _DIGITS))
+
+    def reporting(self, value: int) -> Estimated:
+        return Estimated(self.estimate, self.beside, value)
 
     def probability(self, low: int | None, high: int | None) -> float:
         """The error X of an estimate θ̂ may be of any real size. The estimate less it is rounded to
@@ -335,6 +370,13 @@ class InRange:
         return 0, self.mechanism.n
 
     @property
+    def rounded(self) -> int:
+        return self.value
+
+    def reporting(self, value: int) -> InRange:
+        raise TypeError("answers of mechanisms with a public range do not add up")
+
+    @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
         raise TypeError("answers of mechanisms with a public range do not add up")
 
@@ -344,7 +386,7 @@ class InRange:
 
 
 def total(rows: Sequence[Known]) -> Known:
-    """The sum of some rows; of none it is exactly 0.
+    """The sum of some rows, and of what is reported of them; of none it is exactly 0.
 
     Noises of the rows' own answers are independent of each other, and those that estimates share
     count once. Raises TypeError for several rows if one does not add up.
@@ -357,7 +399,8 @@ def total(rows: Sequence[Known]) -> Known:
         tuple(law for released, _ in parts for law in released.laws),
     )
     estimates = [one for _, several in parts for one in several]
-    return Estimated(Estimate.total(estimates), own) if estimates else own
+    whole = Estimated(Estimate.total(estimates), own) if estimates else own
+    return whole.reporting(sum(row.rounded for row in rows))
 
 
 def intervals(rows: Sequence[Known | None], confidence: Fraction) -> list[Interval | None]:
@@ -368,11 +411,11 @@ def intervals(rows: Sequence[Known | None], confidence: Fraction) -> list[Interv
         if not isinstance(row, Released):
             found.append(None if row is None else row.interval(confidence))
             continue
-        law, value = row.law, row.value
+        law, value, told = row.law, row.value, row.rounded
         half = halves.get(law)
         if half is None:
             half = halves[law] = row.half_width(confidence)
-        found.append(Interval(value, value - half, value + half))
+        found.append(Interval(told, min(told, value - half), max(told, value + half)))
     return found
 
 

@@ -38,6 +38,7 @@ from tallyveil.knowledge.matrix import most, prepared
 from tallyveil.knowledge.precision import Preview
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.rank import separate
+from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.locks import Rank, ranked_lock
@@ -109,12 +110,12 @@ class Knowledge:
         """What is known once something was bought, which ``analyst`` is about to be told: it can be
         found again, in any process."""
         rows = [list(known) for known in found.rows]
+        outlooks = list(found.outlooks)
         if bought is not None:
             _put(found.aims, bought, rows)
             if not found.alone and not bought.mechanism.needs.public_range:
-                for outlook in found.outlooks:
-                    deadline.check()
-                    now = self._once_bought(found, outlook, bought)
+                outlooks = [self._once_bought(found, one, bought) for one in found.outlooks]
+                for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
                         aim = found.aims[number]
                         pairs = zip(rows[number], estimates, strict=True)
@@ -126,6 +127,8 @@ class Knowledge:
         ]
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
+        for outlook in outlooks:
+            _add_up(outlook, rows)
         return tuple(map(tuple, rows))
 
     def over_all_looks(
@@ -408,6 +411,26 @@ def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known
     if reported is None or improves(other, reported, aim.criterion, aim.confidence):
         return Estimated(other)
     return reported
+
+
+def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
+    """Report values that add up, of rows that are estimated together."""
+    if len(outlook.columns) < 2 or outlook.system is None:
+        return
+    places = [(n, row) for n in outlook.columns for row in range(len(rows[n]))]
+    known = [
+        (number, place, answer)
+        for number, place in enumerate(places)
+        if (answer := rows[place[0]][place[1]]) is not None and answer.additive
+    ]
+    if not known:
+        return
+    matrix = outlook.system.question[[number for number, _, _ in known]]
+    values = np.array([answer.value for _, _, answer in known], dtype=np.float64)
+    variances = np.array([answer.variance for _, _, answer in known])
+    told = jointly_rounded(matrix, values, variances)
+    for value, (_, (n, row), answer) in zip(told or (), known, strict=told is not None):
+        rows[n][row] = answer.reporting(value)
 
 
 def _in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:

@@ -1,0 +1,192 @@
+"""Reported values that are integers and add up as the rows of one statement do.
+
+Estimates of rows from one system follow from one another as the rows do; rounded one by one they
+need not. Rows are taken in families of disjoint rows, those of the fewest cells first. What is a
+sum of a family's rows, with whole coefficients, is reported as the sum of what is reported of them;
+they are rounded up and down so that their sums stay near. A later family is rounded so that its
+sums are what is reported already. Where values do not add up before they are rounded, since some
+rows are known better by themselves, they are first moved to the nearest that do, each the less the
+better it is known (docs/mathematics.md, "Rows that add up").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import sparse
+
+from tallyveil.inference.noise import FloatArray
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["jointly_rounded"]
+
+_DIGITS: Final = 6  # of values, so that what differs by rounding errors is rounded alike
+_FAMILIES: Final = 8
+_LARGEST: Final = 2.0**50
+_MOST: Final = 400  # sums whose parts are moved so that they add up
+_EXACTLY: Final = 1e6  # so much more weight on a sum that is known exactly
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    """Row ``row`` is Σ ``factors[i]`` · row ``parts[i]``, over rows of one family."""
+
+    row: int
+    parts: IntArray
+    factors: IntArray
+
+
+def jointly_rounded(
+    matrix: sparse.csr_matrix, values: FloatArray, variances: FloatArray
+) -> list[int] | None:
+    """An integer for each row of ``matrix`` (k×n), near its value, such that rows which are sums
+    of others have the sums of theirs; None if no row is a sum of others.
+
+    A value of variance 0 is an integer and stays.
+    """
+    if not np.abs(values).max(initial=0) < _LARGEST:
+        return None
+    families, sums = _families(matrix)
+    if not sums:
+        return None
+    nearest = np.round(_adding_up(values, variances, sums), _DIGITS)
+    result: dict[int, int] = {}
+    for family in families:
+        own = [one for one in sums if set(one.parts.tolist()) <= family]
+        given = [one for one in own if one.row in result]
+        _match(family, given, nearest, result)
+        _diffuse(sorted(family - result.keys()), own, nearest, variances, result)
+        for one in own:
+            if one.row not in result:
+                parts = (result[part] for part in one.parts.tolist())
+                result[one.row] = sum(map(_product, parts, one.factors.tolist()))
+    for row in np.flatnonzero(variances == 0).tolist():
+        result[row] = round(values[row])
+    return [result[row] for row in range(matrix.shape[0])]
+
+
+def _product(value: int, factor: int) -> int:
+    return value * factor
+
+
+def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
+    """Every row that is no sum of an earlier family's rows, in families of disjoint rows; and all
+    rows that are sums of a family's. The last family has all that is left, disjoint or not."""
+    order = np.argsort(np.diff(matrix.indptr), kind="stable").tolist()
+    left, families, sums = list(order), list[set[int]](), list[_Sum]()
+    while left and len(families) < _FAMILIES:
+        owners = _Owners(matrix)
+        family = {row for row in left if owners.take(row)}
+        own = [
+            found for row in order if row not in family and (found := owners.sum(row)) is not None
+        ]
+        if not own and families:
+            break
+        families.append(family)
+        sums += own
+        done = family | {one.row for one in own}
+        left = [row for row in left if row not in done]
+    return [*families, set(left)], sums
+
+
+class _Owners:
+    """Which of some disjoint rows has each cell, and with which coefficient."""
+
+    def __init__(self, matrix: sparse.csr_matrix) -> None:
+        self._matrix = matrix
+        self._owner = np.full(matrix.shape[1], -1, dtype=np.int64)
+        self._coefficients = np.ones(matrix.shape[1], dtype=np.int64)
+        self._sizes = np.diff(matrix.indptr)
+
+    def take(self, row: int) -> bool:
+        """Take up a row, if it has cells and nobody has them."""
+        cells, coefficients = self._entries(row)
+        if not len(cells) or (self._owner[cells] >= 0).any():
+            return False
+        self._owner[cells], self._coefficients[cells] = row, coefficients
+        return True
+
+    def sum(self, row: int) -> _Sum | None:
+        """The row as a sum of whole multiples of those taken up, if it is one."""
+        cells, coefficients = self._entries(row)
+        owner = self._owner[cells]
+        if not len(cells) or (owner < 0).any():
+            return None
+        factors, rest = np.divmod(coefficients, self._coefficients[cells])
+        parts, first, which, counts = np.unique(
+            owner, return_index=True, return_inverse=True, return_counts=True
+        )
+        own = factors[first]
+        if (
+            rest.any()
+            or (factors != own[which.ravel()]).any()
+            or (counts != self._sizes[parts]).any()
+        ):
+            return None
+        return _Sum(row, parts, own)
+
+    def _entries(self, row: int) -> tuple[IntArray, IntArray]:
+        start, end = self._matrix.indptr[row : row + 2]
+        return self._matrix.indices[start:end], self._matrix.data[start:end]
+
+
+def _adding_up(values: FloatArray, variances: FloatArray, sums: Sequence[_Sum]) -> FloatArray:
+    """θ − V Rᵀ (R V Rᵀ)⁺ R θ, for the relations R θ = 0 that the sums are; θ if it satisfies them,
+    or they are too many."""
+    relations = np.zeros((len(sums), len(values)))
+    for number, one in enumerate(sums):
+        relations[number, one.parts] = one.factors
+        relations[number, one.row] = -1
+    off = relations @ values
+    if len(sums) > _MOST or np.abs(off).max() <= 10.0**-_DIGITS:
+        return values
+    moved: FloatArray = variances[:, None] * relations.T
+    found: FloatArray = values - moved @ np.linalg.lstsq(relations @ moved, off, rcond=None)[0]
+    return found
+
+
+def _match(
+    family: set[int], given: Sequence[_Sum], values: FloatArray, result: dict[int, int]
+) -> None:
+    """Round the parts of sums that are reported already: down, and those of the largest fractions
+    up, as many as that takes. A sum with parts that are rounded already is left."""
+    for one in sorted(given, key=lambda one: len(one.parts)):
+        parts = one.parts.tolist()
+        if any(part in result for part in parts) or (one.factors != 1).any():
+            continue
+        down = [math.floor(values[part]) for part in parts]
+        each, more = divmod(result[one.row] - sum(down), len(parts))
+        order = sorted(range(len(parts)), key=lambda n: down[n] - values[parts[n]])
+        for rank, place in enumerate(order):
+            result[parts[place]] = down[place] + each + (rank < more)
+
+
+def _diffuse(
+    rows: Sequence[int],
+    sums: Sequence[_Sum],
+    values: FloatArray,
+    variances: FloatArray,
+    result: dict[int, int],
+) -> None:
+    """Round each row up or down, whichever leaves the least squares of what it and the sums it is a
+    part of are off by, the rows before it included."""
+    part_of: dict[int, list[tuple[int, int]]] = {}
+    for number, one in enumerate(sums):
+        for part, factor in zip(one.parts.tolist(), one.factors.tolist(), strict=True):
+            part_of.setdefault(part, []).append((number, factor))
+    weights = [_EXACTLY if variances[one.row] == 0 else 1.0 for one in sums]
+    off = [0.0] * len(sums)
+    for row in rows:
+        own, low = part_of.get(row, []), math.floor(values[row])
+        costs = [
+            (value - values[row]) ** 2
+            + sum(weights[n] * (off[n] + f * (value - values[row])) ** 2 for n, f in own)
+            for value in (low, low + 1)
+        ]
+        result[row] = low + (costs[1] < costs[0])
+        for n, factor in own:
+            off[n] += factor * (result[row] - values[row])

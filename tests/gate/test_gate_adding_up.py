@@ -1,0 +1,150 @@
+"""Groups and their total agree where one statement asks both, and intervals hold what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.inference import discrete_laplace
+
+Connect = Callable[..., tallyveil.Connection]
+
+ENDS = "count(*) AS n, dp_interval_low(n) AS low, dp_interval_high(n) AS high FROM person"
+GROUPS_AND_TOTAL = f"SELECT sex, {ENDS} GROUP BY sex UNION ALL SELECT 'all', {ENDS} ORDER BY sex"
+FILTERS = (
+    "SELECT count(*) FILTER (WHERE sex = 'F') AS f, count(*) FILTER (WHERE sex <> 'F') AS m,"
+    " count(*) AS n FROM person WHERE age < 40"
+)
+ROLLUP = "SELECT state, sex, count(*) FROM person GROUP BY ROLLUP (state, sex)"
+BEFORE = (
+    "SELECT sex, count(*) FROM person WHERE age < 30 GROUP BY sex",
+    "SELECT sex, count(*) FROM person WHERE age >= 30 GROUP BY sex",
+    "SELECT state, count(*) FROM person GROUP BY state",
+    "SELECT count(*) FROM person WHERE sex = 'F' AND age < 40",
+)
+
+
+def groups_agree(connection: tallyveil.Connection) -> None:
+    rows = {sex: rest for sex, *rest in connection.execute(GROUPS_AND_TOTAL).fetchall()}
+    total = rows.pop("all")
+    assert sum(n for n, _, _ in rows.values()) == total[0]
+    assert all(low <= n <= high for n, low, high in [*rows.values(), total])
+
+
+def filters_agree(connection: tallyveil.Connection) -> None:
+    [(f, m, n)] = connection.execute(FILTERS).fetchall()
+    assert f + m == n
+
+
+def rollup_agrees(connection: tallyveil.Connection) -> None:
+    rows = connection.execute(ROLLUP).fetchall()
+    [total] = [n for state, sex, n in rows if (state, sex) == (None, None) and n > 1000]
+    cells = [n for state, sex, n in rows if sex is not None]
+    assert sum(cells) == total
+
+
+@pytest.mark.parametrize("agree", [groups_agree, filters_agree, rollup_agrees])
+@pytest.mark.parametrize("answers", ["auto", "history"])
+def test_groups_and_their_total_agree(
+    connect: Connect, agree: Callable[[tallyveil.Connection], None], answers: str
+) -> None:
+    connection = connect(budget={"epsilon": 100})
+    agree(connection)
+    for number, statement in enumerate(BEFORE):
+        connection.execute(f"SET dp.epsilon = 0.{number + 1}")
+        connection.execute(statement)
+    connection.execute(f"SET dp.source = {answers}")
+    agree(connection)
+    connection.execute("SET dp.source = auto")
+    connection.execute("SET dp.half_width = 12")
+    agree(connection)
+
+
+def test_they_are_the_same_again_and_after_a_restart(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 100})
+    connection.execute(BEFORE[0])
+    statements = (GROUPS_AND_TOTAL, FILTERS)
+    first = [connection.execute(statement).fetchall() for statement in statements]
+    for _ in range(2):
+        assert [connection.execute(statement).fetchall() for statement in statements] == first
+        connection.close()
+        connection = connect(budget={"epsilon": 100})
+
+
+def test_the_total_is_known_better_than_by_itself(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 100})
+    rows = {sex: rest for sex, *rest in connection.execute(GROUPS_AND_TOTAL).fetchall()}
+    alone = discrete_laplace.half_width(20.0, 0.95)  # each half of the statement costs half
+    for n, low, high in rows.values():
+        assert max(n - low, high - n) <= alone
+    assert rows["all"][2] - rows["all"][0] < alone
+
+
+@pytest.fixture
+def exact(tmp_path: Path) -> Callable[[], tallyveil.Connection]:
+    """Where the number of records is public."""
+    source = duckdb.connect()
+    source.execute("CREATE TABLE people AS SELECT i % 2 AS sex, i % 7 AS day FROM range(3000) t(i)")
+    attributes = {
+        "sex": {"values": [0, 1], "other": True},
+        "day": {"range": [0, 6], "clamp": True, "nullable": True},
+    }
+    declared: dict[str, Any] = {
+        "from": "people",
+        "neighbours": "replace",
+        "budget": {"epsilon": 10},
+        "attributes": attributes,
+    }
+    policy = tallyveil.parse_policy(
+        {"tables": {"person": declared}, "defaults": {"epsilon": 0.1}}, base=tmp_path
+    )
+    return lambda: tallyveil.connect(policy, source=source)
+
+
+def test_a_public_total_is_known_exactly_and_free(exact: Callable[[], Any]) -> None:
+    connection = exact()
+    total = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
+    connection.execute("SET dp.source = history")
+    assert connection.execute(total).fetchall() == [(3000, 3000, 3000)]
+    connection.execute("SET dp.source = auto")
+    assert connection.execute("SELECT 2 * count(*) FROM person").fetchall() == [(6000,)]
+    assert connection.execute("SELECT * FROM dp.history").fetchall() == []
+    connection.close()
+
+
+def test_what_a_public_total_and_an_answer_determine_is_free(exact: Callable[[], Any]) -> None:
+    connection = exact()
+    one, other = (
+        f"SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person WHERE {where}"
+        for where in ("day >= 3", "day < 3 OR day IS NULL")
+    )
+    [(n, low, high)] = connection.execute(one).fetchall()
+    spent = connection.budget()[0]["spent"]
+    for _ in range(2):
+        assert connection.execute(other).fetchall() == [(3000 - n, 3000 - high, 3000 - low)]
+        assert connection.budget()[0]["spent"] == spent
+        connection.close()
+        connection = exact()
+    connection.close()
+
+
+def test_groups_add_up_to_a_public_total(exact: Callable[[], Any]) -> None:
+    connection = exact()
+    sql = "SELECT day, count(*) AS n FROM person GROUP BY day UNION ALL SELECT -1, count(*)"
+    rows = dict(connection.execute(f"{sql} FROM person").fetchall())
+    assert rows.pop(-1) == 3000 == sum(rows.values())
+    # Knowing their sum makes each of eight groups better known than by itself.
+    connection.execute("SET dp.source = history")
+    deviations = connection.execute(
+        "SELECT dp_stddev(n) FROM (SELECT day, count(*) AS n FROM person GROUP BY day)"
+    ).fetchall()
+    alone = discrete_laplace.variance(20.0) ** 0.5
+    assert len(deviations) == 8
+    for (deviation,) in deviations:
+        assert deviation == pytest.approx(alone * (1 - 1 / 8) ** 0.5, rel=1e-6)
+    connection.close()

@@ -1,0 +1,80 @@
+"""What is reported of a statement's rows adds up, and lies near what is known of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tallyveil.knowledge.rounding import jointly_rounded
+
+CELLS = np.eye(6, dtype=np.int64)
+TOTAL = np.ones((1, 6), dtype=np.int64)
+HALVES = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
+THIRDS = np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]])
+
+
+def rounded(rows: np.ndarray, values: np.ndarray, variances: np.ndarray) -> list[int] | None:
+    return jointly_rounded(sparse.csr_matrix(rows), values, variances)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.vstack([CELLS, TOTAL]),
+        np.vstack([TOTAL, HALVES]),
+        np.vstack([HALVES, CELLS, TOTAL]),
+        np.vstack([HALVES, CELLS, TOTAL, THIRDS]),
+        np.vstack([HALVES, TOTAL, THIRDS]),
+        np.vstack([HALVES, THIRDS, 3 * TOTAL]),
+        np.vstack([CELLS, [[0, 1, 2, 3, 4, 5]]]),
+        np.vstack([CELLS[:2], CELLS[:1] + CELLS[1:2], CELLS[4:]]),
+    ],
+)
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_are_the_sums_of_their_parts(rows: np.ndarray, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = rows @ random.uniform(-20, 20, 6)
+    found = rounded(rows, values, np.ones(len(rows)))
+    assert found is not None
+    # Every linear relation between the rows holds of what is reported.
+    reported = np.array(found)
+    cells = np.linalg.lstsq(rows.astype(float), reported, rcond=None)[0]
+    assert np.abs(rows @ cells - reported).max() < 1e-9
+    slack = 1 if rows.max() == 1 else 16
+    assert np.abs(reported - values).max() < slack + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_total_over_any_number_of_groups_is_off_by_less_than_one(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    groups = int(random.integers(2, 300))
+    rows = np.vstack([np.eye(groups, dtype=np.int64), np.ones((1, groups), dtype=np.int64)])
+    values = rows @ random.uniform(-5, 5, groups)
+    found = rounded(rows, values, np.ones(len(rows)))
+    assert found is not None
+    assert sum(found[:-1]) == found[-1]
+    assert np.abs(np.array(found) - values).max() < 1
+
+
+def test_values_that_do_not_add_up_move_the_less_the_better_they_are_known() -> None:
+    rows = np.vstack([CELLS[:2], CELLS[:1] + CELLS[1:2]])
+    assert rounded(rows, np.array([10.0, 10.0, 40.0]), np.array([1.0, 1.0, 98.0])) == [10, 10, 20]
+    assert rounded(rows, np.array([10.0, 10.0, 40.0]), np.array([1.0, 9.0, 0.0])) == [12, 28, 40]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_exact_stays(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = np.vstack([CELLS, TOTAL])
+    values = np.append(random.uniform(0, 9, 6), 31.0)
+    found = rounded(rows, values, np.append(random.uniform(1, 5, 6), 0.0))
+    assert found is not None
+    assert found[-1] == 31 == sum(found[:-1])
+
+
+def test_rows_without_a_sum_are_left_alone() -> None:
+    assert rounded(CELLS, np.linspace(0, 1, 6), np.ones(6)) is None
+    overlapping = np.array([[1, 1, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0]])
+    assert rounded(overlapping, np.array([0.4, 0.6]), np.ones(2)) is None
+    assert rounded(np.zeros((2, 6), dtype=np.int64), np.zeros(2), np.ones(2)) is None
