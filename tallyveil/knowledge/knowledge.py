@@ -112,6 +112,7 @@ class Knowledge:
         rows = [list(known) for known in found.rows]
         outlooks = list(found.outlooks)
         if bought is not None:
+            self._take_in(bought)
             _put(found.aims, bought, rows)
             if not found.alone and not bought.mechanism.needs.public_range:
                 outlooks = [self._once_bought(found, one, bought) for one in found.outlooks]
@@ -166,6 +167,14 @@ class Knowledge:
             for derivation in derivations[state.derivations - first :]:
                 state.derive(derivation)
             return state, len(state.answers)
+
+    def _take_in(self, bought: Bought) -> None:
+        """Learn what was bought, and prepare it: who bought it has that done, and not the next who
+        asks something else."""
+        state, _ = self._learned()
+        for place in range(len(bought.columns)):
+            deadline.check()
+            prepared(state.answers[state.of_charge(bought.charge_id, place)].column)
 
     def _look_at(
         self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]

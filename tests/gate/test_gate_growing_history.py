@@ -12,6 +12,7 @@ import pytest
 import tallyveil
 from tallyveil.knowledge import Aim, Knowledge
 from tallyveil.knowledge.found import Outlook
+from tallyveil.knowledge.matrix import Prepared
 from tallyveil.mechanisms import mechanism
 
 WIDE = {"a": {"range": [0, 199]}, "b": {"range": [0, 299]}, "d": {"range": [0, 9]}}
@@ -101,3 +102,19 @@ def test_an_answer_too_wide_to_be_looked_at_costs_a_repeated_count_no_new_look(
         again.append(spent(COUNT))
         first.append(spent(COUNT.replace("100", str(101 + number))))
     assert min(again) < min(first) / 2
+
+
+def test_who_buys_much_works_out_what_others_need_of_it(
+    connection: tallyveil.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count asked after 90 columns were bought prepares none of them."""
+    connection.execute("SET dp.source = fresh")
+    connection.execute(COUNT).fetchall()
+    items = (f"count(*) FILTER (WHERE a BETWEEN {low} AND 190)" for low in range(90))
+    connection.execute(f"SELECT {', '.join(items)} FROM visits").fetchall()
+    made: list[object] = []
+    of = Prepared.of
+    monkeypatch.setattr(Prepared, "of", lambda column: made.append(column) or of(column))
+    connection.execute("SET dp.source = history")
+    connection.execute(COUNT).fetchall()
+    assert len(made) <= 1
