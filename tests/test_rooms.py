@@ -3,64 +3,55 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
-
-import pytest
 
 import tallyveil
 
 PACKAGE = Path(tallyveil.__file__).parent
 
 # Everybody may import what stands beside the rooms, and the value types of domains and limits.
-VALUES = {"tallyveil.policy.domain", "tallyveil.policy.limits"}
-BESIDE = {"cache", "deadline", "errors", "events", "interval", "locks", "solver_threads"}
-MAY_IMPORT: dict[str, set[str]] = {
-    "policy": set(),
-    "workload": {"policy"},
-    "rewriter": {"policy", "workload"},
-    "cube": {"policy", "workload", "boundary"},
-    "inference": set(),
-    "mechanisms": {"boundary", "inference", "workload"},
-    "accountant": {"boundary", "inference", "mechanisms", "workload"},
-    "knowledge": {"accountant", "inference", "mechanisms", "workload"},
-    "strategies": {"policy", "workload"},
-    "sanitise": {"policy", "workload", "cube", "mechanisms", "accountant"},
-    "gate": {
-        "policy",
-        "workload",
-        "rewriter",
-        "cube",
-        "mechanisms",
-        "inference",
-        "accountant",
-        "knowledge",
-        "sanitise",
-    },
-    "audit": {"policy", "workload", "cube", "mechanisms", "inference", "accountant"},
-    "proxy": {"gate", "policy"},
-}
+VALUES = ("tallyveil.policy.domain", "tallyveil.policy.limits")
+BESIDE = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__", "boundary"}
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 
 def imports(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+    """The modules of this package that a file imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     found = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    found |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return {name for name in found if name.startswith("tallyveil.")}
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_room_imports_what_it_may(room: str) -> None:
-    allowed = MAY_IMPORT[room] | {room} | BESIDE
-    for path in (PACKAGE / room).rglob("*.py"):
-        foreign = {name for name in imports(path) - VALUES if name.split(".")[1] not in allowed}
-        assert not foreign, f"{path.relative_to(PACKAGE)} imports {foreign}"
+def rooms_imported(room: str) -> set[str]:
+    """What a room imports of the others, and ``boundary``."""
+    names = set().union(*(imports(path) for path in (PACKAGE / room).rglob("*.py")))
+    found = {name.split(".")[1] for name in names if not name.startswith(VALUES)}
+    return found & {*ROOMS, "boundary"} - {room}
 
 
-def test_what_is_known_has_one_face() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        if path.relative_to(PACKAGE).parts[0] != "knowledge":
-            inside = {name for name in imports(path) if name.startswith("tallyveil.knowledge.")}
-            assert not inside, f"{path.relative_to(PACKAGE)} imports {inside}"
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+IMPORTS = {room: rooms_imported(room) - {"boundary"} for room in ROOMS}
+
+
+def test_a_room_imports_what_the_architecture_says() -> None:
+    """All of what it says and nothing else."""
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", text, re.MULTILINE)
+    said = {
+        room: IMPORTS[room] if listed == "all" else set(re.findall(r"\w+", listed))
+        for room, listed in rows
+    }
+    assert said == IMPORTS
+
+
+def test_the_boundary_is_between_three_rooms() -> None:
+    users = {room for room in ROOMS if "boundary" in rooms_imported(room)}
+    assert users == {"cube", "mechanisms", "accountant"}
 
 
 def test_only_the_accountant_issues_receipts() -> None:

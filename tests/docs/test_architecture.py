@@ -1,0 +1,95 @@
+"""The pictures of docs/architecture.md: what the rooms import, and where a statement comes by."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+
+import tallyveil
+from tallyveil.gate import Gate
+from tallyveil.proxy import Server, ServerThread
+from tests.test_rooms import IMPORTS, PACKAGE
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROOMS, LIFE = re.findall(r"```mermaid\n(.*?)```", DOCUMENT, re.DOTALL)
+Arrows = dict[str, set[str]]
+
+
+def reached(arrows: Arrows, start: str) -> set[str]:
+    found, todo = set[str](), list(arrows.get(start, ()))
+    while todo:
+        room = todo.pop()
+        if room not in found:
+            found.add(room)
+            todo += arrows.get(room, ())
+    return found
+
+
+def test_the_picture_of_the_rooms_has_the_arrows_there_are() -> None:
+    drawn: Arrows = {}
+    for start, end in re.findall(r"(\w+) --> (\w+)", ROOMS):
+        drawn.setdefault(start, set()).add(end)
+    real = {
+        room: own - set().union(*(reached(IMPORTS, other) for other in own))
+        for room, own in IMPORTS.items()
+        if own
+    }
+    assert drawn == real
+
+
+@pytest.fixture
+def visited() -> Iterator[list[str]]:
+    """The files of the package, in the order in which threads that start now come to them."""
+    found: dict[str, None] = {}
+    root = str(PACKAGE) + "/"
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        name = frame.f_code.co_filename.replace("\\", "/")
+        if event == "call" and name.startswith(root):
+            found.setdefault(name.removeprefix(root))
+
+    class Visited(list[str]):
+        def clear(self) -> None:
+            found.clear()
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(list(found))
+
+    threading.setprofile(profile)
+    yield Visited()
+    threading.setprofile(None)
+
+
+def test_a_statement_comes_by_the_files_of_the_picture(visited: list[str], tmp_path: Path) -> None:
+    table = {
+        "from": "people",
+        "budget": {"epsilon": 1.0},
+        "attributes": {"state": {"values": ["AL", "AK"]}},
+    }
+    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=tmp_path)
+    with duckdb.connect() as source:
+        source.execute("CREATE TABLE people AS SELECT 'AL' AS state FROM range(100)")
+        gate = Gate(policy, source)
+    try:
+        with (
+            ServerThread(Server(gate.session, port=0)) as server,
+            psycopg.connect(f"postgresql://a@127.0.0.1:{server.port}/p", autocommit=True) as client,
+        ):
+            client.execute("SELECT 1")
+            visited.clear()
+            client.execute("SELECT state, count(*) FROM person GROUP BY state").fetchall()
+            order = list(visited)
+    finally:
+        gate.close()
+    drawn = re.findall(r'\["([\w/]+\.py): ', LIFE)
+    assert len(drawn) > 20
+    assert not set(drawn) - set(order)
+    assert drawn == [name for name in order if name in drawn]
