@@ -331,21 +331,30 @@ class GateSession:
         with _positions_from(piece.offset):
             released, notices = self._release(piece, parameters, parameter_types, begin)
             plan = released.plan
-            if plan.projection is not None:
-                columns = self._columns(plan, tuple)
-                found = projected(plan.projection, released.tables[plan.noisy[0].name])
-                if not takers:
-                    begin(columns)
-                count = _portioned(found, takers[0])
-                return Result(columns, rows, f"SELECT {count}", notices)
-            with self._cursor.tables(released.tables):
-                columns = self._columns(plan, lambda: self._described(plan.sql))
-                if not takers:
-                    begin(columns)
-                kinds = [column.type for column in columns]
-                count = self._cursor.values(plan.sql, kinds, takers[0])
+            columns, count = self._answer(released, begin, takers)
         repeatable = self._repeatable(piece, plan)
         return Result(columns, rows, f"SELECT {count}", notices, repeatable)
+
+    def _answer(
+        self,
+        released: _Released,
+        begin: Callable[[tuple[ColumnType, ...]], None],
+        takers: Sequence[Callable[[list[tuple[Any, ...]]], object]],
+    ) -> tuple[tuple[ColumnType, ...], int]:
+        """The statement over the noisy rows: its columns, and how many rows were handed on."""
+        plan = released.plan
+        if plan.projection is not None:
+            columns = self._columns(plan, tuple)
+            if not takers:
+                begin(columns)
+            found = projected(plan.projection, released.tables[plan.noisy[0].name])
+            return columns, _portioned(found, takers[0])
+        with self._cursor.tables(released.tables):
+            columns = self._columns(plan, lambda: self._described(plan.sql))
+            if not takers:
+                begin(columns)
+            kinds = [column.type for column in columns]
+            return columns, self._cursor.values(plan.sql, kinds, takers[0])
 
     def _repeatable(self, piece: Piece, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""
