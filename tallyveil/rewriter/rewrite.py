@@ -171,7 +171,7 @@ class Rewriter:
             turn(block, f"__noisy_{number}", cursor, collected, self._parts, share)
             for number, block in enumerate(self._blocks(tree, cursor))
         ]
-        null_on_zero(tree, exp.IntDiv, exp.Mod)
+        null_on_zero(tree, exp.IntDiv, exp.Mod, constant=bool(parts))
         noisy = tuple(table for part in parts for table in part.tables)
         return Plan(
             collected.workloads(),

@@ -208,3 +208,20 @@ def test_columns_without_groups_are_no_part_of_what_is_bought(connect: Connect) 
     assert [key for key, _ in rows] == ["all"]
     assert connection.execute("SELECT count(*) FROM person").fetchall() == [(rows[0][1],)]
     assert spent(connection) == 0.1
+
+
+@pytest.mark.parametrize("ratio", ["count(*) / 0", "count(*) % (1 - 1)"])
+def test_what_was_paid_for_is_answered_though_a_constant_is_zero(
+    connect: Connect, ratio: str
+) -> None:
+    connection = connect()
+    session = connection._gate.session("analyst")
+    (parsed,) = session.parse(f"SELECT {ratio}, count(*) FROM person")
+    ((none, count),) = session.execute(parsed).rows
+    assert none is None
+    assert isinstance(count, int)
+    (free,) = session.parse("SELECT 1 / 0")
+    with pytest.raises(tallyveil.Error) as caught:
+        session.execute(free)
+    assert caught.value.sqlstate == "22012"
+    session.close()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import CannotCoerce, FeatureNotSupported, InvalidTextRepresentation
+from tallyveil.errors import (
+    CannotCoerce,
+    FeatureNotSupported,
+    InvalidTextRepresentation,
+    NumericValueOutOfRange,
+)
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.postgres.time_texts import check_time_text
@@ -19,6 +25,7 @@ __all__ = ["SPELLED_ALIKE", "WHOLE", "cast"]
 
 # A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
 WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
+_FLOAT: Final = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\s*")
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 _INTEGER_TYPES = (exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
@@ -61,6 +68,7 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if kind is exp.DType.DECIMAL:
         return _to_numeric(node, scope)
     if kind is exp.DType.DOUBLE and not node.to.expressions:
+        _check_double(node)
         return None
     if kind in _OTHER_TYPES:
         _need_source(node, scope)
@@ -70,6 +78,18 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if kind in _PADDED_TYPES:
         raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
     raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+
+
+def _check_double(node: exp.Cast) -> None:
+    """DuckDB takes a text beyond the largest double for infinity, and one too small for 0."""
+    text = node.this.name if isinstance(node.this, exp.Literal) else ""
+    if not node.this.is_string or _FLOAT.fullmatch(text) is None:
+        return
+    value, digits = float(text), text.lower().partition("e")[0]
+    if math.isinf(value) or (not value and digits.strip("+-0. \t\n\r\f\v")):
+        raise NumericValueOutOfRange(
+            f'"{text}" is out of range for type double precision', position=position(node)
+        )
 
 
 def _need_source(node: exp.Cast, scope: Scope) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from tallyveil.errors import (
     InvalidEncoding,
     SQLSyntaxError,
     StatementTooComplex,
+    UndefinedFunction,
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
 from tallyveil.rewriter.sql.constants import read_constants
@@ -84,6 +86,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             read in more than MAX_WORK steps.
         SQLSyntaxError: a string or comment does not end.
         InvalidEncoding: the text holds a NUL.
+        UndefinedFunction: an operator that the dialect lacks.
     """
     if len(sql) > MAX_CHARACTERS:
         raise StatementTooComplex(
@@ -101,6 +104,8 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
         )
+    if dialect == "postgres":
+        _refuse_operators(tokens)
     _refuse_retries(tokens, dialect)
     pieces: list[Piece] = []
     start: list[Token] = []
@@ -119,6 +124,22 @@ def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
     tokens: list[Token] = words[dialect](dialect=dialect).tokenize(sql)
     return read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
+
+
+# Operators of DuckDB that PostgreSQL lacks, and what they are there.
+_OTHERS_OPERATORS: Final = {"==": "=", "!": "NOT"}
+
+
+def _refuse_operators(tokens: Sequence[Token]) -> None:
+    for token, following in itertools.zip_longest(tokens, tokens[1:]):
+        negated = following is not None and following.text.startswith("~")
+        operator = token.token_type in (TokenType.EQ, TokenType.NOT) and not negated
+        if operator and token.text in _OTHERS_OPERATORS:
+            raise UndefinedFunction(
+                f"operator does not exist: {token.text}",
+                hint=f"Write {_OTHERS_OPERATORS[token.text]}.",
+                position=token.start + 1,
+            )
 
 
 def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
