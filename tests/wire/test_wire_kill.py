@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from tallyveil.accountant import Account, Accountant, Ledger
-from tallyveil.accountant.codec import decode_answers, decode_columns
+from tallyveil.accountant.codec import decode_answers, decode_event
 from tallyveil.policy import parse_policy
 
 SERVER = Path(__file__).with_name("kill_server.py")
@@ -75,7 +75,7 @@ def recorded(path: Path) -> dict[str, int]:
         ).fetchall()
     connection.close()
     for sql, columns, noisy in rows:
-        heights = [column.height for column in decode_columns(columns)[0]]
+        heights = [column.height for column in decode_event(columns).columns]
         ((value,),) = decode_answers(noisy, heights)
         answers[sql] = value
     return answers
