@@ -9,11 +9,14 @@ Types are named as DuckDB names them (BIGINT, VARCHAR, DECIMAL(18,3), …).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from tallyveil.rewriter import Query
+
 __all__ = [
+    "Change",
     "ColumnType",
     "Description",
     "Kind",
@@ -41,6 +44,18 @@ Kind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a statement does to the settings: ``values`` are set, None for the default.
+
+    ``everything`` sets all of them back first, and ``block`` are of the transaction block alone.
+    """
+
+    values: Mapping[str, str | None]
+    everything: bool = False
+    block: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
 class Statement:
     """One parsed statement. ``tag`` is the command tag's first words (SELECT, SET, BEGIN, …)."""
 
@@ -48,8 +63,9 @@ class Statement:
     kind: Kind
     tag: str
     parameter_count: int = 0
-    target: str | None = None  # the name in DEALLOCATE name; None for ALL
-    tree: Any = field(default=None, compare=False, repr=False)
+    target: str | None = None  # the name in SHOW and DEALLOCATE; None for DEALLOCATE ALL
+    query: Query | None = None  # of a SELECT, and what EXPLAIN explains
+    change: Change | None = None  # of SET and its like, and of BEGIN
     offset: int = 0  # where `sql` starts in the text it was parsed from, for error positions
 
 

@@ -18,8 +18,16 @@ from tallyveil.errors import (
     StatementError,
     UndefinedFunction,
 )
-from tallyveil.gate.commands import Change, parse_piece
-from tallyveil.gate.interface import ColumnType, Description, Notice, Receive, Result, Statement
+from tallyveil.gate.commands import apply, parse_piece
+from tallyveil.gate.interface import (
+    Change,
+    ColumnType,
+    Description,
+    Notice,
+    Receive,
+    Result,
+    Statement,
+)
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
@@ -27,7 +35,7 @@ from tallyveil.gate.rows import empty_tables, noisy_tables, projected
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.gate.words import explanation, notice, warnings
-from tallyveil.rewriter import Dialect, Piece, Plan, local_now, parameter_count, parse_query, split
+from tallyveil.rewriter import Dialect, Plan, Query, local_now, split
 
 __all__ = ["GateSession"]
 
@@ -66,16 +74,16 @@ class GateSession:
         self, statement: Statement, parameter_types: Sequence[str | None] = ()
     ) -> Description:
         if statement.kind == "show":
-            return Description((), (ColumnType(statement.tree, "VARCHAR"),))
+            return Description((), (ColumnType(str(statement.target), "VARCHAR"),))
         if statement.kind not in ("select", "explain"):
             return Description((), None)
-        piece: Piece = statement.tree
-        with self._limited(), _positions_from(piece.offset):
-            types = self._types(piece, parameter_types)
+        query = _query(statement)
+        with self._limited(), _positions_from(query.offset):
+            types = self._types(query, parameter_types)
             if statement.kind == "explain":
                 return Description(types, _EXPLAIN_COLUMNS)
             nothing = (None,) * len(types)
-            plan = self._plan(piece, types, nothing)
+            plan = self._plan(query, types, nothing)
             columns = self._columns(plan, lambda: self._describe(plan))
             deadline.check()
             return Description(types, columns)
@@ -103,18 +111,18 @@ class GateSession:
         parameter_types: Sequence[str | None],
         receive: Receive | None,
     ) -> Result:
+        change = statement.change or Change({})
         match statement.kind:
             case "select":
                 return self._select(statement, parameters, parameter_types, receive)
             case "explain":
                 return self._explain(statement, parameters, parameter_types)
             case "set":
-                change: Change = statement.tree
-                return Result(None, (), statement.tag, change.apply(self.settings))
+                return Result(None, (), statement.tag, apply(change, self.settings))
             case "show":
                 return self._show(statement)
             case "begin":
-                self.settings.begin(statement.tree)
+                self.settings.begin(change.block or {})
             case "commit" | "rollback":
                 self.settings.end()
         return Result(None, (), statement.tag)
@@ -130,9 +138,9 @@ class GateSession:
         if statement.kind != "select":
             result = self.execute(statement, parameters)
             return _as_arrow(result), result
-        piece: Piece = statement.tree
-        with self._limited(), _positions_from(piece.offset):
-            released, notices = self._release(piece, parameters, (), lambda columns: None)
+        query = _query(statement)
+        with self._limited(), _positions_from(query.offset):
+            released, notices = self._release(query, parameters, (), lambda columns: None)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(released.plan.sql)
         heard = tuple(n for n in notices if self.hears(n))
@@ -146,14 +154,14 @@ class GateSession:
         statements = [one for one in self.parse(sql) if one.kind != "empty"]
         if [one.kind for one in statements] != ["select"]:
             raise FeatureNotSupported("expected one SELECT", hint="Send queries one by one.")
-        piece: Piece = statements[0].tree
-        with self._limited(), _positions_from(piece.offset):
-            plan = self._plan(piece, self._types(piece, ()), (), shares=False)
+        query = _query(statements[0])
+        with self._limited(), _positions_from(query.offset):
+            plan = self._plan(query, self._types(query, ()), (), shares=False)
             if not plan.private:
                 raise FeatureNotSupported(
                     "the query asks about no protected table, and its answer is exact", position=1
                 )
-            request = replace(self._request(plan, piece.sql), source="history")
+            request = replace(self._request(plan, query.sql), source="history")
             return posteriors(plan, self._gate.decision.answer(request))
 
     def set(self, name: str, value: str) -> None:
@@ -189,34 +197,34 @@ class GateSession:
 
     # Queries
 
-    def _types(self, piece: Piece, declared: Sequence[str | None]) -> tuple[str, ...]:
-        if not parameter_count(parse_query(piece.sql, self._dialect)):
+    def _types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
+        if not query.parameters:
             return ()
-        key = ("types", self._dialect, piece.sql, tuple(declared))
+        key = ("types", self._dialect, query.sql, tuple(declared))
         types: tuple[str, ...] = self._gate.plans.get(
-            key, lambda: self._gate.rewriter.parameter_types(piece.sql, self._dialect, declared)
+            key, lambda: self._gate.rewriter.parameter_types(query.sql, self._dialect, declared)
         )
         return types
 
     def _key(
-        self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
+        self, query: Query, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
     ) -> tuple[Any, ...]:
         session: tuple[Any, ...] = (self.settings.time_zone,)
-        if self._gate.rewriter.uses_session(piece.sql, self._dialect):
+        if query.of_session:
             settings = tuple(self.settings.all().items())
             session = (self._user, self._database, *settings)
         shares = self.settings.shares if shares is None else shares
-        return (self._dialect, piece.sql, tuple(types), exact_key(values), session, shares)
+        return (self._dialect, query.sql, tuple(types), exact_key(values), session, shares)
 
     def _plan(
-        self, piece: Piece, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
+        self, query: Query, types: Sequence[str], values: Sequence[Any], shares: bool | None = None
     ) -> Plan:
         """``shares``: whether answers may be summed up from finer ones; None: by the settings."""
         rewriter, now = self._gate.rewriter, local_now(self.settings.time_zone)
 
         def make() -> Plan:
             return rewriter.plan(
-                piece.sql,
+                query.sql,
                 self._dialect,
                 self._cursor,
                 types=types,
@@ -226,8 +234,8 @@ class GateSession:
                 now=now,
             )
 
-        key = self._key(piece, types, values, shares)
-        match rewriter.asks_the_time(piece.sql, self._dialect):
+        key = self._key(query, types, values, shares)
+        match query.time:
             case "instant":
                 return make()  # nobody else asks at this moment
             case "day":
@@ -272,7 +280,7 @@ class GateSession:
 
     def _release(
         self,
-        piece: Piece,
+        query: Query,
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
         see: Callable[[tuple[ColumnType, ...]], object],
@@ -282,15 +290,15 @@ class GateSession:
         ``see`` is called with the result's columns before that, and may refuse them.
         """
         declared = parameter_types or tuple(map(_python_type, parameters))
-        types = self._types(piece, declared)
-        plan = self._plan(piece, types, tuple(parameters))
+        types = self._types(query, declared)
+        plan = self._plan(query, types, tuple(parameters))
         deadline.check()
         tables = empty_tables(plan) if not plan.private else {}
-        notices = warnings(plan, piece.offset)
+        notices = warnings(plan, query.offset)
         if plan.private:
             see(self._columns(plan, lambda: self._describe(plan)))
         if plan.noisy:
-            request = self._request(plan, piece.sql)
+            request = self._request(plan, query.sql)
             answered = self._gate.decision.answer(request)
             confidence, nonnegative = request.target.confidence, self.settings.nonnegative
             looks = (
@@ -321,18 +329,18 @@ class GateSession:
         parameter_types: Sequence[str | None],
         receive: Receive | None,
     ) -> Result:
-        piece: Piece = statement.tree
+        query = _query(statement)
         rows: list[tuple[Any, ...]] = []
         takers: list[Callable[[list[tuple[Any, ...]]], object]] = []
 
         def begin(columns: tuple[ColumnType, ...]) -> None:
             takers.append(rows.extend if receive is None else receive(columns))
 
-        with _positions_from(piece.offset):
-            released, notices = self._release(piece, parameters, parameter_types, begin)
+        with _positions_from(query.offset):
+            released, notices = self._release(query, parameters, parameter_types, begin)
             plan = released.plan
             columns, count = self._answer(released, begin, takers)
-        repeatable = self._repeatable(piece, plan)
+        repeatable = self._repeatable(query, plan)
         return Result(columns, rows, f"SELECT {count}", notices, repeatable)
 
     def _answer(
@@ -356,15 +364,9 @@ class GateSession:
             kinds = [column.type for column in columns]
             return columns, self._cursor.values(plan.sql, kinds, takers[0])
 
-    def _repeatable(self, piece: Piece, plan: Plan) -> bool:
+    def _repeatable(self, query: Query, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""
-        rewriter = self._gate.rewriter
-        return not (
-            plan.relations
-            or self.settings.all_looks
-            or rewriter.asks_the_time(piece.sql, self._dialect)
-            or rewriter.uses_session(piece.sql, self._dialect)
-        )
+        return not (plan.relations or self.settings.all_looks or query.time or query.of_session)
 
     def _explain(
         self,
@@ -372,21 +374,21 @@ class GateSession:
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
     ) -> Result:
-        piece: Piece = statement.tree
+        query = _query(statement)
         gate = self._gate
-        with _positions_from(piece.offset):
-            types = self._types(piece, parameter_types or tuple(map(_python_type, parameters)))
-            plan = self._plan(piece, types, tuple(parameters))
-            request = self._request(plan, piece.sql)
+        with _positions_from(query.offset):
+            types = self._types(query, parameter_types or tuple(map(_python_type, parameters)))
+            plan = self._plan(query, types, tuple(parameters))
+            request = self._request(plan, query.sql)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
         rows = [(line,) for line in lines]
-        return Result(_EXPLAIN_COLUMNS, rows, "EXPLAIN", warnings(plan, piece.offset))
+        return Result(_EXPLAIN_COLUMNS, rows, "EXPLAIN", warnings(plan, query.offset))
 
     # The session's own statements
 
     def _show(self, statement: Statement) -> Result:
-        name: str = statement.tree
+        name = str(statement.target)
         if name == "all":
             columns = (ColumnType("name", "VARCHAR"), ColumnType("setting", "VARCHAR"))
             rows: list[tuple[Any, ...]] = list(self.settings.all().items())
@@ -414,6 +416,12 @@ class GateSession:
                     "set_config is not answered", hint=f"SET {arguments[0]} = …"
                 )
         raise UndefinedFunction(f"function {name} is not answered")
+
+
+def _query(statement: Statement) -> Query:
+    if statement.query is None:
+        raise ValueError(f"{statement.kind} is no query")
+    return statement.query
 
 
 def _needs_added_noise(mechanism: str) -> FeatureNotSupported:

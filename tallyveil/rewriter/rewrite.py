@@ -44,7 +44,6 @@ from tallyveil.rewriter.resolve.names import references, refuse_reserved_names
 from tallyveil.rewriter.resolve.records import (
     KIND,
     aggregates,
-    is_aggregate,
     is_listing,
     reads_records,
 )
@@ -53,18 +52,15 @@ from tallyveil.rewriter.resolve.views import expand_views, expanded_views, read_
 from tallyveil.rewriter.sql import parameters as parameter
 from tallyveil.rewriter.sql.check import check, function_name, position
 from tallyveil.rewriter.sql.growth import bound_texts
-from tallyveil.rewriter.sql.instants import asks_the_time, local_now, settle_instants
+from tallyveil.rewriter.sql.instants import local_now, settle_instants
 from tallyveil.rewriter.sql.naming import name_columns
+from tallyveil.rewriter.sql.query import is_session_function
 from tallyveil.rewriter.sql.statements import Dialect, parse_query
-from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 from tallyveil.rewriter.sql.written_out import write_out
 
 __all__ = ["MAX_BLOCKS", "Rewriter"]
 
 MAX_BLOCKS: Final = 100
-
-# The key under which a parsed statement's meta keeps whether it asks the time.
-_TIME: Final = "time"
 
 
 class Rewriter:
@@ -97,18 +93,6 @@ class Rewriter:
             return tuple(kind or "VARCHAR" for kind in declared)
         scope = Scope(references(tree, self._catalog), self._catalog)
         return parameter.infer(tree, scope.type_of, declared)
-
-    def uses_session(self, sql: str, dialect: Dialect) -> bool:
-        """Whether the statement asks about the session, so that its plan is the session's own."""
-        return any(_is_session_function(n) for n in parse_query(sql, dialect).find_all(exp.Func))
-
-    def asks_the_time(self, sql: str, dialect: Dialect) -> str | None:
-        """Whether its plan holds for the "day" or for the "instant" it is made at; else None."""
-        tree = parse_query(sql, dialect)
-        if _TIME not in tree.meta:
-            tree.meta[_TIME] = asks_the_time(tree)
-        found: str | None = tree.meta[_TIME]
-        return found
 
     def plan(
         self,
@@ -265,13 +249,9 @@ def _constants(cursor: Cursor) -> Callable[[exp.Expr], Any]:
     return constant
 
 
-def _is_session_function(node: exp.Func) -> bool:
-    return not is_aggregate(node) and function_name(node) in SESSION_FUNCTIONS
-
-
 def _replace_session_functions(tree: exp.Expr, session: Callable[[str, list[str]], Any]) -> None:
     for node in list(tree.find_all(exp.Func)):
-        if not _is_session_function(node):
+        if not is_session_function(node):
             continue
         name = function_name(node)
         given = [a.this if isinstance(a, exp.Cast) else a for a in node.iter_expressions()]

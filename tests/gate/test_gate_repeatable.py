@@ -1,4 +1,4 @@
-"""Which results are the same again while settings and ledger stand still, and may be kept."""
+"""What is done once: results that are the same again may be kept, and a text is read once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 import tallyveil
 from tallyveil.gate import Gate
 from tallyveil.gate.session import GateSession
+from tallyveil.rewriter import Dialect, Piece
+from tallyveil.rewriter.sql import statements
 
 _POLICY = {
     "tables": {
@@ -48,3 +52,24 @@ def session() -> Iterator[GateSession]:
 def test_what_is_repeatable(session: GateSession, sql: str, repeatable: bool) -> None:
     (statement,) = session.parse(sql)
     assert session.execute(statement).repeatable is repeatable
+
+
+def test_a_statement_is_read_once(session: GateSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    tokens, parse = statements._tokens, statements._parse
+
+    def counted_tokens(sql: str, dialect: Dialect) -> list[Token]:
+        read.append("tokens")
+        return tokens(sql, dialect)
+
+    def counted_parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
+        read.append("tree")
+        return parse(sql, dialect, piece)
+
+    monkeypatch.setattr(statements, "_tokens", counted_tokens)
+    monkeypatch.setattr(statements, "_parse", counted_parse)
+    (statement,) = session.parse("SELECT sex, count(*) FROM person WHERE age < 3 GROUP BY 1")
+    session.describe(statement)
+    session.execute(statement)
+    session.execute(statement)
+    assert read == ["tokens", "tree"]

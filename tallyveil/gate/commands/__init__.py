@@ -5,13 +5,12 @@ Each is read to its end: what is left over is a syntax error, never dropped.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported, InsufficientPrivilege, UndefinedObject
 from tallyveil.gate.commands.assignments import (
-    Change,
+    apply,
     parse_discard,
     parse_reset,
     parse_set,
@@ -20,10 +19,10 @@ from tallyveil.gate.commands.assignments import (
 from tallyveil.gate.commands.explain import parse_explain
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
-from tallyveil.gate.interface import Kind, Statement
-from tallyveil.rewriter import Dialect, Piece, parameter_count, parse_query
+from tallyveil.gate.interface import Change, Kind, Statement
+from tallyveil.rewriter import Dialect, Piece, read_query
 
-__all__ = ["Change", "parse_piece"]
+__all__ = ["apply", "parse_piece"]
 
 _REFUSED: Final = MappingProxyType(
     {
@@ -56,8 +55,6 @@ _REFUSED: Final = MappingProxyType(
 def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
     """What kind of statement it is, wholly parsed.
 
-    The statement's `tree` is the piece of a query, the `Change` of a SET, the name of a SHOW.
-
     Raises SQLSyntaxError, FeatureNotSupported; positions count from the piece's start.
     """
     first = piece.words[0]
@@ -69,10 +66,10 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
         return parse_explain(piece, dialect)
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
-    tree = parse_query(piece.sql, dialect)
-    # A query is read from its text; clients may keep many of them prepared.
-    piece = replace(piece, tokens=())
-    return _statement(piece, "select", "SELECT", piece, parameter_count(tree))
+    query = read_query(piece, dialect)
+    return Statement(
+        piece.sql, "select", "SELECT", query.parameters, query=query, offset=piece.offset
+    )
 
 
 _OWN: Final = frozenset(
@@ -88,7 +85,8 @@ def _own(first: str, piece: Piece) -> Statement:
         case "RESET":
             return _statement(piece, "set", "RESET", parse_reset(piece))
         case "SHOW":
-            return _statement(piece, "show", "SHOW", parse_show(piece))
+            name = parse_show(piece)
+            return Statement(piece.sql, "show", "SHOW", target=name, offset=piece.offset)
         case "DISCARD":
             return _statement(piece, "set", *parse_discard(piece))
         case "DEALLOCATE":
@@ -100,10 +98,8 @@ def _own(first: str, piece: Piece) -> Statement:
     raise InsufficientPrivilege("permission denied to execute CHECKPOINT command", position=1)
 
 
-def _statement(
-    piece: Piece, kind: Kind, tag: str, tree: object = None, parameters: int = 0
-) -> Statement:
-    return Statement(piece.sql, kind, tag, parameters, offset=piece.offset, tree=tree)
+def _statement(piece: Piece, kind: Kind, tag: str, change: Change | None = None) -> Statement:
+    return Statement(piece.sql, kind, tag, change=change, offset=piece.offset)
 
 
 def _deallocate(piece: Piece) -> Statement:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tallyveil.errors import (
@@ -15,11 +13,11 @@ from tallyveil.errors import (
 )
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import parse_modes
-from tallyveil.gate.interface import Notice
+from tallyveil.gate.interface import Change, Notice
 from tallyveil.gate.settings import LISTS, Settings
 from tallyveil.rewriter import Piece
 
-__all__ = ["Change", "parse_discard", "parse_reset", "parse_set", "parse_show"]
+__all__ = ["apply", "parse_discard", "parse_reset", "parse_set", "parse_show"]
 
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*")
 
@@ -30,26 +28,15 @@ _NO_BLOCK: Final = Notice(
 )
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a SET, RESET or DISCARD does to the settings: ``values`` are set, None for the default.
-
-    ``everything`` sets all of them back first, and ``block`` are of the transaction block alone.
-    """
-
-    values: Mapping[str, str | None]
-    everything: bool = False
-    block: Mapping[str, str] | None = None
-
-    def apply(self, settings: Settings) -> tuple[Notice, ...]:
-        """Raises UndefinedSetting, InvalidParameterValue; then nothing has changed."""
-        if self.everything:
-            settings.reset_all()
-        for name, value in self.values.items():
-            settings.set(name, value)
-        if self.block is None:
-            return ()
-        return () if settings.set_block(self.block) else (_NO_BLOCK,)
+def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
+    """Raises UndefinedSetting, InvalidParameterValue; then nothing has changed."""
+    if change.everything:
+        settings.reset_all()
+    for name, value in change.values.items():
+        settings.set(name, value)
+    if change.block is None:
+        return ()
+    return () if settings.set_block(change.block) else (_NO_BLOCK,)
 
 
 def parse_set(piece: Piece) -> Change:

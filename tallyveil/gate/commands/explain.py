@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Statement
 from tallyveil.gate.settings import truth
-from tallyveil.rewriter import Dialect, Piece, parameter_count, parse_query
+from tallyveil.rewriter import Dialect, Piece, read_query
 
 __all__ = ["parse_explain"]
 
@@ -35,10 +34,9 @@ def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
         if reader.word() in ("ANALYZE", "ANALYSE"):
             raise _runs(reader.position())
         reader.take("VERBOSE")
-    inner = replace(reader.rest(), tokens=())
-    tree = parse_query(inner.sql, dialect)
+    query = read_query(reader.rest(), dialect)
     return Statement(
-        piece.sql, "explain", "EXPLAIN", parameter_count(tree), offset=piece.offset, tree=inner
+        piece.sql, "explain", "EXPLAIN", query.parameters, query=query, offset=piece.offset
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.commands.reader import Reader
-from tallyveil.gate.interface import Kind, Statement
+from tallyveil.gate.interface import Change, Kind, Statement
 from tallyveil.gate.settings import refuse_serializable
 from tallyveil.rewriter import Piece
 
@@ -39,7 +39,7 @@ _MODES_USAGE: Final = (
 
 
 def parse_transaction(piece: Piece) -> Statement:
-    """The statement's `tree` is, of BEGIN, its modes: settings' names and values."""
+    """The `change` of BEGIN sets its modes for the block."""
     first = piece.words[0]
     reader = Reader(piece, first)
     reader.expect(first)
@@ -59,13 +59,13 @@ def parse_transaction(piece: Piece) -> Statement:
     elif not reader.take("WORK"):
         reader.take("TRANSACTION")
     modes = {} if reader.ended() else parse_modes(reader)
-    return _statement(piece, "begin", tag, tree=modes)
+    return _statement(piece, "begin", tag, change=Change({}, block=modes))
 
 
 def _statement(
-    piece: Piece, kind: Kind, tag: str, *, target: str | None = None, tree: object = None
+    piece: Piece, kind: Kind, tag: str, *, target: str | None = None, change: Change | None = None
 ) -> Statement:
-    return Statement(piece.sql, kind, tag, target=target, tree=tree, offset=piece.offset)
+    return Statement(piece.sql, kind, tag, target=target, change=change, offset=piece.offset)
 
 
 def _end(piece: Piece, reader: Reader, kind: Kind, tag: str) -> Statement:

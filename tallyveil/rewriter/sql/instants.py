@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
-from typing import Final
+from typing import Final, Literal
 
 from sqlglot import exp
 
@@ -48,7 +48,7 @@ def is_utc(zone: str) -> bool:
     return zone.lower() in _UTC
 
 
-def asks_the_time(tree: exp.Expr) -> str | None:
+def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
     """Whether the statement depends on the "day" or on the "instant" it is asked at."""
     names = {function_name(node) for node in tree.find_all(exp.Func)}
     if names & _INSTANTS:

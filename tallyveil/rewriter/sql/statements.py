@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import sqlglot
@@ -16,6 +14,7 @@ from sqlglot.dialects import DuckDB, Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tallyveil.cache import Cache
 from tallyveil.errors import (
     FeatureNotSupported,
     InvalidEncoding,
@@ -56,6 +55,9 @@ _DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
 
 _QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
+# What a parameter without a number is read as; the second is ?::
+_MARKS: Final = (TokenType.PLACEHOLDER, TokenType.QDCOLON)
+
 # What the parser raises on some malformed texts instead of its own error.
 _PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
 
@@ -71,6 +73,12 @@ class Piece:
     sql: str
     tokens: tuple[Token, ...]
     offset: int
+
+    @property
+    def as_written(self) -> bool:
+        """Whether the tokens are those of `sql`, at their places in it."""
+        marks = any(token.token_type in _MARKS for token in self.tokens)
+        return bool(self.tokens) and self.offset == 0 and not marks
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -173,8 +181,7 @@ def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
 
 def _numbered(text: str, tokens: list[Token]) -> str:
     """DuckDB's ``?`` parameters as ``$1``, ``$2``, … in the order they stand."""
-    kinds = (TokenType.PLACEHOLDER, TokenType.QDCOLON)  # the second is ?::
-    marks = [token for token in tokens if token.token_type in kinds]
+    marks = [token for token in tokens if token.token_type in _MARKS]
     for number in range(len(marks), 0, -1):
         at = marks[number - 1].start - tokens[0].start
         text = f"{text[:at]}${number}{text[at + 1 :]}"
@@ -186,32 +193,28 @@ def _unterminated(sql: str) -> int:
     return max(sql.rfind("'"), sql.rfind('"'), sql.rfind("/*"), sql.rfind("$"), 0) + 1
 
 
-def parse_query(sql: str, dialect: Dialect) -> exp.Expr:
-    """The syntax tree of one query. It is shared: copy before changing it.
-
-    Trees are kept, of long statements only the last few: they take hundreds of times the text.
+def parse_query(sql: str, dialect: Dialect, piece: Piece | None = None) -> exp.Expr:
+    """The syntax tree of one query, whose ``piece`` this is. It is shared: copy before changing it.
 
     Raises:
         SQLSyntaxError: with the position of the first mistake.
         StatementTooComplex: nested too deeply.
         FeatureNotSupported: it parses, but is no query.
     """
-    kept = next(kept for most, kept in _KEPT if len(sql) <= most)
-    return kept(sql, dialect)
+    return _KEPT.get((dialect, sql), lambda: _parse(sql, dialect, piece))
 
 
-def _parse(sql: str, dialect: Dialect) -> exp.Expr:
-    _refuse_other_than_queries(sql, dialect)
+def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
+    pieces = split(sql, dialect) if piece is None or not piece.as_written else (piece,)
+    tokens = [token for one in pieces for token in one.tokens]
+    _refuse_other_than_queries(tokens, sql)
+    if len(pieces) > 1:
+        raise SQLSyntaxError("expected one statement", position=1)
     try:
         parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
-        tokens = _tokens(sql, dialect)
         trees = parser.parse(tokens, sql)
     except ParseError as error:
         raise _syntax_error(sql, dialect, error) from error
-    except TokenError as error:
-        raise SQLSyntaxError(
-            "a string, identifier or comment is not terminated", position=_unterminated(sql)
-        ) from error
     except RecursionError as error:
         raise StatementTooComplex("the statement is nested too deeply") from error
     except _PARSER_FAILURES as error:
@@ -247,24 +250,16 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
     return literal
 
 
-# Up to so many characters, so many trees: a character takes up to 450 bytes of its tree, so that
-# what is kept for strangers' statements stays within 100 MB or so of each length.
-_KEPT: Final = (
-    (500, lru_cache(maxsize=512)(_parse)),
-    (5_000, lru_cache(maxsize=48)(_parse)),
-    (MAX_CHARACTERS, lru_cache(maxsize=4)(_parse)),
-    (sys.maxsize, _parse),
-)
+# A character takes up to 450 bytes of its statement's tree.
+_KEPT: Final[Cache[exp.Expr]] = Cache(512, 600_000_000, lambda key, _: 450 * len(str(key)))
 
 
-def _refuse_other_than_queries(sql: str, dialect: Dialect) -> None:
+def _refuse_other_than_queries(tokens: Sequence[Token], sql: str) -> None:
     """By the first word: the parser does not look into commands, and logs them."""
-    pieces = split(sql, dialect)
-    if not pieces:
+    if not tokens:
         raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
-    first = pieces[0].tokens[0]
-    if first.text.upper() not in _QUERY_WORDS:
-        raise _no_query(first.text, first.start + 1)
+    if tokens[0].text.upper() not in _QUERY_WORDS:
+        raise _no_query(tokens[0].text, tokens[0].start + 1)
 
 
 def _no_query(word: str, position: int) -> FeatureNotSupported:
