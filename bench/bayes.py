@@ -35,7 +35,7 @@ from bench.paper_posteriors import (
     monte_carlo,
     probability_calculation,
 )
-from tallyveil.inference import Fit, Law, Noises
+from tallyveil.inference import DiscreteLaplaceLaw, Fit, Noises
 from tallyveil.inference.noise import FloatArray
 
 PARTS = os.environ.get("PARTS", "estimates,posteriors,answering").split(",")
@@ -70,7 +70,7 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
     rng = np.random.default_rng(1)
     for m, n in sizes:
         h, scales = history(m, n, 10, rng)
-        rows, noises = sparse.csr_matrix(h), Noises.of(Law.DISCRETE_LAPLACE, scales)
+        rows, noises = sparse.csr_matrix(h), Noises.of(DiscreteLaplaceLaw, scales)
         fit = Fit.of(rows, noises)
         decomposed = median(lambda r=rows, n=noises: Fit.of(r, n), 1)  # type: ignore[misc]
         q = rng.integers(0, 2, n).astype(float)
@@ -92,7 +92,7 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
 def combination(m: int, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """A and b of the estimate of a query of 5 draws of a cell, with max S = 5."""
     h, scales = history(m, n, 5, rng)
-    fit = Fit.of(sparse.csr_matrix(h), Noises.of(Law.DISCRETE_LAPLACE, scales))
+    fit = Fit.of(sparse.csr_matrix(h), Noises.of(DiscreteLaplaceLaw, scales))
     return fit.weights(sparse.csr_matrix(rng.multinomial(5, np.full(n, 1 / n)))), scales
 
 

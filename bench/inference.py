@@ -14,19 +14,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from bench.measure import clocked, percentiles, report
-from tallyveil.inference import ErrorLaw, Law, Noises, best_combinations, top_up
+from tallyveil.inference import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ErrorLaw,
+    Noises,
+    best_combinations,
+    top_up,
+)
 
 SIZES = [
     tuple(map(int, size.split("x")))
     for size in os.environ.get("SIZES", "60x60,120x120,250x250,350x350").split(",")
 ]
 REPEATS = int(os.environ.get("REPEATS", "15"))
-LAWS = {"discrete laplace": Law.DISCRETE_LAPLACE, "discrete gaussian": Law.DISCRETE_GAUSSIAN}
+FAMILIES: dict[str, Any] = {
+    "discrete laplace": DiscreteLaplaceLaw,
+    "discrete gaussian": DiscreteGaussianLaw,
+}
 
 
 def history(m: int, n: int, rng: np.random.Generator) -> sparse.csr_matrix:
@@ -41,7 +52,7 @@ def history(m: int, n: int, rng: np.random.Generator) -> sparse.csr_matrix:
 def measure(m: int, n: int, name: str) -> None:
     rng = np.random.default_rng(1)
     rows = history(m, n, rng)
-    noises = Noises.of(LAWS[name], rng.uniform(5, 100, m))
+    noises = Noises.of(FAMILIES[name], rng.uniform(5, 100, m))
     estimating: list[float] = []
     inverting: list[float] = []
     busy: list[float] = []
@@ -76,7 +87,7 @@ def measure(m: int, n: int, name: str) -> None:
 
 def purchases(terms: Sequence[int] = (3, 30, 300)) -> None:
     rng = np.random.default_rng(3)
-    for name, law in LAWS.items():
+    for name, law in FAMILIES.items():
         for m in terms:
             known = ErrorLaw(rng.exponential(1, m), Noises.of(law, rng.uniform(5, 50, m)))
             target = 0.6 * known.half_width(0.95)
@@ -88,7 +99,7 @@ def purchases(terms: Sequence[int] = (3, 30, 300)) -> None:
 
 def main() -> None:
     for m, n in SIZES:
-        for name in LAWS:
+        for name in FAMILIES:
             measure(m, n, name)
     purchases()
 

@@ -8,7 +8,9 @@ scale that must meet a target is never too large.
 from tallyveil.inference import discrete_gaussian
 from tallyveil.inference.blocks import Combination, best_combinations
 from tallyveil.inference.confidence_sequence import confidence_sequence
+from tallyveil.inference.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.discrete_laplace import (
+    DiscreteLaplaceLaw,
     half_width,
     scale_for_half_width,
     tail,
@@ -17,8 +19,8 @@ from tallyveil.inference.discrete_laplace import (
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.fit import Fit
-from tallyveil.inference.laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.noise import Law, Noises
+from tallyveil.inference.laws import LAWS, NoiseLaw
+from tallyveil.inference.noise import Noises
 from tallyveil.inference.noise_sums import between, half_width_of_sum
 from tallyveil.inference.posterior import Interval, Posterior
 from tallyveil.inference.randomised_response import debiased
@@ -26,6 +28,7 @@ from tallyveil.inference.spectrum import Bounds
 from tallyveil.inference.top_up import TopUp, combined, top_up
 
 __all__ = [
+    "LAWS",
     "Bounds",
     "Combination",
     "DiscreteGaussianLaw",
@@ -33,7 +36,6 @@ __all__ = [
     "ErrorLaw",
     "Fit",
     "Interval",
-    "Law",
     "NoiseLaw",
     "Noises",
     "Posterior",

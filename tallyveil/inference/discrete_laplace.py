@@ -1,4 +1,4 @@
-"""What one discrete Laplace observation says about the truth (MATH §3 and §4).
+"""The discrete Laplace law, and what one observation with it says about the truth (MATH §3, §4).
 
 K has P(K = k) = (1−a)/(1+a) · a^|k|, a = e^{−1/b}, with b > 0 the scale in lattice units. Hence
 
@@ -14,17 +14,24 @@ rounded, and then moved to the safe side by a relative 1e-40, far more than the 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.confidence import check_scale
+from tallyveil.inference.laws import Floats, NoiseLaw
 
-__all__ = ["half_width", "scale_for_half_width", "tail", "variance"]
+__all__ = ["DiscreteLaplaceLaw", "half_width", "scale_for_half_width", "tail", "variance"]
 
 _CONTEXT = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _MARGIN = Decimal("1e-40")
 _TWO = Decimal(2)
+_FACTORS: Final = 16  # as many as this do not overflow when multiplied
 
 
 def variance(scale: float) -> float:
@@ -32,7 +39,7 @@ def variance(scale: float) -> float:
 
     Coded as (√(2a) / (1−a))² with 1−a = −expm1(−1/b): nothing cancels for large b.
     """
-    _check_scale(scale)
+    check_scale(scale)
     if scale == 0:
         return 0.0
     root = math.sqrt(2 * math.exp(-1 / scale)) / math.expm1(-1 / scale)
@@ -41,7 +48,7 @@ def variance(scale: float) -> float:
 
 def tail(half: int, scale: float) -> float:
     """P(|K| > half), rounded up; 0 for the exact scale 0."""
-    _check_scale(scale)
+    check_scale(scale)
     if half < 0:
         return 1.0
     if scale == 0:
@@ -62,7 +69,7 @@ def half_width(scale: float, confidence: float | Fraction) -> int:
 
     Raises InvalidParameterValue unless 0 ≤ scale < ∞ and 0 < confidence < 1.
     """
-    _check_scale(scale)
+    check_scale(scale)
     delta = _miss(confidence)
     if scale == 0:
         return 0
@@ -100,11 +107,6 @@ def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
     return scale
 
 
-def _check_scale(scale: float) -> None:
-    if not 0 <= scale < math.inf:
-        raise InvalidParameterValue(f"a noise scale is a finite number from 0, not {scale}")
-
-
 def _miss(confidence: float | Fraction) -> Decimal:
     """δ = 1 − confidence, rounded down, as a Decimal in the module's precision."""
     if not 0 < confidence < 1:
@@ -116,3 +118,112 @@ def _miss(confidence: float | Fraction) -> Decimal:
     miss = 1 - exact
     with localcontext(_CONTEXT):
         return Decimal(miss.numerator) / Decimal(miss.denominator) * (1 - _MARGIN)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceLaw(NoiseLaw):
+    """P(K = k) = (1−a)/(1+a) · a^|k|, a = e^{−1/b}, b the scale."""
+
+    name: ClassVar[str] = "discrete_laplace"
+    least: ClassVar[float] = 1 / 64
+    heavy: ClassVar[bool] = True
+    series_from: ClassVar[float] = 0.0
+
+    @property
+    def variance(self) -> float:
+        return variance(self.scale)
+
+    @property
+    def widest_rate(self) -> float:
+        return 1 / self.scale if self.scale else math.inf
+
+    def half_width(self, confidence: float | Fraction) -> int:
+        return half_width(self.scale, confidence)
+
+    def tail(self, half: int) -> float:
+        return tail(half, self.scale)
+
+    def log_mass(self, steps: Floats) -> Floats:
+        """ln (1−a)/(1+a) − |k|/b, where (1−a)/(1+a) = tanh(1/2b)."""
+        result: Floats = math.log(math.tanh(0.5 / self.scale)) - np.abs(steps) / self.scale
+        return result
+
+    def log_moment(self, rates: Floats) -> Floats:
+        """ln (1−a)² / ((1 − a e^λ)(1 − a e^{−λ})), coded without cancellation."""
+        if self.scale == 0:
+            return np.zeros_like(rates)
+        u = 1 / self.scale
+        result: Floats = (
+            2 * np.log(-np.expm1(-u)) - np.log(-np.expm1(rates - u)) - np.log(-np.expm1(-rates - u))
+        )
+        return result
+
+    @classmethod
+    def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
+        return scale_for_half_width(half, confidence)
+
+    @classmethod
+    def variances(cls, scales: Floats) -> Floats:
+        """2a/(1−a)², coded so that nothing cancels; 0 for the scale 0."""
+        with np.errstate(divide="ignore"):
+            u = 1 / scales
+        result: Floats = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
+        return result
+
+    @classmethod
+    def log_moments(cls, a: Floats, scales: Floats, rates: Floats) -> Floats:
+        """(1 − a e^s)(1 − a e^{−s}) / (1−a)² = 1 − 2v sinh²(s/2), s = λ A, v the variance."""
+        spread = 2 * cls.variances(scales)
+        return -_log_product(1 - spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2)
+
+    @classmethod
+    def log_phis(cls, a: Floats, scales: Floats, points: Floats) -> Floats:
+        """φ(t) = (1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)) (MATH §4)."""
+        spread = 2 * cls.variances(scales)
+        return -_log_product(1 + spread[:, None] * np.sin(a[:, None] / 2 * points) ** 2)
+
+    @classmethod
+    def log_phi_bound(cls, a: Floats, scales: Floats, first: float) -> float:
+        """φ falls from 0 to π and has the period 2π: from s to 2π − s it is at most φ(s)."""
+        spread = 2 * cls.variances(scales)
+        return -float(np.log1p(spread * np.sin(a / 2 * first) ** 2).sum())
+
+    @classmethod
+    def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
+        """c_r = (2/(2r)!) Σ_n α^n n^{2r−1} = (2/(2r)!) Σ_k E(2r−1, k) α^{k+1} / (1−α)^{2r}, with
+        α = e^{−1/b} and the Eulerian numbers E."""
+        alpha = np.exp(-1 / scales)
+        eulerian = _eulerian_factors(order)
+        powers = np.multiply.accumulate(
+            np.broadcast_to(alpha, (eulerian.shape[1], len(alpha))), axis=0
+        )
+        factors: Floats = eulerian @ powers
+        return a / -np.expm1(-1 / scales), factors
+
+
+def _log_product(factors: Floats) -> Floats:
+    """Σ_k ln factors[k], with few logarithms."""
+    starts = np.arange(0, len(factors), _FACTORS)
+    result: Floats = np.log(np.multiply.reduceat(factors, starts, axis=0)).sum(axis=0)
+    return result
+
+
+@cache
+def _eulerian_factors(order: int) -> Floats:
+    """For each r (rows) the factors of α^1, α^2, … in c_r (1−α)^{2r}, all at most 1."""
+    result = np.zeros((order, 2 * order - 1))
+    for r in range(1, order + 1):
+        for k, count in enumerate(_eulerian(2 * r - 1)):
+            result[r - 1, k] = 2 * count / math.factorial(2 * r)
+    return result
+
+
+def _eulerian(n: int) -> list[int]:
+    """E(n, 0), …, E(n, n−1), by E(n, k) = (k+1) E(n−1, k) + (n−k) E(n−1, k−1)."""
+    row = [1]
+    for size in range(2, n + 1):
+        row = [
+            (k + 1) * (row[k] if k < size - 1 else 0) + (size - k) * (row[k - 1] if k else 0)
+            for k in range(size)
+        ]
+    return row

@@ -21,8 +21,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import discrete_gaussian, discrete_laplace
-from tallyveil.inference.noise import FloatArray, Law, Noises
+from tallyveil.inference.laws import LAWS, NoiseLaw
+from tallyveil.inference.noise import FloatArray, Noises
 from tallyveil.inference.spectrum import Bounds, Lattice, Spectrum, spectrum
 from tallyveil.inference.weighted_noise import WeightedNoise
 
@@ -31,10 +31,6 @@ __all__ = ["TOLERANCE", "ErrorLaw"]
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
-_DISCRETE: Final = {
-    Law.DISCRETE_LAPLACE: (discrete_laplace.tail, discrete_laplace.half_width),
-    Law.DISCRETE_GAUSSIAN: (discrete_gaussian.tail, discrete_gaussian.half_width),
-}
 
 
 class ErrorLaw:
@@ -71,8 +67,8 @@ class ErrorLaw:
         law = self._law
         if len(law.sizes) != 1:
             return None
-        known = _DISCRETE[Law(law.noises.laws[0])]
-        return _Discrete(float(law.coefficients[0]), float(law.noises.scales[0]), *known)
+        own = LAWS[law.noises.laws[0]](float(law.noises.scales[0]))
+        return _Discrete(float(law.coefficients[0]), own)
 
     def within(self, h: float, *, strict: bool = False) -> Bounds:
         """Bounds of P(|X| ≤ h), or of P(|X| < h)."""
@@ -167,20 +163,18 @@ class ErrorLaw:
 
 @dataclass(frozen=True)
 class _Discrete:
-    """A K, with K discrete Laplace or Gaussian of scale b or σ, and the functions of its law."""
+    """A K, with K of a law on the integers."""
 
     step: float
-    scale: float
-    tail: Callable[[int, float], float]
-    least: Callable[[float, float | Fraction], int]
+    law: NoiseLaw
 
     def miss(self, h: float, strict: bool) -> float:
         """P(|X| > h), of P(|X| ≥ h) if strict."""
         steps = math.ceil(h / self.step) - 1 if strict else math.floor(h / self.step)
-        return self.tail(steps, self.scale) if steps < 2**53 else 0.0
+        return self.law.tail(steps) if steps < 2**53 else 0.0
 
     def half_width(self, confidence: float | Fraction) -> float:
-        return self.step * self.least(self.scale, confidence)
+        return self.step * self.law.half_width(confidence)
 
 
 def _least(

@@ -25,19 +25,15 @@ import numpy as np
 from scipy.optimize import brentq
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import discrete_gaussian, discrete_laplace
+from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.error_law import ErrorLaw
-from tallyveil.inference.noise import Law, Noises
+from tallyveil.inference.laws import NoiseLaw
+from tallyveil.inference.noise import Noises
 
 __all__ = ["TopUp", "combined", "top_up"]
 
 _PRECISION: Final = 1e-4  # relative, of the scale; the scale is rounded down
 _WIDEST: Final = 1e15
-# The largest scale at which a fresh answer meets a half-width by itself.
-_ALONE: Final = {
-    Law.DISCRETE_LAPLACE: discrete_laplace.scale_for_half_width,
-    Law.DISCRETE_GAUSSIAN: discrete_gaussian.scale_for_half_width,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +46,7 @@ class TopUp:
     error: ErrorLaw
 
 
-def combined(known: ErrorLaw | None, law: Law, scale: float) -> TopUp:
+def combined(known: ErrorLaw | None, law: type[NoiseLaw], scale: float) -> TopUp:
     """The best combination of what is known with a fresh answer of this noise.
 
     Raises InvalidParameterValue unless 0 ≤ scale < ∞.
@@ -67,7 +63,7 @@ def top_up(
     known: ErrorLaw | None,
     half_width: float,
     confidence: float | Fraction,
-    law: Law = Law.DISCRETE_LAPLACE,
+    law: type[NoiseLaw] = DiscreteLaplaceLaw,
 ) -> TopUp | None:
     """The widest fresh noise with which the target is met, or None if it is met without any.
 
@@ -79,7 +75,7 @@ def top_up(
         raise InvalidParameterValue(f"a half-width is a number from 0 to 2^53, not {half_width}")
     if known is not None and known.half_width(confidence) <= half_width:
         return None
-    alone = combined(None, law, _ALONE[law](math.floor(half_width), confidence))
+    alone = combined(None, law, law.scale_for_half_width(math.floor(half_width), confidence))
     if known is None:
         return alone
 

@@ -76,7 +76,7 @@ def mechanism(spec: str) -> AnyMechanism:
 
 
 def _law_name(family: Additive) -> str:
-    return family.law(1.0).family.name.lower()
+    return family.law(1.0).name
 
 
 def law_name(name: str) -> str | None:

@@ -30,8 +30,8 @@ def test_answers_from_histories_are_timed(lines: Any, monkeypatch: pytest.Monkey
     for line in (one, two):
         assert line["answer_cpu_ms"] > 0
         assert 0 < line["estimate"]["p50_ms"] <= line["answer"]["p50_ms"]
-        assert line["eq51_x"] > 0
-    assert [line["noise"] for line in bought] == list(inference.LAWS)
+        assert line["eq51_x"] >= 0
+    assert [line["noise"] for line in bought] == list(inference.FAMILIES)
 
 
 def test_running_times_and_errors_of_the_paper(lines: Any) -> None:

@@ -14,7 +14,13 @@ import pytest
 from scipy import sparse
 
 import tallyveil
-from tallyveil.inference import ErrorLaw, Law, Noises, best_combination, discrete_laplace
+from tallyveil.inference import (
+    DiscreteLaplaceLaw,
+    ErrorLaw,
+    Noises,
+    best_combination,
+    discrete_laplace,
+)
 from tallyveil.knowledge import Precision, Preview
 from tallyveil.knowledge.relevance import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
@@ -242,7 +248,7 @@ def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
     for answer in connection._gate.accountant.answers("person"):
         noise = mechanism(answer.mechanism)
         assert not isinstance(noise, CountMechanism)
-        assert noise.law(answer.scale).family == Law.DISCRETE_LAPLACE
+        assert noise.law(answer.scale).family == DiscreteLaplaceLaw
         factor = answer.column.multiplied_out(10_000)
         assert factor is not None
         one = np.zeros(factor.shape)
@@ -252,7 +258,7 @@ def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
         full = one.reshape([n if a in factor.axes else 1 for a, n in shape.items()])
         rows.append(np.broadcast_to(full, tuple(shape.values())).ravel())
         scales.append(answer.scale)
-    return np.array(rows, dtype=np.int64), Noises.of(Law.DISCRETE_LAPLACE, scales)
+    return np.array(rows, dtype=np.int64), Noises.of(DiscreteLaplaceLaw, scales)
 
 
 def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
@@ -376,7 +382,7 @@ def test_rows_within_one_another_are_always_seen(seed: int) -> None:
 def test_a_quick_bound_is_below_the_variance(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = sparse.csr_matrix(random.integers(0, 3, (9, 6)).astype(np.int64))
-    noises = Noises.of(Law.DISCRETE_LAPLACE, random.uniform(1, 30, 9))
+    noises = Noises.of(DiscreteLaplaceLaw, random.uniform(1, 30, 9))
     known = Precision.of(rows, np.zeros(9), noises)
     origin = np.zeros(9, dtype=np.int64)
     queries = sparse.vstack([rows, sparse.csr_matrix(np.eye(6, dtype=np.int64))], format="csr")
@@ -388,7 +394,7 @@ def test_a_quick_bound_is_below_the_variance(seed: int) -> None:
 
 def test_exact_answers_leave_the_quick_bound_at_nothing() -> None:
     rows = sparse.csr_matrix(np.array([[1, 1], [1, 0]]))
-    noises = Noises.of(Law.DISCRETE_LAPLACE, [0.0, 5.0])
+    noises = Noises.of(DiscreteLaplaceLaw, [0.0, 5.0])
     known = Precision.of(rows, np.zeros(2), noises)
     found = Preview(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, lambda: known)
     assert (found.least_variances() == 0).all()

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tallyveil.inference import Law, Noises, best_combination, best_combinations, blocks
+from tallyveil.inference import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    Noises,
+    best_combination,
+    best_combinations,
+    blocks,
+)
 from tests.inference.exact import least_variances
 
 
@@ -25,7 +32,7 @@ def _history(rng: np.random.Generator) -> tuple[sparse.csr_matrix, Noises]:
         scales.append(scale)
     history = sparse.block_diag(made, format="csr").astype(np.int64)
     history.eliminate_zeros()
-    return history, Noises.of(Law.DISCRETE_LAPLACE, np.concatenate(scales))
+    return history, Noises.of(DiscreteLaplaceLaw, np.concatenate(scales))
 
 
 def _queries(rng: np.random.Generator, history: np.ndarray) -> np.ndarray:
@@ -147,7 +154,7 @@ def test_groups_that_are_alike_are_of_one_kind() -> None:
     )
     history = sparse.vstack([fine, sums], format="csr")
     noises = Noises.of(
-        Law.DISCRETE_GAUSSIAN, np.r_[np.full(groups * parts, 3.0), np.full(groups, 2.0)]
+        DiscreteGaussianLaw, np.r_[np.full(groups * parts, 3.0), np.full(groups, 2.0)]
     )
     whole = sparse.csr_matrix(np.ones((1, groups * parts), dtype=np.int64))
     found = best_combinations(history, noises, sparse.vstack([sums, whole], format="csr"))
@@ -164,7 +171,7 @@ def test_groups_that_are_alike_are_of_one_kind() -> None:
 def test_what_is_alike_but_for_one_law_or_one_cell_is_told_apart() -> None:
     history = sparse.csr_matrix(np.kron(np.eye(3, dtype=np.int64), np.array([[1, 0], [1, 1]])))
     history.eliminate_zeros()
-    noises = Noises.of(Law.DISCRETE_GAUSSIAN, [1.0, 2.0, 1.0, 2.0, 1.0, 5.0])
+    noises = Noises.of(DiscreteGaussianLaw, [1.0, 2.0, 1.0, 2.0, 1.0, 5.0])
     question = _sparse(np.kron(np.eye(3, dtype=np.int64), np.array([[0, 1]])))
     first, second, third = best_combinations(history, noises, question)
     assert first is not None
@@ -177,5 +184,5 @@ def test_what_is_alike_but_for_one_law_or_one_cell_is_told_apart() -> None:
 def test_nothing_is_determined_by_nothing() -> None:
     none = sparse.csr_matrix((0, 3), dtype=np.int64)
     question = sparse.csr_matrix(np.array([[1, 0, 0], [0, 0, 0]]))
-    assert best_combinations(none, Noises.of(Law.DISCRETE_LAPLACE, []), question) == [None, None]
+    assert best_combinations(none, Noises.of(DiscreteLaplaceLaw, []), question) == [None, None]
     assert best_combination(none, np.zeros(0), np.array([1, 0, 0])) is None

@@ -13,14 +13,22 @@ from scipy import sparse
 
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
-from tallyveil.inference import ErrorLaw, Fit, Law, Noises, best_combinations, fit
+from tallyveil.inference import (
+    LAWS,
+    DiscreteLaplaceLaw,
+    ErrorLaw,
+    Fit,
+    Noises,
+    best_combinations,
+    fit,
+)
 from tests.inference.exact import least_variances
 
 
 def some_history(seed: int) -> tuple[np.ndarray, Noises]:
     random = np.random.default_rng(seed)
     rows = random.integers(0, 2, (12, 6)) * random.choice([1, 1, 1, 3], (12, 1))
-    laws = random.choice([Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN], 12).astype(np.int8)
+    laws = random.integers(0, len(LAWS), 12).astype(np.int8)
     return rows, Noises(laws, random.uniform(1, 30, 12))
 
 
@@ -46,7 +54,7 @@ def test_many_cells_are_mixed() -> None:
     rows = sparse.random(30, 2_000, 0.05, random_state=random, format="csr").astype(np.int64)
     rows.data = np.ones(rows.nnz, dtype=np.int64)
     rows = sparse.vstack([rows, rows[:10] + rows[10:20]], format="csr")
-    noises = Noises.of(Law.DISCRETE_LAPLACE, random.uniform(1, 30, 40))
+    noises = Noises.of(DiscreteLaplaceLaw, random.uniform(1, 30, 40))
     fit = Fit.of(rows, noises)
     assert fit.mix is not None
     asked = rows[[0, 15, 25, 35]]
@@ -62,9 +70,9 @@ def test_many_cells_are_mixed() -> None:
 
 def test_exact_answers_weigh_as_such() -> None:
     rows = sparse.csr_matrix([[1, 1], [1, 0]])
-    fit = Fit.of(rows, Noises.of(Law.DISCRETE_LAPLACE, [0.0, 5.0]))
+    fit = Fit.of(rows, Noises.of(DiscreteLaplaceLaw, [0.0, 5.0]))
     other = fit.variances(sparse.csr_matrix([[0, 1]]))
-    one = Noises.of(Law.DISCRETE_LAPLACE, 5.0).variances
+    one = Noises.of(DiscreteLaplaceLaw, 5.0).variances
     assert other == pytest.approx(one)
 
 
@@ -87,7 +95,7 @@ def test_a_variance_bounds_the_half_width_from_below(seed: int, confidence: floa
     """P(|X| ≤ h) ≤ h √(2/v) for log-concave laws; laws of points have a step less."""
     random = np.random.default_rng(seed)
     number = int(random.integers(1, 8))
-    laws = random.choice([Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN], number).astype(np.int8)
+    laws = random.integers(0, len(LAWS), number).astype(np.int8)
     noises = Noises(laws, random.uniform(0.2, 10, number))
     weights = random.uniform(0, 1, number)
     law = ErrorLaw(weights, noises)
@@ -104,7 +112,7 @@ def test_a_long_decomposition_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(fit, "_svd", never)
     rows = sparse.identity(500, dtype=np.int64, format="csr")
-    noises = Noises.of(Law.DISCRETE_LAPLACE, np.ones(500))
+    noises = Noises.of(DiscreteLaplaceLaw, np.ones(500))
     statement = Deadline(cancelled=runs.is_set)
     with statement.entered(), pytest.raises(QueryCanceled):
         Fit.of(rows, noises)

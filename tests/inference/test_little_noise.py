@@ -8,9 +8,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.inference import ErrorLaw, Law, Noises, combined, top_up
+from tallyveil.inference import (
+    LAWS,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ErrorLaw,
+    NoiseLaw,
+    Noises,
+    combined,
+    top_up,
+)
 
-DISCRETE = [Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN]
+Family = type[NoiseLaw]
+DISCRETE = [DiscreteLaplaceLaw, DiscreteGaussianLaw]
 SCALES = [0.02, 1 / 372, 1 / 745, 1 / 750, 1e-5, 5e-324]
 
 
@@ -18,7 +28,7 @@ SCALES = [0.02, 1 / 372, 1 / 745, 1 / 750, 1e-5, 5e-324]
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [0.3, 0.7], [1e-6, 1.0], [1.0] * 40])
 def test_sums_of_them_are_0_but_for_a_chance_of_almost_nothing(
-    law: Law, scale: float, weights: list[float]
+    law: Family, scale: float, weights: list[float]
 ) -> None:
     error = ErrorLaw(np.array(weights), Noises.of(law, [scale] * len(weights)))
     assert error.half_width(Fraction(19, 20)) <= 1e-3
@@ -30,8 +40,10 @@ def test_sums_of_them_are_0_but_for_a_chance_of_almost_nothing(
 
 @pytest.mark.parametrize("law", DISCRETE)
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("other", list(Law))
-def test_beside_other_noise_they_do_not_matter(law: Law, scale: float, other: Law) -> None:
+@pytest.mark.parametrize("other", LAWS)
+def test_beside_other_noise_they_do_not_matter(
+    law: Family, scale: float, other: type[NoiseLaw]
+) -> None:
     alone = ErrorLaw(np.ones(1), Noises.of(other, 3.0))
     both = ErrorLaw(np.ones(2), Noises.concatenated([Noises.of(other, 3.0), Noises.of(law, scale)]))
     assert both.half_width(0.9) == pytest.approx(alone.half_width(0.9), abs=0.02)
@@ -40,7 +52,7 @@ def test_beside_other_noise_they_do_not_matter(law: Law, scale: float, other: La
 
 @pytest.mark.parametrize("law", DISCRETE)
 @pytest.mark.parametrize("scale", SCALES)
-def test_what_is_known_so_well_needs_no_top_up_and_can_have_one(law: Law, scale: float) -> None:
+def test_what_is_known_so_well_needs_no_top_up_and_can_have_one(law: Family, scale: float) -> None:
     known = ErrorLaw(np.array([0.5, 0.5]), Noises.of(law, [scale, scale]))
     assert top_up(known, 1.0, 0.95, law) is None
     found = combined(known, law, scale)

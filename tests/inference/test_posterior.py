@@ -12,11 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import ErrorLaw, Law, Noises, Posterior, half_width
+from tallyveil.inference import (
+    LAWS,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ErrorLaw,
+    NoiseLaw,
+    Noises,
+    Posterior,
+    half_width,
+)
 from tallyveil.inference.error_law import _least
 
+Family = type[NoiseLaw]
 TOLERANCE = 1e-9
-DISCRETE = [Law.DISCRETE_LAPLACE, Law.DISCRETE_GAUSSIAN]
+DISCRETE = [DiscreteLaplaceLaw, DiscreteGaussianLaw]
 
 
 def laplace_tail(scales: list[float], n: int) -> float:
@@ -34,9 +44,9 @@ def laplace_tail(scales: list[float], n: int) -> float:
         return float(total)
 
 
-def pmf(law: Law, scale: float) -> dict[int, float]:
+def pmf(law: Family, scale: float) -> dict[int, float]:
     reach = math.ceil(36 * scale) + 2
-    if law is Law.DISCRETE_LAPLACE:
+    if law is DiscreteLaplaceLaw:
         a = math.exp(-1 / scale)
         return {k: (1 - a) / (1 + a) * a ** abs(k) for k in range(-reach, reach + 1)}
     weights = {k: math.exp(-0.5 * (k / scale) ** 2) for k in range(-reach, reach + 1)}
@@ -44,7 +54,7 @@ def pmf(law: Law, scale: float) -> dict[int, float]:
     return {k: w / total for k, w in weights.items()}
 
 
-def points(coefficients: list[float], laws: list[Law], scales: list[float]) -> np.ndarray:
+def points(coefficients: list[float], laws: list[Family], scales: list[float]) -> np.ndarray:
     """The values |X| can take and their probabilities, by enumeration."""
     values, weights = np.zeros(1), np.ones(1)
     for a, law, scale in zip(coefficients, laws, scales, strict=True):
@@ -67,7 +77,7 @@ def test_sums_of_laplace_noise_have_their_closed_form(
     exponents: list[int], at: float, unit: float
 ) -> None:
     scales = [unit * 1.01**e for e in exponents]
-    law = ErrorLaw(np.ones(len(scales)), Noises.of(Law.DISCRETE_LAPLACE, scales))
+    law = ErrorLaw(np.ones(len(scales)), Noises.of(DiscreteLaplaceLaw, scales))
     n = math.floor(at * math.sqrt(law.variance))
     exact = 1 - laplace_tail(scales, n)
     bounds = law.within(n)
@@ -82,7 +92,7 @@ def test_a_half_width_is_never_too_narrow_nor_a_step_too_wide(
     confidence: float, narrow: float
 ) -> None:
     scales = [30.0, 30 * narrow, 20 * narrow]
-    h = ErrorLaw(np.ones(3), Noises.of(Law.DISCRETE_LAPLACE, scales)).half_width(confidence)
+    h = ErrorLaw(np.ones(3), Noises.of(DiscreteLaplaceLaw, scales)).half_width(confidence)
     assert laplace_tail(scales, round(h)) <= 1 - confidence
     assert 1 - confidence - 2 * TOLERANCE < laplace_tail(scales, round(h) - 1)
 
@@ -101,10 +111,10 @@ def test_a_half_width_is_never_too_narrow_nor_a_step_too_wide(
     st.floats(0, 5),
 )
 def test_discrete_noise_is_what_enumeration_says(
-    terms: list[tuple[float, Law, float]], at: float
+    terms: list[tuple[float, Family, float]], at: float
 ) -> None:
     coefficients, laws, scales = (list(column) for column in zip(*terms, strict=True))
-    noises = Noises(np.array(laws, dtype=np.int8), np.array(scales))
+    noises = Noises(np.array([law.number for law in laws], dtype=np.int8), np.array(scales))
     law = ErrorLaw(np.array(coefficients), noises)
     values, weights = points(coefficients, laws, scales)
     deviation = math.sqrt(law.variance)
@@ -123,7 +133,7 @@ def test_discrete_noise_is_what_enumeration_says(
 
 
 @pytest.mark.parametrize("law", DISCRETE)
-def test_equal_steps_are_exact_to_the_tolerance(law: Law) -> None:
+def test_equal_steps_are_exact_to_the_tolerance(law: Family) -> None:
     scales = [2.0, 3.0, 0.7]
     error = ErrorLaw(np.full(3, 1 / 3), Noises.of(law, scales))
     values, weights = points([1.0, 1.0, 1.0], [law] * 3, scales)
@@ -137,7 +147,7 @@ def test_equal_steps_are_exact_to_the_tolerance(law: Law) -> None:
 
 
 def test_wide_gaussian_noise_is_nearly_normal() -> None:
-    error = ErrorLaw(np.array([0.6, -0.8]), Noises.of(Law.DISCRETE_GAUSSIAN, [500.0, 500.0]))
+    error = ErrorLaw(np.array([0.6, -0.8]), Noises.of(DiscreteGaussianLaw, [500.0, 500.0]))
     assert error.half_width(0.95) == pytest.approx(500 * 1.959963984540054, rel=2e-3)
 
 
@@ -155,8 +165,8 @@ def test_terms_on_a_lattice_but_for_rounding_errors_are_as_on_it() -> None:
     scales = np.concatenate([[40.0, 30.0, 20.0, 7.0], rng.uniform(5, 100, 500)])
     exact = np.concatenate([[1.0, 1.0, -0.5, 0.25], np.zeros(500)])
     dust = exact + 1e-12 * rng.normal(size=504)
-    clean = ErrorLaw(exact, Noises.of(Law.DISCRETE_LAPLACE, scales))
-    dusty = ErrorLaw(dust, Noises.of(Law.DISCRETE_LAPLACE, scales))
+    clean = ErrorLaw(exact, Noises.of(DiscreteLaplaceLaw, scales))
+    dusty = ErrorLaw(dust, Noises.of(DiscreteLaplaceLaw, scales))
     for confidence in (0.5, 0.95, 0.999):
         h = clean.half_width(confidence)
         assert h <= dusty.half_width(confidence) <= h * (1 + 1e-8)
@@ -170,30 +180,30 @@ def test_many_terms_agree_with_few_of_the_same_law() -> None:
     """10⁴ terms of which nearly all are tiny: the cumulants stand for them."""
     rng = np.random.default_rng(7)
     sizes = np.concatenate([[3.0, 2.0, 1.0], rng.uniform(0, 1e-3, 10_000)])
-    for law in Law:
+    for law in LAWS:
         error = ErrorLaw(sizes, Noises.of(law, np.full(len(sizes), 10.0)))
         rest = math.sqrt(ErrorLaw(sizes[3:], Noises.of(law, np.full(10_000, 10.0))).variance)
-        laws = np.array([law] * 3 + [Law.DISCRETE_GAUSSIAN], dtype=np.int8)
+        laws = np.array([law.number] * 3 + [DiscreteGaussianLaw.number], dtype=np.int8)
         few = ErrorLaw(np.array([3.0, 2.0, 1.0, rest / 10]), Noises(laws, np.full(4, 10.0)))
         assert error.half_width(0.95) == pytest.approx(few.half_width(0.95), rel=1e-3)
 
 
 def test_one_noise_has_the_interval_it_had_alone() -> None:
     for scale in (0.3, 20.0, 1e7):
-        law = ErrorLaw(np.array([2.0, 0.0]), Noises.of(Law.DISCRETE_LAPLACE, [scale, 5.0]))
+        law = ErrorLaw(np.array([2.0, 0.0]), Noises.of(DiscreteLaplaceLaw, [scale, 5.0]))
         assert law.half_width(0.95) == 2 * half_width(scale, 0.95)
 
 
 def test_confidence_near_one_is_met_by_chernoffs_bound() -> None:
     scales = [3.0, 2.0, 1.0]
-    law = ErrorLaw(np.ones(3), Noises.of(Law.DISCRETE_LAPLACE, scales))
+    law = ErrorLaw(np.ones(3), Noises.of(DiscreteLaplaceLaw, scales))
     h = law.half_width(Fraction(10**12 - 1, 10**12))
     assert 1e-15 < laplace_tail(scales, math.floor(h)) <= 1e-12
 
 
 def test_what_is_known_exactly_is_certain() -> None:
-    for law in (ErrorLaw(np.zeros(1), Noises.of(Law.DISCRETE_LAPLACE, [3.0])),
-                ErrorLaw(np.ones(1), Noises.of(Law.DISCRETE_GAUSSIAN, [0.0]))):  # fmt: skip
+    for law in (ErrorLaw(np.zeros(1), Noises.of(DiscreteLaplaceLaw, [3.0])),
+                ErrorLaw(np.ones(1), Noises.of(DiscreteGaussianLaw, [0.0]))):  # fmt: skip
         assert law.half_width(0.99) == 0
         assert law.within(0.0) == (1, 1)
         assert law.within(0.0, strict=True) == (0, 0)
@@ -202,7 +212,7 @@ def test_what_is_known_exactly_is_certain() -> None:
 
 
 def test_a_posterior_is_consistent_with_itself() -> None:
-    law = ErrorLaw(np.ones(3), Noises.of(Law.DISCRETE_LAPLACE, [30.0, 20.0, 10.0]))
+    law = ErrorLaw(np.ones(3), Noises.of(DiscreteLaplaceLaw, [30.0, 20.0, 10.0]))
     posterior = Posterior(100.0, law)
     low, high = posterior.interval(0.9)
     assert (low + high) / 2 == pytest.approx(100)
@@ -215,7 +225,7 @@ def test_a_posterior_is_consistent_with_itself() -> None:
 
 
 def test_intervals_that_are_not_strict_hold_their_ends() -> None:
-    posterior = Posterior(5.0, ErrorLaw(np.ones(1), Noises.of(Law.DISCRETE_LAPLACE, [2.0])))
+    posterior = Posterior(5.0, ErrorLaw(np.ones(1), Noises.of(DiscreteLaplaceLaw, [2.0])))
     a = math.exp(-0.5)
     single = (1 - a) / (1 + a)
     assert posterior.probability(5, 5).lower == pytest.approx(single, abs=1e-9)
@@ -226,7 +236,7 @@ def test_intervals_that_are_not_strict_hold_their_ends() -> None:
 
 @pytest.mark.parametrize("wrong", [math.nan, 0.0, 1.0, -1.0, 95.0])
 def test_a_wrong_confidence_is_refused(wrong: float) -> None:
-    law = ErrorLaw(np.ones(2), Noises.of(Law.DISCRETE_LAPLACE, [1.0, 2.0]))
+    law = ErrorLaw(np.ones(2), Noises.of(DiscreteLaplaceLaw, [1.0, 2.0]))
     for use in (law.half_width, law.one_sided):
         with pytest.raises(InvalidParameterValue):
             use(wrong)
@@ -235,13 +245,13 @@ def test_a_wrong_confidence_is_refused(wrong: float) -> None:
 def test_wrong_laws_are_refused() -> None:
     for scale in (math.nan, -1.0, math.inf):
         with pytest.raises(InvalidParameterValue):
-            Noises.of(Law.DISCRETE_LAPLACE, [scale])
+            Noises.of(DiscreteLaplaceLaw, [scale])
     with pytest.raises(InvalidParameterValue):
         Noises(np.array([9], dtype=np.int8), np.ones(1))
     for coefficients in (np.array([math.nan]), np.array([math.inf]), np.ones(2)):
         with pytest.raises(InvalidParameterValue):
-            ErrorLaw(coefficients, Noises.of(Law.DISCRETE_LAPLACE, [1.0]))
-    law = ErrorLaw(np.ones(1), Noises.of(Law.DISCRETE_LAPLACE, [1.0]))
+            ErrorLaw(coefficients, Noises.of(DiscreteLaplaceLaw, [1.0]))
+    law = ErrorLaw(np.ones(1), Noises.of(DiscreteLaplaceLaw, [1.0]))
     with pytest.raises(InvalidParameterValue):
         law.within(math.nan)
     with pytest.raises(InvalidParameterValue):

@@ -10,8 +10,10 @@ from scipy import sparse
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import (
+    LAWS,
+    DiscreteLaplaceLaw,
     ErrorLaw,
-    Law,
+    NoiseLaw,
     Noises,
     best_combination,
     combined,
@@ -21,14 +23,14 @@ from tallyveil.inference import (
 
 
 def known(*scales: float) -> ErrorLaw:
-    return ErrorLaw(np.full(len(scales), 0.7), Noises.of(Law.DISCRETE_LAPLACE, list(scales)))
+    return ErrorLaw(np.full(len(scales), 0.7), Noises.of(DiscreteLaplaceLaw, list(scales)))
 
 
-@pytest.mark.parametrize("law", list(Law))
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("history", [(20.0, 31.0, 12.0), (100.0, 150.0)])
 @pytest.mark.parametrize(("half_width", "confidence"), [(40, 0.95), (25.3, 0.8)])
 def test_the_target_is_met_and_hardly_more(
-    law: Law, history: tuple[float, ...], half_width: float, confidence: float
+    law: type[NoiseLaw], history: tuple[float, ...], half_width: float, confidence: float
 ) -> None:
     before = known(*history)
     bought = top_up(before, half_width, confidence, law)
@@ -64,12 +66,12 @@ def test_it_is_the_best_combination_of_all_answers() -> None:
     """The purchase joins the history: best combinations have the same weights."""
     h = sparse.csr_matrix([[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], [1, 0, 0]])
     query = np.array([1, 0, 0])
-    noises = Noises.of(Law.DISCRETE_LAPLACE, [9.0, 5.0, 7.0, 12.0])
+    noises = Noises.of(DiscreteLaplaceLaw, [9.0, 5.0, 7.0, 12.0])
     weights = best_combination(h[:4], noises.variances, query)
     assert weights is not None
     bought = top_up(ErrorLaw(weights, noises), 10, 0.95)
     assert bought is not None
-    everything = Noises.of(Law.DISCRETE_LAPLACE, [*noises.scales, bought.scale])
+    everything = Noises.of(DiscreteLaplaceLaw, [*noises.scales, bought.scale])
     after = best_combination(h, everything.variances, query)
     assert after is not None
     error = ErrorLaw(after, everything)
@@ -88,7 +90,7 @@ def test_without_history_it_is_the_plain_purchase() -> None:
 
 def test_nothing_is_bought_where_history_suffices() -> None:
     assert top_up(known(2.0), 20, 0.95) is None
-    assert top_up(ErrorLaw(np.zeros(1), Noises.of(Law.DISCRETE_LAPLACE, [3.0])), 0, 0.99) is None
+    assert top_up(ErrorLaw(np.zeros(1), Noises.of(DiscreteLaplaceLaw, [3.0])), 0, 0.99) is None
 
 
 def test_a_history_that_nearly_suffices_leaves_little_to_buy() -> None:
