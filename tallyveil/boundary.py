@@ -1,6 +1,7 @@
 """The confidential boundary: a `TrueAnswer` meets a `Receipt`, or nothing is released.
 
-The cube wraps Wx in a `TrueAnswer`. The accountant issues a `Receipt` once a charge is durable.
+The cube wraps Wx in a `TrueAnswer`. The accountant issues a `Receipt` once a charge is written, in
+a transaction that it commits whatever happens to the answer, and before any answer leaves it.
 `open_answer` is the one way to the value; mechanisms call it and add the noise the receipt was
 issued for. A receipt opens one answer, once, and only the answer to the workload it paid for.
 
@@ -26,7 +27,7 @@ _lock = ranked_lock(Rank.LEAF)
 
 
 class Receipt:
-    """Proof that the charge for one workload at given noise scales is durable.
+    """Proof that the charge for one workload at given noise scales is written for good.
 
     ``charge_id`` is the ledger's number of the charge, ``workload_key`` the digest of what was
     paid for, ``scales`` the noise scale b of each column in units of its integer lattice: finite
@@ -80,7 +81,7 @@ class Receipt:
 
 
 def issue_receipt(charge_id: int, workload_key: bytes, scales: Sequence[float]) -> Receipt:
-    """For the accountant alone, after the charge is durable.
+    """For the accountant alone, after the charge is written.
 
     Raises ReceiptError for a scale that is negative, infinite or not a number.
     """

@@ -8,10 +8,10 @@ rank                  what the lock covers
 ``LEAF``              a cache, a registry, a flag
 ====================  ===========================================================================
 
-A thread that holds a lock takes only locks of a later rank. None is held while noise is drawn, an
-estimate is solved, or somebody is waited for, unless the docstring of the class that owns it says
-why. Other processes on the same ledger are ordered by the ledger's transaction alone. The server's
-own locks are leaves too.
+A thread that holds a lock takes only locks of a later rank. None is held while much noise is drawn,
+an estimate is solved, or somebody is waited for, unless the docstring of the class that owns it
+says why. Other processes on the same ledger are ordered by the ledger's transaction alone. The
+server's own locks are leaves too.
 
 With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, a lock that is taken
 out of order raises RuntimeError at once, whether or not another thread is there to hang with.

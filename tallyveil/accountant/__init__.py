@@ -1,11 +1,11 @@
 """Budgets: what has been spent, whether more may be, and what was answered.
 
 What lives here composes the losses of releases (`mechanisms` says what one release costs), keeps
-the append-only ledger of charges and noisy answers, and issues receipts once a charge is durable.
+the append-only ledger of charges and noisy answers, and issues receipts once a charge is written.
 It sees workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
 """
 
-from tallyveil.accountant.accountant import Accountant, Overtaken
+from tallyveil.accountant.accountant import Accountant, Draw, Overtaken, Sale
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.ledger import Ledger
@@ -33,12 +33,14 @@ __all__ = [
     "Basis",
     "Charge",
     "Derivation",
+    "Draw",
     "Entry",
     "Ledger",
     "Overtaken",
     "Quote",
     "Reading",
     "Room",
+    "Sale",
     "Share",
     "Spending",
     "TableQuote",

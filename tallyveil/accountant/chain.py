@@ -28,9 +28,8 @@ START = Position(0, b"")
 
 def linked(before: bytes, number: int, *values: Value) -> bytes:
     """The chain of row ``number``. Values of different types, or cut elsewhere, never collide."""
-    digest = hashlib.blake2b(before, digest_size=16)
+    parts = [before]
     for value in (number, *values):
-        kind = type(value).__name__.encode()
         held = value if isinstance(value, bytes) else str(value).encode()
-        digest.update(kind + len(held).to_bytes(8, "big") + held)
-    return digest.digest()
+        parts += (type(value).__name__.encode(), len(held).to_bytes(8, "big"), held)
+    return hashlib.blake2b(b"".join(parts), digest_size=16).digest()

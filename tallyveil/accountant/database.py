@@ -39,28 +39,29 @@ class Database:
     def __init__(self, path: str | Path, *, create: bool) -> None:
         """Raises LedgerError; see `Ledger`."""
         self._pid = os.getpid()
-        self._path = None if str(path) == ":memory:" else Path(path).absolute()
+        self._keeping = False
+        self.path = None if str(path) == ":memory:" else Path(path).absolute()
         self._header: Header | None = None
         self.name = str(path)
         with self._reported("opened"):
-            if self._path is not None and not self._path.exists():
+            if self.path is not None and not self.path.exists():
                 if not create:
                     raise LedgerError(f"there is no ledger {self.name}")
-                create_file(self._path)
+                create_file(self.path)
             self._identity = self._stat()
             self._connection = sqlite3.connect(
-                path if self._path is None else f"{self._path.as_uri()}?mode=rw",
-                uri=self._path is not None,
+                path if self.path is None else f"{self.path.as_uri()}?mode=rw",
+                uri=self.path is not None,
                 timeout=_BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
             )
             try:
-                if self._path is None:
+                if self.path is None:
                     create_tables(self._connection)
                 else:
                     self._check_format()
-                    self._header = Header(self._path)
+                    self._header = Header(self.path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -107,20 +108,39 @@ class Database:
             yield
         self._check_identity()
 
+    def keep(self) -> None:
+        """Inside `writing`: what was written so far stays, whatever fails from here on."""
+        self._connection.execute("SAVEPOINT kept")
+        self._keeping = True
+
+    def version(self) -> int:
+        """Another number whenever another connection has written since the last one was given."""
+        self._check_own()
+        with self._reported("read"):
+            found: int = self._pragma("data_version")
+            return found
+
     @contextlib.contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[None]:
-        if os.getpid() != self._pid:
-            raise LedgerError(f"the ledger {self.name} was opened by another process")
-        self._check_identity()
+        self._check_own()
         with self._reported(doing):
             self._connection.execute(begin)
+            self._keeping = False
             try:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._undo()
                 raise
+
+    def _undo(self) -> None:
+        """End the transaction without what is not to be kept."""
+        if self._keeping and self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK TO kept")
+                self._connection.execute("COMMIT")
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def _reported(self, doing: str) -> Iterator[None]:
@@ -175,10 +195,15 @@ class Database:
         return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _stat(self) -> tuple[int, int] | None:
-        if self._path is None:
+        if self.path is None:
             return None
-        stat = self._path.stat()
+        stat = self.path.stat()
         return stat.st_dev, stat.st_ino
+
+    def _check_own(self) -> None:
+        if os.getpid() != self._pid:
+            raise LedgerError(f"the ledger {self.name} was opened by another process")
+        self._check_identity()
 
     def _check_identity(self) -> None:
         """Refuse to go on with a file that has been moved away, deleted or swapped."""

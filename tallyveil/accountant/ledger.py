@@ -23,7 +23,7 @@ from typing import Any
 
 from tallyveil.accountant.chain import START, Position, linked
 from tallyveil.accountant.database import Database
-from tallyveil.accountant.stored_charge import FIELDS, StoredCharge
+from tallyveil.accountant.stored_charge import FIELDS, StoredCharge, charge_link
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 
@@ -39,13 +39,9 @@ class _Table:
     link: Callable[..., bytes] = linked
 
 
-def _charge_link(before: bytes, *row: Any) -> bytes:
-    return StoredCharge(*row).chained_to(before)
-
-
 _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
 _SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
-_CHARGE = _Table("charge", FIELDS[1:], _charge_link)
+_CHARGE = _Table("charge", FIELDS[1:], charge_link)
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
 _DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
 
@@ -86,6 +82,11 @@ class Ledger:
         self._database = Database(path, create=create)
         self.name = self._database.name
 
+    @property
+    def path(self) -> Path | None:
+        """None for one that is not kept."""
+        return self._database.path
+
     def close(self) -> None:
         self._database.close()
 
@@ -104,6 +105,20 @@ class Ledger:
         Raises LedgerError if it did not become durable, or the file was swapped meanwhile.
         """
         return self._database.writing()
+
+    def keep(self) -> None:
+        """Inside `writing`: what was written so far stays, whatever fails from here on."""
+        self._database.keep()
+
+    def version(self) -> int:
+        """Another number whenever another process has written since the last one was given."""
+        return self._database.version()
+
+    def holds_charge(self, position: Position) -> bool:
+        """Whether the charges once ended there; inside `reading`."""
+        query = "SELECT chain FROM charge WHERE id = ?"
+        found = self._database.execute(query, (position.number,)).fetchone()
+        return found is not None and found[0] == position.chain
 
     def tables(self) -> dict[str, str]:
         """The tables it knows, each with the fingerprint of its declaration; inside `reading`."""

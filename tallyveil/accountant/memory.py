@@ -1,82 +1,98 @@
-"""The recorded noisy answers in memory, and the charges that await theirs."""
+"""What was charged and answered, in memory: decoded once somebody looks at it."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from tallyveil.accountant.codec import decode_answers
 from tallyveil.accountant.derivation import Derivation, decode_derivation
 from tallyveil.accountant.ledger import StoredDerivation
-from tallyveil.accountant.values import Answer
+from tallyveil.accountant.values import Answer, Charge
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
-from tallyveil.workload.workload import Column
 
-__all__ = ["Asked", "Memory"]
+__all__ = ["Asked", "Memory", "Noisy"]
+
+Noisy: TypeAlias = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """A charge whose answer is still to come."""
+    """A charge, which ``decoded`` gives."""
 
     table: str
     mechanism: str
-    columns: tuple[Column, ...]
-    scales: tuple[float, ...]
-    law: str | None
+    decoded: Callable[[], Charge]
 
-    @property
-    def heights(self) -> tuple[int, ...]:
-        return tuple(column.height for column in self.columns)
+    def answers(self, charge_id: int, noisy: Noisy | bytes | None) -> list[Answer]:
+        """One for each column; bytes are as `codec.encode_answers` writes them, and NaN stands for
+        None."""
+        charge = self.decoded()
+        heights = charge.heights
+        values: Sequence[Sequence[float]]
+        if noisy is None:
+            values = [(math.nan,) * height for height in heights]
+        else:
+            values = decode_answers(noisy, heights) if isinstance(noisy, bytes) else noisy
+        return [
+            Answer(charge_id, charge.mechanism, column, scale, tuple(own), charge.law)
+            for column, scale, own in zip(
+                charge.workload.columns, charge.scales, values, strict=True
+            )
+        ]
 
 
 class Memory:
-    """What was charged, what was answered, and how estimates were made, by table."""
+    """What was charged, what was answered, and how estimates were made, by table. Used under the
+    accountant's lock."""
 
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
-        self._answers: dict[str, list[Answer]] = {}
-        self._states: dict[str, int] = {}
+        self._undecoded: dict[str, list[tuple[int, Asked, Noisy | bytes]]] = defaultdict(list)
+        self._answers: dict[str, list[Answer]] = defaultdict(list)
+        self._recorded: Counter[str] = Counter()
+        self._states: Counter[str] = Counter()
         self._derivations: dict[str, list[Derivation]] = {}
         self._derived: Counter[tuple[str, str]] = Counter()
 
     def expect(self, charge_id: int, asked: Asked) -> None:
         self._asked[charge_id] = asked
-        self._states[asked.table] = self.state(asked.table) + 1
+        self._states[asked.table] += 1
 
     def awaited(self, charge_id: int) -> Asked | None:
         """The charge, unless it is unknown here or answered already."""
         return self._asked.get(charge_id)
 
-    def learn(self, charge_id: int, values: Sequence[Sequence[int]]) -> None:
+    def learn(self, charge_id: int, noisy: Noisy | bytes) -> None:
         """Take in the answer of an awaited charge."""
-        asked = self._asked[charge_id]
-        for column, scale, answers in zip(asked.columns, asked.scales, values, strict=True):
-            self._answers.setdefault(asked.table, []).append(
-                Answer(charge_id, asked.mechanism, column, scale, tuple(answers), asked.law)
-            )
-        del self._asked[charge_id]
-        self._states[asked.table] = self.state(asked.table) + 1
+        asked = self._asked.pop(charge_id)
+        self._undecoded[asked.table].append((charge_id, asked, noisy))
+        self._recorded[asked.table] += 1
+        self._states[asked.table] += 1
 
     def answers(self, table: str, start: int) -> list[Answer]:
         """Those of a table from number ``start`` on, in the order they were recorded."""
-        return self._answers.get(table, [])[start:]
+        return self._decoded(table)[start:]
 
     def pending(self, table: str) -> list[Answer]:
         """The columns of charges that are not answered; their values are NaN. Of copies of records
         there are none: nobody estimates counts from these."""
         return [
-            Answer(
-                charge_id, asked.mechanism, column, scale, (math.nan,) * column.height, asked.law
-            )
+            answer
             for charge_id, asked in self._asked.items()
             if asked.table == table and asked.mechanism != Sanitiser.name
-            for column, scale in zip(asked.columns, asked.scales, strict=True)
+            for answer in asked.answers(charge_id, None)
         ]
 
     def state(self, table: str) -> int:
-        return self._states.get(table, 0)
+        return self._states[table]
+
+    def recorded(self, table: str) -> int:
+        """How many charges are answered."""
+        return self._recorded[table]
 
     def derive(self, stored: StoredDerivation) -> None:
         derivation = decode_derivation(stored.body)
@@ -91,5 +107,8 @@ class Memory:
         """Of the derivations of estimates that an analyst was given."""
         return self._derived[table, analyst]
 
-    def recorded(self, table: str) -> int:
-        return len(self._answers.get(table, ()))
+    def _decoded(self, table: str) -> list[Answer]:
+        waiting = self._undecoded[table]
+        self._answers[table] += [a for one in waiting for a in one[1].answers(one[0], one[2])]
+        waiting.clear()
+        return self._answers[table]

@@ -21,12 +21,13 @@ class Recording:
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
+        self.amounts: dict[tuple[str, str], Amount] = {}
+        """By table and analyst."""
         self._tables: dict[str, Amount] = {}
-        self._analysts: dict[tuple[str, str], Amount] = {}
 
     def add(self, table: str, analyst: str, amount: Amount) -> None:
         self._tables[table] = self._held(table) + amount
-        self._analysts[table, analyst] = self._held(table, analyst) + amount
+        self.amounts[table, analyst] = self._held(table, analyst) + amount
 
     def room(self, table: str, analyst: str | None = None) -> Room:
         """Of a table: in all, or for what one analyst asks, which the table's own limits bound."""
@@ -36,7 +37,7 @@ class Recording:
     def _held(self, table: str, analyst: str | None = None) -> Amount:
         if analyst is None:
             return self._tables.get(table, Amount())
-        return self._analysts.get((table, analyst), Amount())
+        return self.amounts.get((table, analyst), Amount())
 
     def check(self, quote: Quote, asked: Sequence[tuple[str, Amount]], analyst: str) -> None:
         """Refuse a statement that costs less than the least, or for which there is no room.

@@ -7,7 +7,7 @@ import hashlib
 
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["FIELDS", "StoredCharge"]
+__all__ = ["FIELDS", "StoredCharge", "charge_link"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,16 +25,20 @@ class StoredCharge:
     columns: bytes
     measure: Measure = "epsilon"
 
-    def chained_to(self, before: bytes) -> bytes:
-        """Its chain, as the ledger's first format computed it: charges keep theirs for good."""
-        digest = hashlib.blake2b(before, digest_size=16)
-        for value in (self.time, self.analyst, self.table, self.mechanism, self.sql):
-            text = value.encode()
-            digest.update(len(text).to_bytes(8, "big") + text)
-        # Ledgers before version 3 have no measure: theirs is epsilon, and is left out.
-        measure = () if self.measure == "epsilon" else (self.measure,)
-        digest.update(repr((self.id, self.cost, self.height, *measure)).encode() + self.columns)
-        return digest.digest()
+
+def charge_link(
+    before: bytes, number: int, time: str, analyst: str, table: str, mechanism: str, sql: str,
+    cost: int, height: int, columns: bytes, measure: Measure = "epsilon",
+) -> bytes:  # fmt: skip
+    """A charge's chain, as the ledger's first format computed it: charges keep theirs for good."""
+    held = [before]
+    for value in (time, analyst, table, mechanism, sql):
+        text = value.encode()
+        held += (len(text).to_bytes(8, "big"), text)
+    # Ledgers before version 3 have no measure: theirs is epsilon, and is left out.
+    own = () if measure == "epsilon" else (measure,)
+    held += (repr((number, cost, height, *own)).encode(), columns)
+    return hashlib.blake2b(b"".join(held), digest_size=16).digest()
 
 
 _COLUMN_NAMES = {"table": "table_name"}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from tallyveil.accountant.chain import START, linked
 from tallyveil.accountant.schema import SAME_TABLES, SCHEMA_VERSION, create_tables
-from tallyveil.accountant.stored_charge import FIELDS, StoredCharge
+from tallyveil.accountant.stored_charge import FIELDS, charge_link
 from tallyveil.errors import LedgerError
 
 __all__ = ["upgrade"]
@@ -93,8 +93,7 @@ def _copy_charges(connection: sqlite3.Connection) -> bool:
     fields = ", ".join(f if f in columns else "'epsilon'" for f in FIELDS)
     last, chain = START.number, START.chain
     for row in connection.execute(f"SELECT {fields}, chain FROM old_charge ORDER BY id"):
-        charge = StoredCharge(*row[:-1])
-        last, chain = charge.id, charge.chained_to(chain)
+        last, chain = row[0], charge_link(chain, *row[:-1])
         if chain != row[-1]:
             return False
         marks = ", ".join("?" * len(row))

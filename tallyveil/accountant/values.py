@@ -203,6 +203,11 @@ class Charge:
                 raise InvalidParameterValue(f"a noise scale is finite and not negative: {scale}")
 
     @property
+    def heights(self) -> list[int]:
+        """The rows of each column."""
+        return [column.height for column in self.workload.columns]
+
+    @property
     def key(self) -> bytes:
         """What its receipt opens: the records for a sanitised copy, else the counts."""
         copy = self.mechanism == Sanitiser.name

@@ -101,6 +101,9 @@ class MarginalCache:
         self._bytes = 0
         self._limit = limit
 
+    def holds(self, axes: tuple[str, ...]) -> bool:
+        return axes in self._held
+
     def get(self, axes: tuple[str, ...], compute: Callable[[], Marginal]) -> Marginal:
         with self._lock:
             held = self._held.get(axes)

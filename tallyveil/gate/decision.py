@@ -6,9 +6,10 @@ is the answer:
 - for a target, if its interval is no wider than dp.half_width on either side;
 - for a cost, if its variance is at most that of what would be bought now.
 
-The rows that fall short are bought together, in one release: dry-run, durable charge, receipt, and
-only then Wx and noise. For a target the noise is the most with which history and purchase together
-meet it (`top_up`). What is bought becomes history too, and the answer is what history then says.
+The rows that fall short are bought together, in one release: dry-run, charge, receipt, and only
+then Wx and noise; nothing leaves before the charge is durable. For a target the noise is the most
+with which history and purchase together meet it (`top_up`). What is bought becomes history too, and
+the answer is what history then says.
 
 What a policy's inference control does not allow is refused before that (`control`).
 
@@ -23,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Overtaken, Quote
+from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
 from tallyveil.gate.choice import Choice, Noise
@@ -36,11 +37,14 @@ from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
+from tallyveil.mechanisms import CountMechanism
 
 __all__ = ["Answered", "Decision", "Forecast", "Looks"]
 
 Looks: TypeAlias = Mapping[str, tuple[Sequences, ...]]
 """By table and column: intervals over all looks."""
+
+_FEW: Final = 256  # rows whose answers are drawn while others wait for the ledger
 
 
 @dataclass(frozen=True)
@@ -220,12 +224,11 @@ class Decision:
             refused = self._refusal(request, purchases)
             if refused is not None:
                 raise refused
-            quote = self._quote(request, purchases)
             deadline.check()
             try:
                 # What is charged is drawn and recorded, whoever has given up meanwhile.
                 with deadline.unlimited():
-                    bought = self._receive(request, purchases, decided_on)
+                    quote, bought = self._receive(request, purchases, decided_on)
             except Overtaken:
                 found, purchases = self._weigh(request, wanted)
                 continue
@@ -233,21 +236,40 @@ class Decision:
 
     def _receive(
         self, request: Request, purchases: Sequence[Purchase], decided_on: Mapping[str, int]
-    ) -> dict[str, Bought]:
-        """Pay for all purchases, then draw and record their answers."""
-        receipts = self._accountant.charge(
+    ) -> tuple[Quote, dict[str, Bought]]:
+        """Pay for all purchases, and have their answers drawn and recorded: few in the transaction
+        of the charges, many without the ledger's lock, once the charges are durable."""
+        draw = self._drawing(purchases)
+        sale = self._accountant.sell(
             [purchase.charge for purchase in purchases],
             request.analyst,
+            draw if self._quickly_drawn(purchases) else None,
             custodian=request.custodian,
             decided_on=decided_on,
         )
-        bought = {}
-        for purchase, receipt in zip(purchases, receipts, strict=True):
-            truth = self._cubes[purchase.table].answer(purchase.charge.workload)
-            noisy = purchase.mechanism.release(truth, receipt)
-            self._accountant.record(receipt, noisy)
-            bought[purchase.table] = purchase.bought(receipt.charge_id, noisy)
-        return bought
+        noisy = list(sale.answers)
+        for number, receipt in enumerate(sale.receipts[len(noisy) :]):
+            noisy.append(draw(number, receipt))
+            self._accountant.record(receipt, noisy[-1])
+        bought = {
+            purchase.table: purchase.bought(receipt.charge_id, own)
+            for purchase, receipt, own in zip(purchases, sale.receipts, noisy, strict=True)
+        }
+        return sale.quote, bought
+
+    def _drawing(self, purchases: Sequence[Purchase]) -> Draw:
+        return lambda number, receipt: purchases[number].mechanism.release(
+            self._cubes[purchases[number].table].answer(purchases[number].charge.workload), receipt
+        )
+
+    def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
+        """Whether it takes about as long as a wait for the disk. It depends on what is asked, and
+        what was asked before."""
+        return sum(purchase.height for purchase in purchases) <= _FEW and all(
+            not isinstance(purchase.mechanism, CountMechanism)
+            and self._cubes[purchase.table].has_ready(purchase.charge.workload)
+            for purchase in purchases
+        )
 
     def _hint(
         self,

@@ -126,6 +126,7 @@ class Gate(Shared):
         cubes = load_cubes(policy, source)
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts)
+        self.accountant.summarise()
         for name, cube in cubes.items():
             self.accountant.remember_data(name, cube.digest)
         totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
@@ -149,4 +150,5 @@ class Gate(Shared):
 
     def close(self) -> None:
         self.database.close()
+        self.accountant.summarise()
         self._ledger.close()

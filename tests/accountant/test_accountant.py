@@ -71,7 +71,7 @@ def test_the_example_of_the_paper() -> None:
         accountant.charge([Charge(workload, "laplace", (scale,), "…")], "alice")
     assert scales == [20, 10, 20, 10, 10, 40, 40, 10]
     assert accountant.balance("person").spent == Fraction("0.375")
-    (group,) = accountant._filters.tables["person"].tally.groups  # type: ignore[attr-defined]
+    (group,) = accountant._books.filters.tables["person"].tally.groups  # type: ignore[attr-defined]
     assert group.values.tolist() == [10**11, 275 * 10**9, 25 * 10**10, 375 * 10**9]
 
 
@@ -147,7 +147,7 @@ def test_a_receipt_opens_the_answer_it_paid_for(cubes: Any) -> None:
     answer = TrueAnswer(charge.workload.key, [[7, 3]])
     (noisy,) = LAPLACE.release(answer, receipt)
     accountant.record(receipt, [noisy])
-    [answer_recorded] = accountant.answers("person")
+    [answer_recorded] = accountant.learned("person", 0, 0)[0]
     assert answer_recorded.values == tuple(noisy)
 
 
@@ -172,7 +172,7 @@ def test_what_no_record_moves_is_free_and_remembered(cubes: Any) -> None:
     (receipt,) = accountant.charge([impossible], "alice")
     accountant.record(receipt, [[0]])
     assert [e.cost for e in accountant.history()] == [1, 0]
-    [known] = accountant.answers("person")
+    [known] = accountant.learned("person", 0, 0)[0]
     assert (known.values, known.scale) == ((0,), 0.0)
     assert known.law is not None
     assert known.law.scale == 0
@@ -279,9 +279,9 @@ def test_what_one_process_records_another_recalls(cubes: Any, open_accountant: A
     serving, shell = open_accountant(), open_accountant()
     charge = one(cubes, [[1, 0]], 20.0)
     (receipt,) = serving.charge([charge], "alice")
-    assert shell.answers("person") == []
+    assert shell.learned("person", 0, 0)[0] == []
     serving.record(receipt, [[42]])
-    [known] = shell.answers("person")
+    [known] = shell.learned("person", 0, 0)[0]
     assert known.values == (42,)
     with pytest.raises(TallyveilError):
         shell.record(receipt.charge_id, [[43]])

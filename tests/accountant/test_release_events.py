@@ -40,7 +40,7 @@ def one(cubes: Any, name: str = "laplace", scale: float = 20.0) -> Charge:
 def spent(path: Path, account: Any) -> tuple[Fraction, list[NoiseLaw | None]]:
     with closing(Ledger(path)) as ledger:
         accountant = Accountant(ledger, {"person": account})
-        laws = [answer.law for answer in accountant.answers("person")]
+        laws = [answer.law for answer in accountant.learned("person", 0, 0)[0]]
         return accountant.balance("person").spent, laws
 
 

@@ -168,14 +168,14 @@ def test_purchases_of_two_processes_do_not_get_past_inference_control(tmp_path: 
     session = gate.session("alice", "people", "duckdb")
     session.set("dp.epsilon", EPSILON)
     session.set("dp.source", "fresh")
-    charge, made = gate.accountant.charge, []
+    sell, made = gate.accountant.sell, []
 
     def overtaken(charges: Any, *arguments: Any, **options: Any) -> Any:
         if not made:
             made.append(other.accountant.charge(charges, "bob"))
-        return charge(charges, *arguments, **options)
+        return sell(charges, *arguments, **options)
 
-    gate.accountant.charge = overtaken  # type: ignore[method-assign]
+    gate.accountant.sell = overtaken  # type: ignore[method-assign]
     with pytest.raises(InsufficientPrivilege):
         session.query("SELECT count(*) FROM person WHERE sex = 'F'")
     assert gate.accountant.balance("person").spent == Fraction(EPSILON)
@@ -191,8 +191,8 @@ def test_a_charge_decided_on_an_older_state_is_not_made(tmp_path: Path) -> None:
     session.query("SELECT count(*) FROM person")
     spent = gate.accountant.balance("person").spent
     with pytest.raises(Overtaken):
-        gate.accountant.charge([], "alice", decided_on=state)
+        gate.accountant.sell([], "alice", decided_on=state)
     assert gate.accountant.balance("person").spent == spent
-    gate.accountant.charge([], "alice", decided_on={"person": gate.accountant.state("person")})
+    gate.accountant.sell([], "alice", decided_on={"person": gate.accountant.state("person")})
     session.close()
     gate.close()

@@ -245,7 +245,7 @@ def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
     """The recorded rows over state × sex, with their noises."""
     shape = {"state": 5, "sex": 3}
     rows, scales = [], []
-    for answer in connection._gate.accountant.answers("person"):
+    for answer in connection._gate.accountant.learned("person", 0, 0)[0]:
         noise = mechanism(answer.mechanism)
         assert not isinstance(noise, CountMechanism)
         assert noise.law(answer.scale).family == DiscreteLaplaceLaw

@@ -1,0 +1,152 @@
+"""A ledger of very many releases: opening it in a fresh process, and asking beside it.
+
+The releases are counts with two predicates, sums and answers of ten groups, made through the
+accountant's public face. A line says how long it takes to open the ledger, and at how much memory;
+another how long a fresh count takes through `connect`, as ratio to the same without releases.
+
+    make bench NAME=ledger                  4,000 and 100,000 releases
+    RELEASES=4000 make bench NAME=ledger
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from bench.latency import POLICY, TABLE, counts
+from bench.measure import percentiles, report
+from tallyveil import connect, load_policy
+from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.gate.gate import accounts
+from tallyveil.policy import Policy
+from tallyveil.workload.workload import Column, Factor, Workload
+
+RELEASES = tuple(map(int, os.environ.get("RELEASES", "4000,100000").split(",")))
+REPEATS = int(os.environ.get("REPEATS", "200"))
+ROWS = 100_000
+_TOGETHER = 100  # charges a commit
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with duckdb.connect() as source:
+            rows = folder / "rows.parquet"
+            source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{rows}'")
+        before: dict[str, float] = {}
+        for releases in (0, *RELEASES):
+            policy = folder / f"{releases}.toml"
+            policy.write_text(f'ledger = "{releases}.sqlite"\n{POLICY}')
+            _write(load_policy(policy), releases)
+            _report("opening", releases, **_child("opened", policy))
+            figures = _child("asked", policy)
+            before = before or figures
+            ratio = round(figures["p50_ms"] / before["p50_ms"], 3)
+            _report("fresh count", releases, **figures, x_empty=ratio)
+
+
+def _report(case: str, releases: int, **figures: float) -> None:
+    report(bench="ledger", case=case, releases=releases, **figures)
+
+
+def _child(what: str, policy: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.ledger", what, str(policy)]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: dict[str, float] = json.loads(printed)
+    return found
+
+
+def opened(policy: Path) -> dict[str, float]:
+    """Seconds and megabytes at the most, for the ledger alone."""
+    loaded = load_policy(policy)
+    empty, start = _megabytes(), time.perf_counter()
+    Accountant(Ledger(loaded.ledger), accounts(loaded)).balance("person")
+    seconds = time.perf_counter() - start
+    return {"seconds": round(seconds, 3), "peak_mb": _megabytes(), "peak_mb_before": empty}
+
+
+def asked(policy: Path) -> dict[str, float]:
+    """A fresh count in process, after the first ones, in processor time."""
+    start, times = time.perf_counter(), []
+    with connect(policy) as connection:
+        questions = (q.format(table="person") for q in counts())
+        connection.execute(next(questions)).fetchall()
+        first = time.perf_counter() - start
+        for question in itertools.islice(questions, REPEATS + 10):
+            now = time.process_time()
+            connection.execute(question).fetchall()
+            times.append((time.process_time() - now) * 1e3)
+    return {"first_s": round(first, 3), **percentiles(times[10:]), "peak_mb": _megabytes()}
+
+
+def _write(policy: Policy, releases: int) -> None:
+    ledger = Ledger(policy.ledger)
+    accountant = Accountant(ledger, accounts(policy))
+    draw = random.Random(1)
+    for start in range(0, releases, _TOGETHER):
+        number = min(_TOGETHER, releases - start)
+        some = list(itertools.islice(_charges(draw), number))
+        for charge, receipt in zip(some, accountant.charge(some, "bench"), strict=True):
+            heights = [column.height for column in charge.workload.columns]
+            noisy = [[draw.randrange(-99, 9999) for _ in range(height)] for height in heights]
+            accountant.record(receipt, noisy)
+    ledger.close()
+
+
+def _charges(draw: random.Random) -> Iterator[Charge]:
+    """Two counts and a sum for each answer of groups."""
+    while True:
+        for kind in draw.sample(["count", "count", "sum", "groups"], 4):
+            low, high = sorted(draw.sample(range(51), 2))
+            first = _range("a", 50, low, high)
+            match kind:
+                case "count":
+                    second = _range("b", 100, *sorted(draw.sample(range(101), 2)))
+                case "sum":
+                    values = np.arange(1, 100, dtype=np.int64)
+                    second = _factor("b", 100, np.zeros_like(values), values, values)
+                case _:
+                    ten = np.arange(10, dtype=np.int64)
+                    second = _factor("d", 10, ten, ten, np.ones_like(ten))
+            workload = Workload("person", (Column((first, second)),))
+            scale = draw.choice([20.0, 200.0, 2000.0])
+            yield Charge(workload, "laplace", (scale,), f"SELECT {kind} {low} {high}")
+
+
+def _range(axis: str, size: int, low: int, high: int) -> Factor:
+    cells = np.arange(low, high, dtype=np.int64)
+    return _factor(axis, size, np.zeros_like(cells), cells, np.ones_like(cells))
+
+
+def _factor(
+    axis: str,
+    size: int,
+    rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    cells: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    coefficients: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+) -> Factor:
+    return Factor((axis,), (size,), int(rows.max()) + 1, rows, cells, coefficients)
+
+
+def _megabytes() -> int:
+    """The most this process has held. Not `getrusage`, which counts what its parent held too."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))
+    else:
+        main()

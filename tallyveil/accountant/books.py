@@ -1,0 +1,294 @@
+"""What follows from a ledger: what is spent, how much is recorded, what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
+
+from tallyveil import deadline
+from tallyveil.accountant.chain import START, Position
+from tallyveil.accountant.codec import decode_answers, encode_answers
+from tallyveil.accountant.filters import Filters
+from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.memory import Asked, Memory, Noisy
+from tallyveil.accountant.pricing import Priced, Pricing
+from tallyveil.accountant.quote import Quote
+from tallyveil.accountant.recording import Recording
+from tallyveil.accountant.stored import charge_of
+from tallyveil.accountant.stored_charge import StoredCharge
+from tallyveil.accountant.summary import Summary, read_summary
+from tallyveil.accountant.values import Account, Amount, Charge
+from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
+
+__all__ = ["Books"]
+
+# Rows that are taken in at a time when a ledger is opened: those that have to be worked out, and
+# those that only have to be what they were.
+_BATCH: Final = 16
+_MANY: Final = 2_000
+
+# Of derivations, by table and analyst: those of half a million rows.
+_DERIVED_BYTES: Final = 1 << 22
+
+
+class Books:
+    """A function of the ledger's rows and the accounts, kept up to date with what any process
+    appends. Used under the accountant's lock.
+
+    What a summary covers is not worked out again, and decoded once somebody looks at it: the
+    chain says that it is what it was.
+    """
+
+    def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
+        """Raises LedgerMismatch for a charge that has no cost in the measure of its budget, and
+        LedgerError for one that cannot be accounted for."""
+        self._ledger = ledger
+        self._accounts = accounts
+        self.pricing = Pricing(accounts)
+        self._begin()
+        summary = read_summary(ledger.path, accounts)
+        if summary is not None and not self._adopt(summary):
+            self._begin()
+        self._replay()
+
+    def _begin(self) -> None:
+        self.filters = Filters.unused(self._accounts)
+        self.readings: dict[int, tuple[int, bool]] = {}
+        """By charge what its table has spent after it, and whether that is exact."""
+        self.memory = Memory()
+        self.recording = Recording(self._accounts)
+        self._charges = self._answers = self._derivations = START
+        self._version: int | None = None
+        self._summarised = 0
+
+    # Reading
+
+    def refresh(self) -> None:
+        """Take in what other processes have appended."""
+        if self._version is None or self._ledger.version() != self._version:
+            with self.reading():
+                pass
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One snapshot of the ledger, taken in."""
+        with self._ledger.reading():
+            self._take_in()
+            self._version = self._ledger.version()
+            yield
+
+    def plan(
+        self, priced: Sequence[Priced], analyst: str, custodian: bool
+    ) -> tuple[Quote, list[Filters]]:
+        """The quote, and the filters as they would be after each charge.
+
+        Raises what `Recording.check` raises."""
+        steps = [self.filters]
+        for one in priced:
+            steps.append(steps[-1].after(one.table, analyst, one.loss))
+        losses = [(one.table, one.loss) for one in priced]
+        quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
+        if quote.refused is None:
+            self.recording.check(quote, [(one.table, one.amount) for one in priced], analyst)
+        return quote, steps[1:]
+
+    # Writing
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction, with everything taken in. Until `settled` says otherwise, what is written
+        is read again from the ledger: never less is known than it holds."""
+        seen, self._version = self._version, None
+        with self._ledger.writing():
+            if seen is None or self._ledger.version() != seen:
+                self._take_in()
+            self._writing = self._ledger.version()
+            yield
+
+    def append(self, priced: Sequence[Priced], analyst: str) -> list[Position]:
+        """Write charges; where each ends."""
+        ends, end = [], self._charges
+        for one in priced:
+            end = self._ledger.append(
+                analyst=analyst,
+                table=one.table,
+                mechanism=one.mechanism,
+                sql=one.sql,
+                cost=one.loss.bound,
+                measure=one.loss.measure,
+                height=one.height,
+                columns=one.columns,
+                before=end,
+            )
+            ends.append(end)
+        return ends
+
+    def append_answers(self, noisy: Mapping[int, Noisy]) -> Position:
+        end = self._answers
+        for number, values in noisy.items():
+            end = self._ledger.answer(number, encode_answers(values), end)
+        return end
+
+    def charged(
+        self,
+        ends: Sequence[Position],
+        charges: Sequence[Charge],
+        priced: Sequence[Priced],
+        analyst: str,
+        steps: Sequence[Filters],
+    ) -> None:
+        """Charges that were appended are durable."""
+        for end, charge, one, filters in zip(ends, charges, priced, steps, strict=True):
+            self._admit(end.number, charge, filters)
+            self.recording.add(one.table, analyst, one.amount)
+            self._charges = end
+
+    def answered(self, noisy: Mapping[int, Noisy], end: Position) -> None:
+        """Answers that were appended are durable."""
+        for number, values in noisy.items():
+            self.memory.learn(number, values)
+        self._answers = end
+
+    def insist(self, priced: Sequence[Priced], analyst: str, end: Position) -> None:
+        """Charges were appended, and answers drawn: see to it that the ledger holds them, the last
+        of which ended at ``end``. SQLite may undo a transaction that cannot be written, and then
+        they are charged by themselves, if that can be."""
+        with suppress(TallyveilError), self.writing():
+            if not self._ledger.holds_charge(end):
+                quote, _ = self.plan(priced, analyst, custodian=True)
+                if quote.allowed:
+                    self.append(priced, analyst)
+
+    def fits(self, table: str, analyst: str, derivation: bytes) -> bool:
+        return self.memory.derived_bytes(table, analyst) + len(derivation) <= _DERIVED_BYTES
+
+    def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
+        """Write how estimates of tables' rows were made."""
+        if not derivations:
+            return
+        with self.writing():
+            end = self._derivations
+            for table, body in derivations:
+                end = self._ledger.derive(table, analyst, body, end)
+
+    def settled(self) -> None:
+        """All that was written is taken in."""
+        self._version = self._writing
+
+    # Taking in
+
+    def _adopt(self, summary: Summary) -> bool:
+        """Start from a summary; False if it is not one of this ledger."""
+        while self._charges.number < summary.charges.number:
+            before = self._charges
+            most = min(_MANY, summary.charges.number - before.number)
+            with self._ledger.reading():
+                for stored, position in self._ledger.charges_after(before, most):
+                    self._charges = position
+                    if stored.table in self._accounts:
+                        row = stored.table, stored.mechanism, stored.columns
+                        self.memory.expect(stored.id, Asked(*row[:2], partial(charge_of, *row)))
+            if self._charges == before:
+                return False
+        while self._answers.number < summary.answers.number:
+            known = self._answers
+            most = min(_MANY, summary.answers.number - known.number)
+            with self._ledger.reading():
+                for answer, position in self._ledger.answers_after(known, most):
+                    self._answers = position
+                    if self.memory.awaited(answer.charge_id) is not None:
+                        self.memory.learn(answer.charge_id, answer.noisy)
+            if self._answers == known:
+                return False
+        self.filters = Filters(self.filters.accounts, summary.tables, summary.shares)
+        for (table, analyst), amount in summary.amounts.items():
+            self.recording.add(table, analyst, amount)
+        self.readings.update(summary.readings)
+        self._summarised = summary.charges.number
+        return (self._charges, self._answers) == (summary.charges, summary.answers)
+
+    def summary(self, least: int) -> Summary | None:
+        """Of all that was taken in, if it is so many charges more than the last one covers."""
+        if self._charges.number - self._summarised < least:
+            return None
+        self._summarised = self._charges.number
+        return Summary(
+            self._charges,
+            self._answers,
+            self.filters.tables,
+            self.filters.shares,
+            dict(self.recording.amounts),
+            dict(self.readings),
+        )
+
+    def _replay(self) -> None:
+        """Take in a whole ledger, in transactions that are short enough for other processes to
+        write in between.
+        """
+        for charges, answers in ((_BATCH, 0), (-1, _BATCH)):
+            before = None
+            while before != (self._charges, self._answers):
+                before = self._charges, self._answers
+                with self._ledger.reading():
+                    self._take_in(charges, answers)
+        self.refresh()
+
+    def _take_in(self, charges: int = -1, answers: int = -1) -> None:
+        """Bring all up to date with the ledger; inside a transaction. If given, so many charges
+        and answers at most: answers only once no charge is left, derivations after the answers
+        they are made of.
+
+        A statement can be stopped between two charges, and waits for no turn, since others wait
+        for this.
+
+        Raises what `deadline.check` raises.
+        """
+        for stored, position in self._ledger.charges_after(self._charges, charges):
+            with deadline.taking(None):
+                deadline.check()
+            if stored.table in self._accounts:
+                self._work_out(stored)
+            self._charges = position
+        for answer, position in self._ledger.answers_after(self._answers, answers):
+            awaited = self.memory.awaited(answer.charge_id)
+            if awaited is not None:
+                values = decode_answers(answer.noisy, awaited.decoded().heights)
+                self.memory.learn(answer.charge_id, values)
+            self._answers = position
+        if answers < 0:
+            for derivation, position in self._ledger.derivations_after(self._derivations):
+                if derivation.table in self._accounts:
+                    self.memory.derive(derivation)
+                self._derivations = position
+
+    def _work_out(self, stored: StoredCharge) -> None:
+        charge = charge_of(stored.table, stored.mechanism, stored.columns)
+        try:
+            with deadline.unlimited():
+                loss = self.pricing.loss(charge)
+        except FeatureNotSupported as error:
+            raise LedgerMismatch(
+                f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
+                detail=f"Charge {stored.id}, by {stored.mechanism}, was paid from a budget of"
+                f" {stored.measure}; the policy now declares one of"
+                f" {self._accounts[stored.table].measure}.",
+                hint="Declare the budget as { rho = …, delta = … } or { epsilon = …, delta = … }"
+                " again. A budget of epsilon alone can become one of these, and charges are then"
+                " counted anew in rho; not the other way round.",
+            ) from error
+        except TallyveilError as error:
+            raise LedgerError(
+                f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
+            ) from error
+        self._admit(stored.id, charge, self.filters.after(stored.table, stored.analyst, loss))
+        amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
+        self.recording.add(stored.table, stored.analyst, amount)
+
+    def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
+        """Keep a charge, the filters after it, and the odometer's reading of its table."""
+        table = charge.workload.table
+        self.memory.expect(number, Asked(table, charge.mechanism, lambda: charge))
+        meter = filters.tables[table]
+        self.filters, self.readings[number] = filters, (meter.spent, meter.exact)

@@ -1,0 +1,202 @@
+"""What had been spent after a part of a ledger, in a file beside it: opening need not work it out.
+
+It is a cache, believed only where it is whole, was made for the same declarations, and the chains
+of the ledger's charges and answers pass through its ends. Then every row up to there is what it was
+when they were taken in one by one, and so is what follows from them. Whoever deletes it waits
+longer the next time, and loses nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import secrets
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.accountant.chain import Position
+from tallyveil.accountant.meter import CellMeter, Meter, PairMeter
+from tallyveil.accountant.tally import Tally
+from tallyveil.accountant.values import Account, Amount
+from tallyveil.mechanisms.losses.pairs import ClassLoss
+from tallyveil.mechanisms.losses.partition import Partition
+from tallyveil.mechanisms.losses.tensors import Tensor
+
+__all__ = ["Summary", "read_summary", "write_summary"]
+
+# Another one whenever a charge of the past would be counted otherwise than before.
+_FORMAT: Final = 1
+_DIGEST: Final = 32
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Up to ``charges`` and ``answers``: the filters' meters, what is recorded by table and
+    analyst, and the odometer's readings by charge."""
+
+    charges: Position
+    answers: Position
+    tables: Mapping[str, Meter]
+    shares: Mapping[tuple[str, str], Meter]
+    amounts: Mapping[tuple[str, str], Amount]
+    readings: Mapping[int, tuple[int, bool]]
+
+
+def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summary | None:
+    """None where there is none for these accounts."""
+    if ledger is None:
+        return None
+    try:
+        content = _beside(ledger).read_bytes()
+        if hashlib.blake2b(content[_DIGEST:], digest_size=_DIGEST).digest() != content[:_DIGEST]:
+            return None
+        with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as stored:
+            arrays = dict(stored)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+    about = json.loads(arrays["about"].tobytes())
+    keys = _keys(accounts)
+    if not keys.items() <= about["keys"].items():
+        return None
+    meters = [_meter(one, arrays) for one in about["meters"]]
+    charges, answers = (Position(n, bytes.fromhex(chain)) for n, chain in about["ends"])
+    return Summary(
+        charges,
+        answers,
+        {table: meters[n] for table, n in about["tables"] if table in keys},
+        {(table, analyst): meters[n] for table, analyst, n in about["shares"] if table in keys},
+        {(t, analyst): Amount(*held) for t, analyst, *held in about["amounts"] if t in keys},
+        dict(
+            zip(
+                arrays["charges"].tolist(),
+                zip(arrays["spent"].tolist(), arrays["exact"].tolist(), strict=True),
+                strict=True,
+            )
+        ),
+    )
+
+
+def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summary) -> None:
+    """In place of the one there is, at once. Where it cannot be written there is none."""
+    writer = _Writer()
+    meters: dict[int, int] = {}
+
+    def number(meter: Meter) -> int:
+        if id(meter) not in meters:
+            meters[id(meter)] = writer.add(meter)
+        return meters[id(meter)]
+
+    about = {
+        "keys": _keys(accounts),
+        "ends": [(end.number, end.chain.hex()) for end in (summary.charges, summary.answers)],
+        "tables": [(table, number(meter)) for table, meter in summary.tables.items()],
+        "shares": [(*key, number(meter)) for key, meter in summary.shares.items()],
+        "amounts": [(*key, held.rows, held.size) for key, held in summary.amounts.items()],
+        "meters": writer.meters,
+    }
+    spent = [one for one, _ in summary.readings.values()]
+    writer.arrays["charges"] = np.array(list(summary.readings), dtype=np.int64)
+    writer.arrays["exact"] = np.array([one for _, one in summary.readings.values()], dtype=np.bool_)
+    if max(spent, default=0) >= 2**63:
+        return
+    writer.arrays["spent"] = np.array(spent, dtype=np.int64)
+    writer.arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    body = io.BytesIO()
+    np.savez(body, allow_pickle=False, **writer.arrays)
+    content = body.getvalue()
+    digest = hashlib.blake2b(content, digest_size=_DIGEST).digest()
+    draft = ledger.with_name(f".{ledger.name}.{secrets.token_hex(8)}")
+    with contextlib.suppress(OSError):
+        try:
+            handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(handle, "wb") as file:
+                file.write(digest + content)
+            draft.replace(_beside(ledger))
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def _beside(ledger: Path) -> Path:
+    return ledger.with_name(ledger.name + "-summary")
+
+
+def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
+    """By table all that the costs of charges depend on beside the ledger."""
+    return {
+        name: repr(
+            (
+                _FORMAT, one.fingerprint, one.relation, one.measure, sorted(one.shares or ()),
+                [(axis.name, axis.size) for axis in one.domain.attributes],
+            )
+        )
+        for name, one in accounts.items()
+    }  # fmt: skip
+
+
+class _Writer:
+    """Meters as JSON, and the arrays they refer to by name."""
+
+    def __init__(self) -> None:
+        self.meters: list[dict[str, Any]] = []
+        self.arrays: dict[str, npt.NDArray[Any]] = {}
+
+    def add(self, meter: Meter) -> int:
+        match meter:
+            case CellMeter():
+                tallies, classes = [meter.tally], None
+            case PairMeter():
+                tallies, classes = [meter.from_zero, meter.from_midrange], meter.classes
+            case _:
+                raise TypeError(f"no meter: {type(meter).__name__}")
+        about = {
+            "measure": meter.measure,
+            "tallies": [[self._tensor(group) for group in tally.groups] for tally in tallies],
+            "classes": classes and self._classes(classes),
+        }
+        self.meters.append(about)
+        return len(self.meters) - 1
+
+    def _tensor(self, tensor: Tensor) -> list[Any]:
+        return [
+            tensor.axes, self._array(tensor.values), tensor.outside, tensor.exact, tensor.alike
+        ]  # fmt: skip
+
+    def _classes(self, loss: ClassLoss) -> list[Any]:
+        own = loss.classes
+        return [
+            own.axes, self._array(own.labels), own.count, own.outside, self._array(loss.matrix)
+        ]  # fmt: skip
+
+    def _array(self, values: npt.NDArray[np.int64]) -> str:
+        name = f"array{len(self.arrays)}"
+        self.arrays[name] = values
+        return name
+
+
+def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Meter:
+    tallies = [
+        Tally(
+            tuple(
+                Tensor(tuple(axes), arrays[values], outside, exact, alike)
+                for axes, values, outside, exact, alike in groups
+            )
+        )
+        for groups in about["tallies"]
+    ]
+    if len(tallies) == 1:
+        return CellMeter(about["measure"], tallies[0])
+    classes = None
+    if about["classes"] is not None:
+        axes, labels, count, outside, matrix = about["classes"]
+        classes = ClassLoss(Partition(tuple(axes), arrays[labels], count, outside), arrays[matrix])
+    return PairMeter(about["measure"], classes, *tallies)

@@ -1,0 +1,234 @@
+"""What is opened with a summary is what is opened by taking in every row; damage is still found."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyveil.accountant import Accountant, Charge, Ledger, Share, summary
+from tallyveil.errors import LedgerError, LedgerMismatch
+
+EVERY_ACCOUNT = pytest.mark.parametrize(
+    "account",
+    [
+        {"neighbours": neighbours, "max_rows": 2, **measure}
+        for neighbours in ("add_remove", "replace")
+        for measure in ({}, {"measure": "rho", "delta": Fraction(1, 10**6)})
+    ],
+)
+SHARES = {"alice": Share(Fraction(10**5)), "bob": Share(Fraction(2 * 10**5))}
+
+
+def charge(release: Any) -> Charge:
+    return Charge(release.workload, "laplace", release.scales, "SELECT 1")
+
+
+def ask(accountant: Accountant, release: Any, analyst: str, answered: bool = True) -> None:
+    (receipt,) = accountant.charge([charge(release)], analyst)
+    if answered:
+        values = [range(7, 7 + column.height) for column in release.columns]
+        accountant.record(receipt, values)
+
+
+def state(accountant: Accountant) -> Any:
+    """All that it says, keys for columns."""
+    return (
+        accountant.balance("person"),
+        [accountant.share("person", name) for name in ("alice", "bob", "carol")],
+        [accountant.room("person", name) for name in (None, "alice", "bob")],
+        accountant.odometer(),
+        accountant.spending(),
+        accountant.most_expensive("person"),
+        [
+            (a.charge_id, a.mechanism, a.column.row_keys, a.scale, repr(a.values))
+            for a in (*accountant.learned("person", 0, 0)[0], *accountant.pending("person"))
+        ],
+        accountant.state("person"),
+    )
+
+
+def opened(cubes: Any, path: Path, **account: Any) -> Accountant:
+    account = {"shares": SHARES, "budget": 10**6} | account
+    return Accountant(Ledger(path), {"person": cubes.account(**account)})
+
+
+def beside(path: Path) -> Path:
+    return path.with_name(path.name + "-summary")
+
+
+def works_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the charges whose losses are worked out from now on."""
+    from tallyveil.accountant.books import Books
+
+    found: list[int] = []
+    work_out = Books._work_out
+
+    def noted(self: Books, stored: Any) -> None:
+        found.append(stored.id)
+        work_out(self, stored)
+
+    monkeypatch.setattr(Books, "_work_out", noted)
+    return found
+
+
+@EVERY_ACCOUNT
+@given(data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_a_summary_is_equal_to_replaying(
+    cubes: Any, tmp_path_factory: pytest.TempPathFactory, account: Any, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("ledger") / "ledger"
+    history = data.draw(cubes.histories)
+    covered = data.draw(st.integers(0, len(history)))
+    names = st.sampled_from(["alice", "bob"])
+    first = opened(cubes, path, **account)
+    for number, release in enumerate(history):
+        if number == covered:
+            first.summarise(1)
+        ask(first, release, data.draw(names), data.draw(st.booleans()))
+    if covered == len(history):
+        first.summarise(1)
+    assert beside(path).exists() == (covered > 0)
+    summarised = opened(cubes, path, **account)
+    beside(path).unlink(missing_ok=True)
+    replayed = opened(cubes, path, **account)
+    assert state(summarised) == state(replayed) == state(first)
+    for accountant in (summarised, replayed, first):
+        more = [accountant.quote([charge(one)], "alice") for one in history]
+        assert more == [first.quote([charge(one)], "alice") for one in history]
+        accountant._ledger.close()
+
+
+@pytest.fixture
+def release(cubes: Any) -> Callable[[int], Any]:
+    def made(number: int) -> Any:
+        row = [number % 3, 1, 2 * (number % 2)]
+        return cubes.release((cubes.column(["age"], [row, [1, 1, 0]]),), (100.0 + number,))
+
+    return made
+
+
+@pytest.fixture
+def path(cubes: Any, release: Any, tmp_path: Path) -> Path:
+    """A ledger of twelve charges, ten of which are summarised."""
+    made = opened(cubes, tmp_path / "ledger")
+    for number in range(12):
+        if number == 10:
+            made.summarise(1)
+        ask(made, release(number), ("alice", "bob")[number % 2], number % 5 != 4)
+    made._ledger.close()
+    return tmp_path / "ledger"
+
+
+def test_only_what_is_not_summarised_is_worked_out(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out = works_out(monkeypatch)
+    assert stat.S_IMODE(beside(path).stat().st_mode) == 0o600
+    opened(cubes, path)
+    assert worked_out == [11, 12]
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        {"fingerprint": "f", "shares": None},
+        {"shares": {"carol": Share(Fraction(5))}},
+        {"measure": "rho", "delta": Fraction(1, 10**9)},
+        {"max_rows": 3},
+    ],
+)
+def test_another_account_is_worked_out_anew(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch, account: Any
+) -> None:
+    worked_out = works_out(monkeypatch)
+    found = state(opened(cubes, path, **account))
+    assert worked_out == list(range(1, 13))
+    beside(path).unlink()
+    assert found == state(opened(cubes, path, **account))
+
+
+def test_the_budget_is_no_part_of_a_summary(cubes: Any, path: Path) -> None:
+    accountant = opened(cubes, path, budget=2000)
+    assert accountant.balance("person").budget == 2000
+
+
+def test_no_damage_to_a_summary_is_believed(cubes: Any, path: Path) -> None:
+    expected, whole = state(opened(cubes, path)), beside(path).read_bytes()
+    draw = random.Random(4)
+    for at in draw.sample(range(len(whole)), 10):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << draw.randrange(8)
+        beside(path).write_bytes(damaged)
+        assert state(opened(cubes, path)) == expected
+    for part in (b"", whole[:20], whole[:32], whole[:-1], b"x" * 100):
+        beside(path).write_bytes(part)
+        assert state(opened(cubes, path)) == expected
+
+
+def test_a_summary_of_another_ledger_is_not_believed(
+    cubes: Any, path: Path, release: Any, tmp_path: Path
+) -> None:
+    """Neither of a longer one, of an older copy, nor of one of the same length."""
+    for length in (3, 10, 12):
+        other = tmp_path / f"other{length}"
+        made = opened(cubes, other)
+        for number in range(length):
+            ask(made, release(number + 7), "alice", number % 5 != 4)
+        expected = state(made)
+        made._ledger.close()
+        shutil.copy(beside(path), beside(other))
+        assert state(opened(cubes, other)) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE charge SET cost = 0 WHERE id = 3",
+        "UPDATE charge SET columns = zeroblob(20) WHERE id = 2",
+        "DELETE FROM charge WHERE id = 5",
+        "DELETE FROM charge WHERE id = 12",
+        "UPDATE answer SET noisy = zeroblob(9) WHERE id = 2",
+        "DELETE FROM answer WHERE id = 3",
+        "DELETE FROM charge",
+    ],
+)
+def test_altered_rows_are_noticed_beside_a_summary(cubes: Any, path: Path, change: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        kept = triggers.fetchall()
+        for name, _ in kept:
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute(change)
+        for _, sql in kept:
+            db.execute(sql)
+    with pytest.raises(LedgerError, match="lost or altered"):
+        opened(cubes, path)
+
+
+def test_a_folder_that_takes_no_summary_is_no_error(
+    cubes: Any, path: Path, release: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any) -> Any:
+        raise OSError("no space left")
+
+    accountant, before = opened(cubes, path), beside(path).read_bytes()
+    monkeypatch.setattr(summary.os, "open", full)
+    accountant.summarise(1)
+    assert beside(path).read_bytes() == before
+
+
+def test_another_declaration_is_refused_beside_a_summary(cubes: Any, path: Path) -> None:
+    with pytest.raises(LedgerMismatch):
+        opened(cubes, path, fingerprint="g")
