@@ -87,7 +87,8 @@ class State:
         found = self._bases.get(key[:ROW_BYTES])
         if found is None:
             return ()
-        return tuple(found[one] for one in sorted(found, key=lambda one: one != by))
+        first_by = sorted(found, key=lambda one: one != by)
+        return tuple(dict.fromkeys(found[one] for one in first_by))
 
     def answer(self, number: int) -> Answer:
         return self.answers[number] if number >= 0 else self.exact[-1 - number]
