@@ -50,6 +50,7 @@ _ROWS: Final = 2_000  # of a statement with more, rows have their own answers on
 _COLUMNS: Final = 100  # as well
 _WORK: Final = 100_000  # entries of a system
 _UNKNOWN: Final = 20_000  # for each row, where it is not known whether history determines them
+_FEW: Final = 8  # columns that take whoever needs them next to no time
 _WHATEVER: Final = 1 << 62  # of work: it was done before
 _TOGETHER: Final = 2_000  # rows between two looks at the deadline
 _SHARED: Final = 4  # so many times the work of one column is shared by all of a statement's
@@ -169,10 +170,10 @@ class Knowledge:
             return state, len(state.answers)
 
     def _take_in(self, bought: Bought) -> None:
-        """Learn what was bought, and prepare it: who bought it has that done, and not the next who
-        asks something else."""
+        """Learn what was bought, and prepare it if it is much: who bought it has that done, and not
+        the next who asks something else."""
         state, _ = self._learned()
-        for place in range(len(bought.columns)):
+        for place in range(len(bought.columns) if len(bought.columns) > _FEW else 0):
             deadline.check()
             prepared(state.answers[state.of_charge(bought.charge_id, place)].column)
 
@@ -227,14 +228,11 @@ class Knowledge:
         """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
         same."""
         state, seen = self._state, nothing.seen
-        same = state.holding(columns, seen)
-        inside = True if same else state.span.may_determine(columns)
+        inside, chosen, work = self._chosen(columns, seen)
         if inside is False and len(columns) == 1:
             return replace(nothing, outside=True)
-        height = sum(column.height for column in columns)
-        work = _WORK if inside is not None else min(_WORK, _UNKNOWN * height)
         work = work * _SHARED // shares
-        chosen = () if inside is False else self._chosen(columns, same, seen, most(work))
+        chosen = chosen[: most(work)]
         if latest is not None and latest.chosen == (chosen, work):
             return replace(latest, seen=seen, columns=nothing.columns)
         system = System.of(state, columns, chosen, work)
@@ -245,19 +243,33 @@ class Knowledge:
         return replace(nothing.estimated(system), chosen=(chosen, work))
 
     def _chosen(
-        self, columns: Sequence[Column], same: Sequence[int], seen: int, number: int
-    ) -> tuple[int, ...]:
-        """So many recorded columns at most that bear on some others, those with ``same`` rows
-        first, without those that cannot be looked at beside them."""
-        state, questions = self._state, [prepared(column) for column in columns]
-        near = (n for _, level in state.relevance.nearest(columns, seen) for n in level)
-        every = dict.fromkeys(itertools.chain(same, near))
+        self, columns: Sequence[Column], seen: int
+    ) -> tuple[bool | None, tuple[int, ...], int]:
+        """Whether history determines anything of some columns, if that is known; which recorded
+        columns are to be looked at, those with rows of theirs first, and the work they are worth.
+        Those that cannot be looked at beside them are left out."""
+        state, same = self._state, self._state.holding(columns, seen)
+        nothing = (False, (), _WORK)
+        inside: bool | None = True
+        if not same:
+            inside = not state.outside(columns, seen) and state.span.may_determine(columns)
+        if inside is False:
+            return nothing
+        work = _WORK
+        if inside is None:
+            work = min(_WORK, _UNKNOWN * sum(column.height for column in columns))
+        levels = state.relevance.nearest(columns, seen, most(work))
+        near = (number for _, level in levels for number in level)
+        every = [*itertools.islice(dict.fromkeys(itertools.chain(same, near)), most(work))]
+        if not same and state.outside(columns, seen, every):
+            return nothing
+        questions = [prepared(column) for column in columns]
         fitting = (
             n
             for n in every
             if all(prepared(state.answers[n].column).fits(one) for one in questions)
         )
-        return tuple(itertools.islice(fitting, number))
+        return inside, tuple(fitting), work
 
     def _once_bought(self, found: Found, outlook: Outlook, bought: Bought) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""

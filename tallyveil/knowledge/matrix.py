@@ -28,9 +28,9 @@ from tallyveil.cache import Cache
 from tallyveil.knowledge.layout import Entries, Layout, Places, Work
 from tallyveil.workload.workload import Column, IntArray
 
-__all__ = ["Prepared", "Related", "most", "prepared", "related"]
+__all__ = ["CELLS", "Prepared", "Related", "most", "prepared", "related"]
 
-_CELLS: Final = 100_000
+CELLS: Final = 100_000
 _WIDEST: Final = 500_000  # entries of a column that is looked at
 _COLUMN: Final = 50  # entries that are as much work as a column itself
 
@@ -65,7 +65,7 @@ class Prepared:
             return False
         own, others = self.sizes, question.sizes
         cells = math.prod(max(size, others.get(axis, 1)) for axis, size in own.items())
-        return cells * math.prod(n for axis, n in others.items() if axis not in own) <= _CELLS
+        return cells * math.prod(n for axis, n in others.items() if axis not in own) <= CELLS
 
     @cached_property
     def alike(self) -> tuple[str, ...] | None:
@@ -103,7 +103,7 @@ class Prepared:
                 np.add.at(sums, index[place], terms)
                 signs[axis] = sums ^ (sums >> np.uint64(29))  # sums of them are told apart too
         sizes = {axis: _distinct(sums) for axis, sums in signs.items()}
-        if math.prod(sizes.values()) > _CELLS:
+        if math.prod(sizes.values()) > CELLS:
             places = [()] * len(places)
         return cls(column, frozenset(column.axes), signs, sizes, tuple(places))
 
@@ -245,7 +245,7 @@ class _Values:
         self._sizes: dict[str, int] = {}
 
     def told_apart(self, columns: Sequence[Prepared]) -> bool:
-        """Take up all of the columns, or none if there would be more than `_CELLS` cells."""
+        """Take up all of the columns, or none if there would be more than `CELLS` cells."""
         signs = dict(self._signs)
         for prepared in columns:
             mark = next(self._marks)
@@ -253,7 +253,7 @@ class _Values:
                 signs[axis] = signs[axis] + sums * mark if axis in signs else sums * mark
         changed = {axis for prepared in columns for axis in prepared.signs}
         sizes = self._sizes | {axis: _distinct(signs[axis]) for axis in changed}
-        if math.prod(sizes.values()) > _CELLS:
+        if math.prod(sizes.values()) > CELLS:
             return False
         self._signs, self._sizes = signs, sizes
         return True

@@ -25,7 +25,7 @@ from tallyveil.knowledge.projection import Probes
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["Span", "separate"]
+__all__ = ["Span", "keys_of", "separate"]
 
 _RANK: Final = 512
 _SPARE: Final = 32  # columns of V more than the rank, so that what lies outside is seen to
@@ -40,7 +40,7 @@ _ROUNDING: Final = 1e-15
 _DOUBTFUL: Final = 1e-2
 
 
-def _keys_of(column: Column) -> frozenset[str]:
+def keys_of(column: Column) -> frozenset[str]:
     """The attributes in which the column's rows differ."""
     return frozenset(axis for factor in column.factors if factor.height > 1 for axis in factor.axes)
 
@@ -61,12 +61,12 @@ class Span:
 
     def add(self, column: Column) -> None:
         self._columns.append(column)
-        self._keys |= _keys_of(column)
+        self._keys |= keys_of(column)
 
     def may_determine(self, questions: Sequence[Column]) -> bool | None:
         """False if no combination of the questions' rows, but for 0, lies in the span of the rows
         of all columns so far; None if that is not known."""
-        keys = frozenset[str]().union(*map(_keys_of, questions))
+        keys = frozenset[str]().union(*map(keys_of, questions))
         for through in dict.fromkeys((keys, keys | self._keys)):
             inside = self._meets(through, questions)
             if inside is not None:

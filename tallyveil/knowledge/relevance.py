@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.knowledge.matrix import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Relevance", "may_nest"]
@@ -50,10 +51,24 @@ class Relevance:
         result._kinds = {axes: kind.copy() for axes, kind in tuple(self._kinds.items())}
         return result
 
-    def nearest(self, questions: Sequence[Column], seen: int) -> Iterator[tuple[int, list[int]]]:
+    def touches(
+        self, seen: int, only: Sequence[int] | None, keys: frozenset[str]
+    ) -> Callable[[Mapping[str, int], bool], bool]:
+        """Whether any column below ``seen``, or ``only`` of these, may be other than 0 at a point
+        or, if True, change there (`outside`)."""
+        kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
+        if only is not None:
+            numbers = np.sort(np.array(only, dtype=np.int64))
+            kinds = [kind.take(np.isin(kind.numbers, numbers)) for kind in kinds]
+        return lambda point, change: any(kind.touches(point, keys, change=change) for kind in kinds)
+
+    def nearest(
+        self, questions: Sequence[Column], seen: int, most: int | None = None
+    ) -> Iterator[tuple[int, list[int]]]:
         """The numbers below ``seen`` of the columns that bear on a question, by how near they are:
-        at distance 0, with cells in common, and so on. The least and greatest values they touch
-        decide: they may seem nearer than they are, and never farther."""
+        at distance 0, with cells in common, and so on; the first ``most`` of each. The least and
+        the greatest values they touch decide: they may seem nearer than they are, and never
+        farther."""
         kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
         axes = frozenset(axis for question in questions for axis in question.axes)
         reached = [_hull_of(question) for question in questions]
@@ -67,6 +82,8 @@ class Relevance:
                 return
             numbers = np.concatenate([kind.numbers for kind in met])
             expected = np.concatenate([kind.expected(axes) for kind in met])
+            first = _first(expected, numbers, most)
+            numbers, expected = numbers[first], expected[first]
             yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
             kinds = [kind.take(~which) for kind, which in zip(kinds, meets, strict=True)]
             reached = [_united([*reached, *(kind.hull for kind in met)])]
@@ -78,7 +95,9 @@ class _Kind:
     """Columns (n) whose factors have the same ``axes``, as far as choosing needs them.
 
     ``rows`` (n×factors) is about how many of a factor's rows cover all its cells, ``ends``
-    (n×2×axes) the least and the greatest value of each axis that is touched.
+    (n×2×axes) the least and the greatest value of each axis that is touched, ``ranges`` (n×axes)
+    whether the column has one row and one coefficient for all values between. ``wide`` are those
+    that may tell too many cells apart to take part in estimates; they come last.
     """
 
     axes: _Axes
@@ -86,6 +105,8 @@ class _Kind:
     variances: _Floats
     rows: _Floats
     ends: IntArray
+    ranges: _Bools
+    wide: _Bools
 
     @property
     def flat(self) -> tuple[str, ...]:
@@ -104,7 +125,25 @@ class _Kind:
             self.variances[which],
             self.rows[which],
             self.ends[which],
+            self.ranges[which],
+            self.wide[which],
         )
+
+    def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
+        """Whether any may be other than 0 at a point, or ``change`` there, as `outside` has it."""
+        found = np.ones(len(self.numbers), dtype=np.bool_)
+        for place, axis in enumerate(self.flat):
+            if axis in keys:
+                continue
+            low, high = self.ends[:, 0, place], self.ends[:, 1, place]
+            at = point.get(axis, 0)
+            if change:
+                found &= (low == at) | (high + 1 == at) | ~self.ranges[:, place]
+            else:
+                found &= (low <= at) & (at <= high)
+        others = keys.union(self.flat)
+        constant = not change or all(not at for axis, at in point.items() if axis not in others)
+        return constant and bool(found.any())
 
     def meets(self, reached: _Hull) -> _Bools:
         """Which may have cells there."""
@@ -119,6 +158,7 @@ class _Kind:
         """About the variance of an answer over these axes by one of them alone."""
         needed = [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
         result: _Floats = self.variances * self.rows[:, needed].prod(axis=1)
+        result[self.wide] = np.inf
         return result
 
 
@@ -133,6 +173,8 @@ class _Growing:
             np.zeros(_FIRST),
             np.zeros((_FIRST, len(axes))),
             np.zeros((_FIRST, 2, sum(map(len, axes))), dtype=np.int64),
+            np.zeros((_FIRST, sum(map(len, axes))), dtype=np.bool_),
+            np.zeros(_FIRST, dtype=np.bool_),
         )
 
     def add(self, number: int, column: Column, variance: float) -> None:
@@ -141,10 +183,14 @@ class _Growing:
         place, hull = self._count, _hull_of(column)
         self._all.numbers[place] = number
         self._all.variances[place] = variance
-        self._all.rows[place] = [
-            factor.size / max(1, int(factor.entries.max(initial=0))) for factor in column.factors
-        ]
+        self._all.rows[place] = [_rows(factor) for factor in column.factors]
         self._all.ends[place] = np.array([hull[axis] for axis in self._all.flat]).reshape(-1, 2).T
+        ranges = [_is_range(factor) for factor in column.factors]
+        pairs = zip(column.factors, ranges, strict=True)
+        self._all.ranges[place] = [whole for factor, whole in pairs for _ in factor.axes]
+        sizes = zip(column.factors, ranges, strict=True)
+        apart = math.prod(min(factor.size, 3) if whole else factor.size for factor, whole in sizes)
+        self._all.wide[place] = apart > CELLS
         self._count += 1
 
     def before(self, seen: int) -> _Kind:
@@ -156,6 +202,31 @@ class _Growing:
         result = copy.copy(self)
         result._all = self._all.take(np.arange(len(self._all.numbers)))
         return result
+
+
+def _first(expected: _Floats, numbers: IntArray, most: int | None) -> IntArray:
+    """The places of the ``most`` of least expected variance, the latest among equals."""
+    if most is None or len(numbers) <= most:
+        return np.arange(len(numbers))
+    limit = np.partition(expected, most)[most]
+    less, equal = np.flatnonzero(expected < limit), np.flatnonzero(expected == limit)
+    left = most - len(less)
+    latest = np.argpartition(-numbers[equal], left)[:left] if left < len(equal) else slice(None)
+    return np.concatenate([less, equal[latest]])
+
+
+def _rows(factor: Factor) -> float:
+    """About how many of its rows cover all its cells."""
+    most = len(factor.cells) if factor.height == 1 else int(factor.entries.max(initial=0))
+    return factor.size / max(1, most)
+
+
+def _is_range(factor: Factor) -> bool:
+    cells, coefficients = factor.cells, factor.coefficients
+    if len(factor.axes) != 1 or factor.height != 1 or not len(cells):
+        return False
+    whole = int(cells[-1] - cells[0]) + 1 == len(cells)
+    return whole and bool((coefficients == coefficients[0]).all())
 
 
 def _hull_of(column: Column) -> _Hull:

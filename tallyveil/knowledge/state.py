@@ -18,7 +18,8 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
-from tallyveil.knowledge.rank import Span
+from tallyveil.knowledge.outside import outside
+from tallyveil.knowledge.rank import Span, keys_of
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column, IntArray
@@ -37,6 +38,7 @@ class State:
         self.answers: list[Answer] = []
         self.exact: list[Answer] = []
         self.relevance = Relevance()
+        self._exact_relevance = Relevance()
         self.span = Span()
         self.derivations = 0
         self._starts = [0]
@@ -50,6 +52,7 @@ class State:
         self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
         self.span.add(column)
+        self._exact_relevance.add(len(self.exact), column, 0.0)
         self._hold(-len(self.exact), column)
 
     def learn(self, answer: Answer) -> None:
@@ -111,6 +114,18 @@ class State:
             if 0 <= n < seen
         }
         return sorted((n for n in found if self.answers[n].law is not None), reverse=True)
+
+    def outside(
+        self, columns: Sequence[Column], seen: int, only: Sequence[int] | None = None
+    ) -> bool:
+        """Whether it can be seen at once that no combination of the columns' rows, but for 0,
+        follows from the first ``seen`` recorded columns, or ``only`` of these, and what is exact.
+        """
+        keys = frozenset[str]().union(*map(keys_of, columns))
+
+        recorded = self.relevance.touches(seen, only, keys)
+        exact = self._exact_relevance.touches(len(self.exact) + 1, None, keys)
+        return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
 
     def own(self, column: Column, only: str | None = None) -> list[Released | InRange | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is

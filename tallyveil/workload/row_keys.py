@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -90,6 +91,8 @@ def row_parts(
     coefficients: IntArray,
 ) -> tuple[Parts, ...]:
     """The parts of every row of a sparse matrix whose entries are sorted by (row, cell)."""
+    if height == len(axes) == 1 and 0 < len(cells) <= _PORTION and (coefficients == 1).all():
+        return (_set_of_values(axes, shape, cells),)
     scalars = [0] * height
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
     starts = _starts(rows)
@@ -102,6 +105,22 @@ def row_parts(
     for leaf in _split(piece, groups) if len(present) else ():
         leaf.digest(scalars, found)
     return tuple((s, tuple(pairs)) for s, pairs in zip(scalars, found, strict=True))
+
+
+def _set_of_values(axes: Sequence[str], shape: Sequence[int], cells: IntArray) -> Parts:
+    """The parts of a row of ones at some values of one axis, as most rows are."""
+    if len(cells) == shape[0]:
+        return 1, ()
+    name = repr((tuple(axes), tuple(shape)))
+    entries = np.ones((len(cells), 2), dtype=np.int64)
+    entries[:, 0] = cells
+    digest = hashlib.blake2b(_header(name) + entries.tobytes(), digest_size=16)
+    return 1, ((name, digest.digest()),)
+
+
+@lru_cache(maxsize=4096)
+def _header(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +155,7 @@ class _Piece:
         size = math.prod(self.shape)
         plain = (ends - starts == size) & np.logical_and.reduceat(primitive == 1, starts)
         name = repr((self.axes, self.shape))
-        header = hashlib.blake2b(name.encode(), digest_size=16).digest()
+        header = _header(name)
         entries = np.empty((len(primitive), 2), dtype=np.int64)
         for n, values in enumerate((self.cells, primitive)):
             deadline.check()
