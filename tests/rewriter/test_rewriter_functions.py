@@ -8,7 +8,7 @@ from rewriter_world import World
 from sqlglot.dialects import Postgres
 
 from tallyveil.errors import SQLSyntaxError, TallyveilError, UndefinedFunction
-from tallyveil.rewriter.postgres.known_functions import ARGUMENTS
+from tallyveil.rewriter.sql.vocabulary import POSTGRES_FUNCTIONS
 
 # Of PostgreSQL's grammar, not of its catalogue.
 GRAMMAR = {"cast", "coalesce", "greatest", "least", "nullif", "grouping", "trim"}
@@ -36,7 +36,7 @@ def test_every_function_that_is_answered_postgresql_has(
 ) -> None:
     """With these arguments: whatever the parser reads is tried in both."""
     parser = Postgres.Parser
-    names = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *(n.upper() for n in ARGUMENTS)}
+    names = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *(n.upper() for n in POSTGRES_FUNCTIONS)}
     answered = 0
     for name in sorted(names - {"ARRAY"}):
         for call in CALLS:
@@ -61,12 +61,12 @@ def test_the_numbers_of_arguments_are_those_of_the_catalogue(person: psycopg.Con
             "SELECT proname, min(pronargs - pronargdefaults), "
             "max(CASE WHEN provariadic <> 0 THEN 99 ELSE pronargs END) FROM pg_proc "
             "WHERE proname = ANY(%s) GROUP BY 1",
-            [list(ARGUMENTS)],
+            [list(POSTGRES_FUNCTIONS)],
         ).fetchall()
     }
-    assert set(ARGUMENTS) - set(found) == GRAMMAR
+    assert set(POSTGRES_FUNCTIONS) - set(found) == GRAMMAR
     for name, (least, most) in found.items():
-        allowed = ARGUMENTS[name]
+        allowed = POSTGRES_FUNCTIONS[name]
         assert allowed[1] <= most or most == 99 or name in ("extract", "position"), name
         assert allowed[0] >= least or name in ("extract", "position", "substring"), name
 

@@ -1,4 +1,4 @@
-"""The functions of PostgreSQL that are answered, by name and number of arguments.
+"""Only functions that PostgreSQL has are answered over the wire, by name and number of arguments.
 
 The parser knows functions of other databases and reads them as their like; and it drops arguments
 that a function does not take. Over the wire neither may be: PostgreSQL has no such function.
@@ -14,50 +14,15 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import SQLSyntaxError, UndefinedFunction
-from tallyveil.rewriter.sql.vocabulary import FUNCTIONS, NAMED_FUNCTIONS, SESSION_FUNCTIONS
+from tallyveil.rewriter.sql.vocabulary import (
+    ANY_NUMBER,
+    FUNCTIONS,
+    NAMED_FUNCTIONS,
+    POSTGRES_FUNCTIONS,
+    SESSION_FUNCTIONS,
+)
 
-__all__ = ["ARGUMENTS", "refuse_other_functions"]
-
-_ANY: Final = 1_000_000
-
-# The least and the greatest number of arguments; what stands between words is one.
-ARGUMENTS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            (
-                "abs", "ascii", "cbrt", "ceil", "ceiling", "char_length", "character_length",
-                "exp", "extract", "floor", "isfinite", "length", "ln", "log10", "lower",
-                "position", "reverse", "sign", "sqrt", "upper", "cast",
-            ),
-            (1, 1),
-        ),
-        **dict.fromkeys(
-            ("btrim", "ltrim", "rtrim", "trim", "log", "round", "trunc", "to_timestamp"), (1, 2)
-        ),
-        **dict.fromkeys(
-            (
-                "date_part", "div", "left", "like", "mod", "nullif", "pow", "power", "right",
-                "starts_with", "strpos", "to_date",
-            ),
-            (2, 2),
-        ),
-        **dict.fromkeys(("date_trunc", "regexp_like", "substr"), (2, 3)),
-        **dict.fromkeys(("make_date", "replace", "split_part"), (3, 3)),
-        **dict.fromkeys(("coalesce", "concat", "greatest", "least", "grouping"), (1, _ANY)),
-        "concat_ws": (2, _ANY),
-        "substring": (1, 3),
-        **dict.fromkeys(
-            (
-                "now", "statement_timestamp", "transaction_timestamp", "version",
-                "current_schema", "current_database", "pg_backend_pid", "pg_is_in_recovery",
-                "pg_advisory_unlock_all",
-            ),
-            (0, 0),
-        ),
-        "current_setting": (1, 2),
-        "set_config": (3, 3),
-    }
-)  # fmt: skip
+__all__ = ["refuse_other_functions"]
 
 # Words before a bracket that are no functions.
 _WORDS: Final = frozenset(
@@ -154,7 +119,7 @@ def _count(tokens: Sequence[Token], first: int) -> int:
 
 
 def _check(name: str, count: int, position: int) -> None:
-    allowed = ARGUMENTS.get(name)
+    allowed = POSTGRES_FUNCTIONS.get(name)
     if allowed is None:
         raise UndefinedFunction(
             f"function {name} does not exist",
@@ -164,7 +129,7 @@ def _check(name: str, count: int, position: int) -> None:
     least, most = allowed
     if not least <= count <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
-        wanted = f"{least} or more" if most == _ANY else wanted
+        wanted = f"{least} or more" if most == ANY_NUMBER else wanted
         raise UndefinedFunction(
             f"function {name} with {count} arguments does not exist",
             hint=f"{name} takes {wanted}.",

@@ -114,29 +114,6 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = M
 
 _TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
 
-# The names PostgreSQL has for functions that the parser calls otherwise.
-_NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
-    {
-        exp.CurrentVersion: "version",
-        exp.GroupConcat: "string_agg",
-        exp.JSONArrayAgg: "json_agg",
-        exp.LogicalAnd: "bool_and",
-        exp.LogicalOr: "bool_or",
-        exp.ExplodingGenerateSeries: "generate_series",
-        exp.Explode: "unnest",
-        exp.TimeToStr: "to_char",
-        exp.StrToDate: "to_date",
-        exp.StrToTime: "to_timestamp",
-        exp.UnixToTime: "to_timestamp",
-        exp.VariancePop: "var_pop",
-        exp.Pad: "lpad",
-        exp.StrPosition: "position",
-        exp.TimestampTrunc: "date_trunc",
-        exp.Pow: "power",
-        exp.RegexpLike: "regexp_like",
-    }
-)
-
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
 
 
@@ -150,8 +127,8 @@ def function_name(node: exp.Expr) -> str:
     """The name a user would know the function by."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower()
-    if type(node) in _NAMES:
-        return _NAMES[type(node)]
+    if type(node) in known.NAMES:
+        return known.NAMES[type(node)]
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
 
 

@@ -1,4 +1,4 @@
-"""The words of SQL that are understood. Whatever is not listed here is refused.
+"""The words of SQL that are understood, with their arguments. Whatever is not listed is refused.
 
 Everything listed is deterministic, has no side effects and reads nothing but its arguments. The
 time of the statement is a constant of it (`instants`).
@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
 __all__ = [
     "ABOUT_ANSWERS",
     "AGGREGATES",
+    "ANY_NUMBER",
     "ARGUMENTS",
     "FUNCTIONS",
     "NAMED_FUNCTIONS",
+    "NAMES",
+    "POSTGRES_FUNCTIONS",
     "REFUSED_AGGREGATES",
     "SESSION_FUNCTIONS",
     "SYNTAX",
@@ -25,41 +28,100 @@ __all__ = [
     "WINDOW_FUNCTIONS",
 ]
 
-SYNTAX: Final[frozenset[type[exp.Expr]]] = frozenset(
+Words: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
+"""The arguments of a node that are understood: a statement that sets another one is refused."""
+
+
+def _taking(arguments: str, *kinds: type[exp.Expr]) -> Words:
+    return dict.fromkeys(kinds, frozenset(arguments.split()))
+
+
+# Queries, names and constants, operators, aggregation and windows.
+SYNTAX: Final[Words] = MappingProxyType(
     {
-        # queries
-        exp.Select, exp.From, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit,
-        exp.Offset, exp.Fetch, exp.LimitOptions, exp.Subquery, exp.CTE, exp.With, exp.Table,
-        exp.TableAlias, exp.Join, exp.Distinct, exp.Union, exp.Intersect, exp.Except, exp.Values,
-        # names and constants
-        exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Star,
-        exp.Parameter, exp.Placeholder, exp.Var, exp.DataType, exp.DataTypeParam, exp.Interval,
-        exp.RawString, exp.National, exp.IntervalSpan,
-        # operators
-        exp.And, exp.Or, exp.Not, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod,
-        exp.Neg, exp.Paren, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is, exp.In,
-        exp.Between, exp.Like, exp.ILike, exp.Escape, exp.DPipe, exp.NullSafeEQ,
-        exp.NullSafeNEQ, exp.Tuple, exp.Any, exp.Array, exp.AtTimeZone,
-        # aggregation and windows
-        exp.Filter, exp.Window, exp.WindowSpec, exp.Rollup, exp.Cube, exp.GroupingSets,
+        **_taking("this expression",
+            exp.IntervalSpan, exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ,
+            exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Escape, exp.NullSafeEQ, exp.NullSafeNEQ,
+            exp.Filter,
+        ),
+        **_taking("this",
+            exp.From, exp.Where, exp.Having, exp.Boolean, exp.Parameter, exp.Placeholder, exp.Var,
+            exp.DataTypeParam, exp.RawString, exp.National, exp.Not, exp.Neg, exp.Paren,
+        ),
+        **_taking("expressions",
+            exp.Order, exp.With, exp.Distinct, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets,
+        ),
+        **_taking("this expression negate", exp.Is, exp.Like, exp.ILike),
+        **_taking("with_ this expression distinct order limit offset",
+            exp.Union, exp.Intersect, exp.Except,
+        ),
+        **_taking("expression", exp.Limit, exp.Offset),
+        **_taking("this alias", exp.Subquery, exp.Alias),
+        **_taking("", exp.Null),
+        **_taking("direction count limit_options", exp.Fetch),
+        **_taking("except_ replace rename ilike", exp.Star),
+        **_taking("expressions alias", exp.Values),
+        **_taking("expressions all", exp.Group),
+        **_taking("kind start start_side end end_side exclude", exp.WindowSpec),
+        **_taking("percent rows with_ties", exp.LimitOptions),
+        **_taking("this alias db catalog", exp.Table),
+        **_taking("this alias materialized", exp.CTE),
+        **_taking("this columns", exp.TableAlias),
+        **_taking("this desc nulls_first", exp.Ordered),
+        **_taking("this expression safe", exp.DPipe),
+        **_taking("this expression typed safe", exp.Div),
+        **_taking("this expressions nested", exp.DataType),
+        **_taking("this expressions query", exp.In),
+        **_taking("this is_string", exp.Literal),
+        **_taking("this low high", exp.Between),
+        **_taking("this on side kind using", exp.Join),
+        **_taking("this partition_by order spec over", exp.Window),
+        **_taking("this quoted", exp.Identifier),
+        **_taking("this table db", exp.Column),
+        **_taking("this unit", exp.Interval),
+        **_taking("this zone", exp.AtTimeZone),
+        **_taking("with_ expressions distinct from_ joins where group having order limit offset",
+            exp.Select,
+        ),
     }
 )  # fmt: skip
 
-FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
+# Functions, and what the parser takes for them.
+FUNCTIONS: Final[Words] = MappingProxyType(
     {
-        exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.TryCast, exp.Greatest, exp.Least,
-        exp.Abs, exp.Sign, exp.Ceil, exp.Floor, exp.Round, exp.Trunc, exp.Sqrt, exp.Cbrt, exp.Exp,
-        exp.Ln, exp.Log, exp.Pow,
-        exp.Lower, exp.Upper, exp.Length, exp.Substring, exp.Trim, exp.Left, exp.Right,
-        exp.StrPosition, exp.Replace, exp.SplitPart, exp.Reverse, exp.StartsWith, exp.EndsWith,
-        exp.Contains, exp.Concat, exp.ConcatWs, exp.RegexpLike, exp.RegexpILike,
-        exp.RegexpFullMatch, exp.Ascii,
-        exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.Year, exp.Quarter, exp.Month,
-        exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso,
-        exp.DayOfYear, exp.LastDay, exp.DateFromParts,
-        exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.StrToDate, exp.StrToTime,
-        exp.UnixToTime,
-        exp.And, exp.Or, exp.Array, exp.Any, exp.Exists, exp.Grouping,
+        **_taking("this",
+            exp.Abs, exp.Sign, exp.Ceil, exp.Floor, exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln,
+            exp.Lower, exp.Upper, exp.Length, exp.Reverse, exp.Ascii, exp.Year, exp.Quarter,
+            exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
+            exp.DayOfWeekIso, exp.DayOfYear, exp.LastDay, exp.UnixToTime, exp.Any,
+        ),
+        **_taking("this expression",
+            exp.Nullif, exp.Log, exp.Pow, exp.Left, exp.Right, exp.StartsWith, exp.EndsWith,
+            exp.Contains, exp.Extract, exp.And, exp.Or, exp.Exists,
+        ),
+        **_taking("", exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp),
+        **_taking("expressions safe coalesce", exp.Concat, exp.ConcatWs),
+        **_taking("this decimals", exp.Round, exp.Trunc),
+        **_taking("this expressions ignore_nulls", exp.Greatest, exp.Least),
+        **_taking("this format", exp.StrToDate, exp.StrToTime),
+        **_taking("this to", exp.Cast, exp.TryCast),
+        **_taking("unit this input_type_preserved", exp.DateTrunc, exp.TimestampTrunc),
+        **_taking("expressions", exp.Grouping),
+        **_taking("expressions bracket_notation struct_name_inheritance value_constructor",
+            exp.Array,
+        ),
+        **_taking("this delimiter part_index", exp.SplitPart),
+        **_taking("this expression flag", exp.RegexpILike),
+        **_taking("this expression flag full_match", exp.RegexpLike),
+        **_taking("this expression options", exp.RegexpFullMatch),
+        **_taking("this expression position", exp.Trim),
+        **_taking("this expression replacement", exp.Replace),
+        **_taking("this expressions is_nvl is_null", exp.Coalesce),
+        **_taking("this ifs default", exp.Case),
+        **_taking("this start length", exp.Substring),
+        **_taking("this substr", exp.StrPosition),
+        **_taking("this true false", exp.If),
+        **_taking("year month day", exp.DateFromParts),
     }
 )  # fmt: skip
 
@@ -70,17 +132,90 @@ NAMED_FUNCTIONS: Final = frozenset(
     }
 )  # fmt: skip
 
-AGGREGATES: Final[frozenset[type[exp.Expr]]] = frozenset(
+# The names PostgreSQL has for functions that the parser calls otherwise.
+NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
     {
-        exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-        exp.StddevSamp,
+        exp.CurrentVersion: "version",
+        exp.GroupConcat: "string_agg",
+        exp.JSONArrayAgg: "json_agg",
+        exp.LogicalAnd: "bool_and",
+        exp.LogicalOr: "bool_or",
+        exp.ExplodingGenerateSeries: "generate_series",
+        exp.Explode: "unnest",
+        exp.TimeToStr: "to_char",
+        exp.StrToDate: "to_date",
+        exp.StrToTime: "to_timestamp",
+        exp.UnixToTime: "to_timestamp",
+        exp.VariancePop: "var_pop",
+        exp.Pad: "lpad",
+        exp.StrPosition: "position",
+        exp.TimestampTrunc: "date_trunc",
+        exp.Pow: "power",
+        exp.RegexpLike: "regexp_like",
+    }
+)
+
+ANY_NUMBER: Final = 1_000_000
+
+# PostgreSQL's functions, with the least and the greatest number of arguments; what stands between
+# words is one.
+POSTGRES_FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "abs", "ascii", "cbrt", "ceil", "ceiling", "char_length", "character_length",
+                "exp", "extract", "floor", "isfinite", "length", "ln", "log10", "lower",
+                "position", "reverse", "sign", "sqrt", "upper", "cast",
+            ),
+            (1, 1),
+        ),
+        **dict.fromkeys(
+            ("btrim", "ltrim", "rtrim", "trim", "log", "round", "trunc", "to_timestamp"), (1, 2)
+        ),
+        **dict.fromkeys(
+            (
+                "date_part", "div", "left", "like", "mod", "nullif", "pow", "power", "right",
+                "starts_with", "strpos", "to_date",
+            ),
+            (2, 2),
+        ),
+        **dict.fromkeys(("date_trunc", "regexp_like", "substr"), (2, 3)),
+        **dict.fromkeys(("make_date", "replace", "split_part"), (3, 3)),
+        **dict.fromkeys(("coalesce", "concat", "greatest", "least", "grouping"), (1, ANY_NUMBER)),
+        "concat_ws": (2, ANY_NUMBER),
+        "substring": (1, 3),
+        **dict.fromkeys(
+            (
+                "now", "statement_timestamp", "transaction_timestamp", "version",
+                "current_schema", "current_database", "pg_backend_pid", "pg_is_in_recovery",
+                "pg_advisory_unlock_all",
+            ),
+            (0, 0),
+        ),
+        "current_setting": (1, 2),
+        "set_config": (3, 3),
     }
 )  # fmt: skip
 
-WINDOW_FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
+# Aggregates of records.
+AGGREGATES: Final[Words] = MappingProxyType(
     {
-        exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile, exp.Lag,
-        exp.Lead, exp.FirstValue, exp.LastValue, exp.Min, exp.Max,
+        **_taking("this",
+            exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
+            exp.StddevSamp,
+        ),
+        **_taking("this big_int", exp.Count),
+    }
+)  # fmt: skip
+
+# Functions of noisy rows.
+WINDOW_FUNCTIONS: Final[Words] = MappingProxyType(
+    {
+        **_taking("this",
+            exp.RowNumber, exp.Ntile, exp.FirstValue, exp.LastValue, exp.Min, exp.Max,
+        ),
+        **_taking("expressions", exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist),
+        **_taking("this offset default", exp.Lag, exp.Lead),
     }
 )  # fmt: skip
 
@@ -102,82 +237,12 @@ REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
     }
 )
 
-# Arguments of a node that are understood; a statement that sets another one is refused.
-ARGUMENTS: Final[Mapping[type[exp.Expr], set[str]]] = MappingProxyType(
+ARGUMENTS: Final[Words] = MappingProxyType(
     {
-        exp.Between: {"this", "low", "high"},
-        exp.Ceil: {"this"},
-        exp.Floor: {"this"},
-        exp.Coalesce: {"this", "expressions", "is_nvl", "is_null"},
-        exp.Column: {"this", "table", "db"},
-        exp.AtTimeZone: {"this", "zone"},
-        exp.CurrentDate: set(),
-        exp.CurrentTimestamp: set(),
-        exp.Localtimestamp: set(),
-        exp.StrToDate: {"this", "format"},
-        exp.StrToTime: {"this", "format"},
-        exp.UnixToTime: {"this"},
-        exp.Concat: {"expressions", "safe", "coalesce"},
-        exp.ConcatWs: {"expressions", "safe", "coalesce"},
-        exp.Contains: {"this", "expression"},
-        exp.DataType: {"this", "expressions", "nested"},
-        exp.DataTypeParam: {"this"},
-        exp.DateFromParts: {"year", "month", "day"},
-        exp.DateTrunc: {"unit", "this", "input_type_preserved"},
-        exp.Identifier: {"this", "quoted"},
-        exp.Interval: {"this", "unit"},
-        exp.LastDay: {"this"},
-        exp.Left: {"this", "expression"},
-        exp.Right: {"this", "expression"},
-        exp.Length: {"this"},
-        exp.Offset: {"expression"},
-        exp.Order: {"expressions"},
-        exp.Ordered: {"this", "desc", "nulls_first"},
-        exp.Parameter: {"this"},
-        exp.Placeholder: {"this"},
-        exp.Round: {"this", "decimals"},
-        exp.Trunc: {"this", "decimals"},
-        exp.SplitPart: {"this", "delimiter", "part_index"},
-        exp.StrPosition: {"this", "substr"},
-        exp.Substring: {"this", "start", "length"},
-        exp.TimestampTrunc: {"this", "unit", "input_type_preserved"},
-        exp.TryCast: {"this", "to"},
-        exp.Values: {"expressions", "alias"},
-        exp.Week: {"this"},
-        exp.Window: {"this", "partition_by", "order", "spec", "over"},
-        exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side", "exclude"},
-        exp.Select: {
-            "expressions", "from_", "where", "group", "having", "order", "limit", "offset",
-            "distinct", "with_", "joins",
-        },
-        exp.Table: {"this", "db", "catalog", "alias"},
-        exp.TableAlias: {"this", "columns"},
-        exp.Count: {"this", "big_int"},
-        exp.Sum: {"this"},
-        exp.Avg: {"this"},
-        exp.Variance: {"this"},
-        exp.VariancePop: {"this"},
-        exp.Stddev: {"this"},
-        exp.StddevPop: {"this"},
-        exp.StddevSamp: {"this"},
-        exp.Min: {"this"},
-        exp.Max: {"this"},
-        exp.Filter: {"this", "expression"},
-        exp.Group: {"expressions", "all"},
-        exp.Join: {"this", "side", "kind", "on", "using"},
-        exp.CTE: {"this", "alias", "materialized"},
-        exp.With: {"expressions"},
-        exp.Distinct: {"expressions"},
-        exp.Subquery: {"this", "alias"},
-        exp.Fetch: {"direction", "count", "limit_options"},
-        exp.Limit: {"expression"},
-        exp.In: {"this", "expressions", "query"},
-        exp.Trim: {"this", "expression", "position"},
-        exp.Cast: {"this", "to"},
-        exp.Literal: {"this", "is_string"},
-        exp.Union: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
-        exp.Intersect: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
-        exp.Except: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
+        **SYNTAX, **FUNCTIONS, **AGGREGATES, **WINDOW_FUNCTIONS,
+        **_taking("this expression", exp.PercentileCont, exp.PercentileDisc),
+        **_taking("this", exp.Median),
+        **_taking("this quantile", exp.Quantile),
     }
 )  # fmt: skip
 
