@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["grouped", "listed"]
+__all__ = ["GROUPED", "UNNAMED", "listed"]
+
+# An expression to group by, without a name of its own and with one.
+UNNAMED = "select {}, count(*) as n from person group by 1 having count(*) > 0"
+GROUPED = "select {} as k, count(*) as n from person group by 1 having count(*) > 0"
 
 _FIXTURES = Path(__file__).with_name("fixtures")
 
@@ -19,7 +23,3 @@ def listed(name: str, verdict: Literal["answered", "refused"], dialect: str) -> 
         if words[1] == verdict and words[3] in ("both", dialect):
             lines += own
     return lines
-
-
-def grouped(expression: str) -> str:
-    return f"select {expression} as k, count(*) as n from person group by 1 having count(*) > 0"

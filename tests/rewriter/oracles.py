@@ -24,7 +24,9 @@ class Oracle(Protocol):
     dialect: Dialect
     error: type[Exception]
 
-    def answer(self, sql: str) -> list[tuple[Any, ...]]: ...
+    def answer(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns' names, and the rows."""
+        ...
 
     def is_about_data(self, error: Exception) -> bool:
         """Whether the error is one of a value (division by zero), not of the statement."""
@@ -40,8 +42,9 @@ class DuckDBOracle:
         connection.execute("SET TimeZone = 'UTC'")
         world.create(connection)
 
-    def answer(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql).fetchall()
+    def answer(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        found = self._connection.execute(sql)
+        return [column[0] for column in found.description], found.fetchall()
 
     def is_about_data(self, error: Exception) -> bool:
         return isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException)
@@ -63,22 +66,24 @@ class PostgresOracle:
             for row in world.rows:
                 copy.write_row(row)
 
-    def answer(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql).fetchall()
+    def answer(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        found = self._connection.execute(sql)
+        return [column.name for column in found.description or ()], found.fetchall()
 
     def is_about_data(self, error: Exception) -> bool:
         state = error.sqlstate if isinstance(error, psycopg.Error) else None
         return state is not None and state.startswith("22")
 
 
-def agree(world: World, oracle: Oracle, sql: str, *, ordered: bool) -> bool:
-    """Assert that both answer alike. False where tallyveil refuses, which it may always do."""
+def agree(world: World, oracle: Oracle, sql: str, *, ordered: bool, named: bool = False) -> bool:
+    """Assert that both answer alike, and with ``named`` call columns alike. False where tallyveil
+    refuses, which it may always do."""
     try:
-        _, ours = world.answer(sql, oracle.dialect)
+        columns, ours = world.answer(sql, oracle.dialect)
     except TallyveilError:
         return False
     try:
-        theirs = oracle.answer(sql)
+        names, theirs = oracle.answer(sql)
     except oracle.error as error:
         if oracle.is_about_data(error):
             pytest.fail(f"{sql}\nanswered {ours}, but {error}")
@@ -87,6 +92,8 @@ def agree(world: World, oracle: Oracle, sql: str, *, ordered: bool) -> bool:
         assert [*map(_one, ours)] == [*map(_one, theirs)], sql
     else:
         assert normal(ours) == normal(theirs), sql
+    if named:
+        assert [name for name, _ in columns] == names, sql
     return True
 
 
