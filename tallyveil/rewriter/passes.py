@@ -1,0 +1,213 @@
+"""The passes from a parsed statement to its plan, in their order. Each changes the draft in place.
+
+1. names as the dialect and the policy write them; refuse what is not understood; views
+2. parameters and the session's constants
+3. the tables' names, the columns' names, the time
+4. PostgreSQL's meaning; limits on what texts grow to
+5. each private block turned around: evaluated on the domain, its SELECT left over noisy rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from sqlglot import exp
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+
+from tallyveil.errors import StatementTooComplex, UndefinedFunction
+from tallyveil.rewriter.draft import Draft, Planning
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.database import public_table
+from tallyveil.rewriter.postgres import translate
+from tallyveil.rewriter.private.block import Block, take_apart
+from tallyveil.rewriter.private.division import null_on_zero
+from tallyveil.rewriter.private.handing_on import hand_on
+from tallyveil.rewriter.private.listings import refuse_counted_listings
+from tallyveil.rewriter.private.turn import turn
+from tallyveil.rewriter.resolve.columns import raw_rows
+from tallyveil.rewriter.resolve.common import inline_common_tables
+from tallyveil.rewriter.resolve.from_clause import FromClause
+from tallyveil.rewriter.resolve.names import references, refuse_reserved_names
+from tallyveil.rewriter.resolve.records import KIND, aggregates, is_listing, reads_records
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.views import expand_views, expanded_views
+from tallyveil.rewriter.sql import parameters
+from tallyveil.rewriter.sql.check import check, function_name, position
+from tallyveil.rewriter.sql.growth import bound_texts
+from tallyveil.rewriter.sql.instants import settle_instants
+from tallyveil.rewriter.sql.naming import name_columns
+from tallyveil.rewriter.sql.query import is_session_function
+from tallyveil.rewriter.sql.written_out import write_out
+
+__all__ = ["MAX_BLOCKS", "PLANNING", "READING", "Pass"]
+
+MAX_BLOCKS: Final = 100
+
+
+def _of_tree(change: Callable[[exp.Expr], None]) -> Callable[[Draft], None]:
+    """A pass that needs nothing but the tree."""
+    return lambda draft: change(draft.tree)
+
+
+def _normalise_names(draft: Draft) -> None:
+    draft.tree = normalize_identifiers(draft.tree, dialect=draft.dialect)
+
+
+def _spell_names(draft: Draft) -> None:
+    """Write names as the policy spells them: to DuckDB they are the same in every case."""
+    if draft.dialect == "duckdb" and draft.spelled:
+        for name in draft.tree.find_all(exp.Identifier):
+            name.set("this", draft.spelled.get(name.this, name.this))
+
+
+def _expand_views(draft: Draft) -> None:
+    expand_views(draft.tree, draft.catalog)
+
+
+def _bind_parameters(planning: Planning) -> None:
+    parameters.bind(planning.tree, planning.types, planning.values)
+
+
+def _replace_session_functions(planning: Planning) -> None:
+    for node in list(planning.tree.find_all(exp.Func)):
+        if not is_session_function(node):
+            continue
+        name = function_name(node)
+        given = [a.this if isinstance(a, exp.Cast) else a for a in node.iter_expressions()]
+        if not all(argument.is_string for argument in given):
+            raise UndefinedFunction(
+                f"function {name} takes texts in quotes", position=position(node)
+            )
+        arguments = [argument.name for argument in given]
+        value = exp.convert(planning.session(name, arguments))
+        target = node.parent if isinstance(node.parent, exp.Dot) else node
+        item = target.parent
+        if isinstance(item, exp.Select):
+            value = exp.alias_(value, name, quoted=True)
+        target.replace(value)
+
+
+def _resolve_tables(planning: Planning) -> None:
+    planning.resolved = list(references(planning.tree, planning.catalog))
+
+
+def _inline_common_tables(planning: Planning) -> None:
+    inline_common_tables(planning.tree, planning.resolved)
+
+
+def _name_columns(planning: Planning) -> None:
+    name_columns(planning.tree, planning.dialect, planning.sql)
+
+
+def _settle_instants(planning: Planning) -> None:
+    settle_instants(planning.tree, planning.now, planning.cursor.time_zone)
+
+
+def _translate(planning: Planning) -> None:
+    """What is written in PostgreSQL's dialect: the statement, or the views in one of DuckDB's."""
+    tree, scope = planning.tree, Scope(planning.resolved, planning.catalog)
+    scope.refuse_wide(tree)
+    for part in [tree] if planning.dialect == "postgres" else expanded_views(tree):
+        translate(part, scope)
+
+
+def _read_public(planning: Planning) -> None:
+    """Point the names of public tables and relations at what the public database calls them."""
+    used = set()
+    for table in planning.tree.find_all(exp.Table):
+        kind = table.meta.get(KIND)
+        if kind not in ("public", "dp"):
+            continue
+        if kind == "dp":
+            used.add(table.name)
+        alias = exp.to_identifier(table.alias or table.name, quoted=True)
+        given = table.args.get("alias")
+        columns = list(given.columns) if given is not None else []
+        name = public_table(table.name) if kind == "public" else f"__dp_{table.name}"
+        table.set("this", exp.to_identifier(name, quoted=True))
+        table.set("db", None)
+        table.set("alias", exp.TableAlias(this=alias, columns=columns))
+    planning.used = frozenset(used)
+
+
+def _turn_blocks(planning: Planning) -> None:
+    for number, block in enumerate(_blocks(planning)):
+        name, collected = f"__noisy_{number}", planning.collected
+        turned = turn(block, name, planning.cursor, collected, planning.parts, planning.share)
+        planning.turned.append(turned)
+
+
+def _blocks(planning: Planning) -> list[Block]:
+    """The private blocks, those inside others first."""
+    found = sorted(_private_selects(planning.tree), key=lambda select: -select.depth)
+    if len(found) > MAX_BLOCKS:
+        raise StatementTooComplex(
+            f"the statement has {len(found)} SELECTs that aggregate records; "
+            f"the limit is {MAX_BLOCKS}",
+            hint="GROUP BY what they differ in, or ask in several statements.",
+        )
+    catalog, cursor = planning.catalog, planning.cursor
+    constant = _constants(cursor)
+    return [take_apart(s, FromClause(catalog, cursor), constant) for s in found]
+
+
+def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs that aggregate records. What they read is theirs, and is not looked into."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        children = list(node.iter_expressions())
+        if isinstance(node, exp.Select) and reads_records(node):
+            if not aggregates(node) and not is_listing(node):
+                raise raw_rows(node)
+            yield node
+            ours = exp.From | exp.Join | exp.Where | exp.Group
+            children = [c for c in children if not isinstance(c, ours)]
+        stack += reversed(children)
+
+
+def _constants(cursor: Cursor) -> Callable[[exp.Expr], Any]:
+    def constant(node: exp.Expr) -> Any:
+        """The value of a constant expression; plain numbers without asking DuckDB."""
+        inner = node.unnest()
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return float(inner.this) if not inner.this.isdigit() else int(inner.this)
+        _, rows = cursor.rows(f"SELECT {node.sql('duckdb', identify=True, comments=False)}")
+        return rows[0][0]
+
+    return constant
+
+
+def _null_on_zero(planning: Planning) -> None:
+    null_on_zero(planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.turned))
+
+
+Pass: TypeAlias = Callable[[Planning], None]
+
+READING: Final[tuple[Callable[[Draft], None], ...]] = (
+    _normalise_names,
+    _spell_names,
+    _of_tree(write_out),
+    _of_tree(check),
+    _expand_views,
+)
+"""What is done before the parameters' types are inferred."""
+
+PLANNING: Final[tuple[Pass, ...]] = (
+    *READING,
+    _bind_parameters,
+    _replace_session_functions,
+    _resolve_tables,
+    _of_tree(refuse_reserved_names),
+    _inline_common_tables,
+    _name_columns,
+    _settle_instants,
+    _translate,
+    _of_tree(bound_texts),
+    _of_tree(refuse_counted_listings),
+    _read_public,
+    _of_tree(hand_on),
+    _turn_blocks,
+    _null_on_zero,
+)
