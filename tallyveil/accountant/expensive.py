@@ -115,7 +115,7 @@ def _parts(attribute: Attribute, indices: list[int]) -> Iterator[tuple[str, int]
     start = 0
     for end in range(1, len(ordered) + 1):
         joined = end < len(ordered) and ordered[end] == ordered[end - 1] + 1
-        if attribute.kind == "values" or not joined:
+        if not attribute.ordered or not joined:
             yield _run(attribute, ordered[start], ordered[end - 1]), end - start
             start = end
     for index in indices:

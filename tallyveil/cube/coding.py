@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from tallyveil.policy import Attribute
 
@@ -32,13 +33,7 @@ class Coding:
 
 def code(axis: int, attribute: Attribute) -> Coding:
     """The coding of the attribute that is the cube's axis number ``axis``."""
-    match attribute.kind:
-        case "values":
-            return _values(axis, attribute)
-        case "bins":
-            return _bins(axis, attribute)
-        case "range":
-            return _range(axis, attribute)
+    return _BY_KIND[attribute.kind](axis, attribute)
 
 
 def _literal(cell: int | None) -> str:
@@ -107,3 +102,6 @@ def _range(axis: int, attribute: Attribute) -> Coding:
 
 def _constant(end: Any) -> str:
     return f"DATE '{end.isoformat()}'" if isinstance(end, dt.date) else f"({end})"
+
+
+_BY_KIND: Final = MappingProxyType({"values": _values, "range": _range, "bins": _bins})

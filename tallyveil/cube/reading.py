@@ -57,7 +57,7 @@ def read(attribute: Attribute, column: str, column_type: str) -> str | None:
             return _date(name, base)
         case "DOUBLE":
             return _double(name, base)
-    if attribute.kind == "bins":
+    if attribute.binned:
         return _integer(name, base, whole=False)
     return _integer(name, base, ends=_clamping(attribute))
 

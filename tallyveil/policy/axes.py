@@ -6,9 +6,11 @@ import datetime as dt
 from collections.abc import Sequence
 
 from tallyveil.policy.declaration import AttributeDeclaration
-from tallyveil.policy.domain import Attribute, Kind, Value
+from tallyveil.policy.domain import Attribute, Value
 
-__all__ = ["attribute"]
+__all__ = ["KINDS", "attribute"]
+
+KINDS = ("values", "range", "bins")
 
 _LABEL = "other"
 _INT32 = 2**31
@@ -45,7 +47,7 @@ def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
 
 def _declared(
     declared: AttributeDeclaration,
-) -> tuple[Kind, tuple[Value, ...], tuple[int | float, ...] | None]:
+) -> tuple[str, tuple[Value, ...], tuple[int | float, ...] | None]:
     """Kind, cells and edges before ``other`` and NULL."""
     if declared.values is not None:
         return "values", declared.values, None

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tallyveil.policy.axes import KINDS
 from tallyveil.policy.mistakes import written
 
 __all__ = ["conflicts"]
 
-_KINDS = ("values", "range", "bins")
 _LABEL = "other"
 _TARGETS = ("epsilon", "rho", "half_width")
 _BUDGETS = "{ epsilon = 3.0 }, { rho = 0.1, delta = 1e-9 } or { epsilon = 3.0, delta = 1e-9 }"
@@ -118,10 +118,10 @@ def _count_range(
 
 
 def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
-    kinds = [kind for kind in _KINDS if declared.get(kind) is not None]
+    kinds = [kind for kind in KINDS if declared.get(kind) is not None]
     if len(kinds) != 1:
         found = " and ".join(kinds) if kinds else "none"
-        yield f"{key}: expected exactly one of values, range, bins; found {found}"
+        yield f"{key}: expected exactly one of {', '.join(KINDS)}; found {found}"
         return
     if declared.get("clamp") is True:
         if kinds == ["values"]:

@@ -12,12 +12,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-__all__ = ["Attribute", "Domain", "Kind", "Value"]
+__all__ = ["Attribute", "Domain", "Value"]
 
 Value: TypeAlias = str | bool | int | float | dt.date | None
-Kind: TypeAlias = Literal["values", "range", "bins"]
 
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 
@@ -26,9 +25,10 @@ _INSTANTS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 class Attribute:
     """One axis of the cube.
 
-    ``cells[i]`` is the value an analyst's SQL sees for a record in cell ``i``: a declared value,
-    an integer or a day of a range, the lower edge of a bin, the label of ``other``, or None for
-    the NULL cell. ``sql_type`` is the DuckDB type of these values.
+    ``kind`` is the key it is declared by: "values", "range" or "bins". ``cells[i]`` is the value
+    an analyst's SQL sees for a record in cell ``i``: a declared value, an integer or a day of a
+    range, the lower edge of a bin, the label of ``other``, or None for the NULL cell. ``sql_type``
+    is the DuckDB type of these values.
 
     A record whose value is outside the declared ones goes to ``other_cell``, or with ``clamp``
     to the nearest end; a NULL goes to ``null_cell``. Where no such cell is declared the record
@@ -40,7 +40,7 @@ class Attribute:
     """
 
     name: str
-    kind: Kind
+    kind: str
     sql_type: str
     cells: tuple[Value, ...]
     edges: tuple[int | float, ...] | None = None
@@ -54,8 +54,6 @@ class Attribute:
             raise ValueError(f"attribute {self.name} has no cells")
         if len(set(self.cells)) != len(self.cells):
             raise ValueError(f"attribute {self.name} declares a cell twice")
-        if (self.kind == "bins") != (self.edges is not None):
-            raise ValueError(f"attribute {self.name}: edges belong to bins, and only to bins")
         for cell in (self.null_cell, self.other_cell):
             if cell is not None and not 0 <= cell < len(self.cells):
                 raise ValueError(f"attribute {self.name} has no cell {cell}")
@@ -82,7 +80,22 @@ class Attribute:
     @property
     def coarse(self) -> bool:
         """Whether a cell surely holds values that a predicate on the source could tell apart."""
-        return self.kind == "bins" or self.truncates in _INSTANTS
+        return self.binned or self.truncates in _INSTANTS
+
+    @property
+    def binned(self) -> bool:
+        """Whether the declared cells are intervals between ``edges``."""
+        return self.edges is not None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the declared cells follow each other without a gap."""
+        return self.kind != "values"
+
+    @property
+    def stepped(self) -> bool:
+        """Whether they do, and each is one value."""
+        return self.ordered and not self.binned
 
     @property
     def complete(self) -> bool:

@@ -115,7 +115,7 @@ def _axis(attribute: Attribute) -> str:
         return f"{len(attribute.edges) - 1:,} bins [{low}, {high}), {attribute.sql_type}"
     special = {attribute.null_cell, attribute.other_cell}
     declared = [c for i, c in enumerate(attribute.cells) if i not in special]
-    if attribute.kind == "range":
+    if attribute.stepped:
         span = f"{declared[0]} to {declared[-1]}"
         return f"range {span}, {len(declared):,} cells, {attribute.sql_type}{_truncated(attribute)}"
     return f"{len(declared):,} values, {attribute.sql_type}{_truncated(attribute)}"

@@ -119,7 +119,7 @@ def groups(table: Table, options: Options) -> list[Group]:
 
 def _check(group: Group, laplace: Sequence[str]) -> None:
     for attribute in group.attributes:
-        ranged = group.kind == "laplace" and attribute.kind == "range"
+        ranged = group.kind == "laplace" and attribute.stepped
         if attribute.name in laplace and not ranged:
             raise InvalidParameterValue(
                 f'column "{attribute.name}" cannot have Laplace noise',
@@ -157,7 +157,7 @@ def _check_series(group: Group) -> None:
     first = group.attributes[0]
     hint = "The times of a series are columns that are declared as the same range."
     for attribute in group.attributes:
-        if attribute.kind != "range":
+        if not attribute.stepped:
             raise InvalidParameterValue(
                 f'column "{attribute.name}" is no time of a series: it is not declared as a range',
                 hint=hint,

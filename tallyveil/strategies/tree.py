@@ -32,7 +32,7 @@ def tree(table: str, attribute: Attribute, fanout: int | None) -> Strategy:
     Raises FeatureNotSupported for an attribute without an order, InvalidParameterValue for a
     fanout below 2, and StatementTooComplex.
     """
-    if attribute.kind not in ("range", "bins"):
+    if not attribute.ordered:
         raise FeatureNotSupported(
             f"{attribute.name} has no order, so that no intervals of it can be counted",
             hint=f"Take --strategy identity --attributes {attribute.name}.",

@@ -129,7 +129,7 @@ def _check_cells(
     column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
 ) -> None:
     """No cell is cut through."""
-    if attribute.kind == "bins":
+    if attribute.binned:
         check_bins(column, attribute, constant)
     elif attribute.truncates:
         check_days(column, attribute, constant, zone)

@@ -238,7 +238,7 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
 
 
 def _span(attribute: Attribute, table: str) -> str:
-    if attribute.kind == "values" or attribute.ends is None:
+    if not attribute.ordered or attribute.ends is None:
         return (
             f"SELECT DISTINCT {written_name(attribute.name)} FROM {written_name(table)}"
             " lists the declared values."
