@@ -141,7 +141,9 @@ class Books:
     ) -> None:
         """Charges that were appended are durable."""
         for end, charge, one, filters in zip(ends, charges, priced, steps, strict=True):
-            self._admit(end.number, charge, filters)
+            self._admit(
+                end.number, Asked(one.table, one.mechanism, partial(_same, charge)), filters
+            )
             self.recording.add(one.table, analyst, one.amount)
             self._charges = end
 
@@ -188,8 +190,7 @@ class Books:
                 for stored, position in self._ledger.charges_after(before, most):
                     self._charges = position
                     if stored.table in self._accounts:
-                        row = stored.table, stored.mechanism, stored.columns
-                        self.memory.expect(stored.id, Asked(*row[:2], partial(charge_of, *row)))
+                        self.memory.expect(stored.id, _asked(stored))
             if self._charges == before:
                 return False
         while self._answers.number < summary.answers.number:
@@ -254,8 +255,8 @@ class Books:
         for answer, position in self._ledger.answers_after(self._answers, answers):
             awaited = self.memory.awaited(answer.charge_id)
             if awaited is not None:
-                values = decode_answers(answer.noisy, awaited.decoded().heights)
-                self.memory.learn(answer.charge_id, values)
+                decode_answers(answer.noisy, awaited.decoded().heights)
+                self.memory.learn(answer.charge_id, answer.noisy)
             self._answers = position
         if answers < 0:
             for derivation, position in self._ledger.derivations_after(self._derivations):
@@ -282,13 +283,23 @@ class Books:
             raise LedgerError(
                 f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
             ) from error
-        self._admit(stored.id, charge, self.filters.after(stored.table, stored.analyst, loss))
+        self._admit(
+            stored.id, _asked(stored), self.filters.after(stored.table, stored.analyst, loss)
+        )
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
 
-    def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
+    def _admit(self, number: int, asked: Asked, filters: Filters) -> None:
         """Keep a charge, the filters after it, and the odometer's reading of its table."""
-        table = charge.workload.table
-        self.memory.expect(number, Asked(table, charge.mechanism, lambda: charge))
-        meter = filters.tables[table]
+        self.memory.expect(number, asked)
+        meter = filters.tables[asked.table]
         self.filters, self.readings[number] = filters, (meter.spent, meter.exact)
+
+
+def _asked(stored: StoredCharge) -> Asked:
+    row = stored.table, stored.mechanism
+    return Asked(*row, partial(charge_of, *row, stored.columns))
+
+
+def _same(charge: Charge) -> Charge:
+    return charge
