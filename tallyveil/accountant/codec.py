@@ -14,7 +14,8 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +29,10 @@ __all__ = ["Event", "decode_answers", "decode_event", "encode_answers", "encode_
 
 # Bytes that are compressed between two looks at the deadline.
 _PORTION = 1 << 20
+# Factors of at most so many bytes are shared.
+_SMALL = 512
+_Written: TypeAlias = tuple[int, tuple[str, ...], bytes]
+"""How many entries arrays have, their types, and their bytes."""
 _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 
 
@@ -98,14 +103,14 @@ def decode_event(blob: bytes) -> Event:
     try:
         header, _, body = zlib.decompress(blob).partition(b"\n")
         columns, scales = [], []
-        arrays = _Arrays(body)
+        rest = _Body(body)
         found: Any = json.loads(header)
         whole: dict[str, Any] = {"columns": found} if isinstance(found, list) else found
         if whole.get("version") is not None or whole.get("strategy") is not None:
             raise LedgerError("a charge in the ledger was made by a later version of this program")
         for about in whole["columns"]:
-            factors = tuple(_factor(f, arrays) for f in about.get("factors", [about]))
-            selected = arrays.next(about["selected"])[0] if "selected" in about else None
+            factors = tuple(_factor(f, rest) for f in about.get("factors", [about]))
+            selected = _arrays(*rest.next(about["selected"]))[0] if "selected" in about else None
             columns.append(Column(factors, Fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -113,25 +118,51 @@ def decode_event(blob: bytes) -> Event:
     return Event(tuple(columns), tuple(scales), whole.get("law"))
 
 
-class _Arrays:
-    """The arrays that follow the header, one after the other."""
+class _Body:
+    """What follows the header: bytes of arrays, one after the other."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
 
-    def next(self, about: dict[str, Any]) -> list[IntArray]:
-        found = []
-        for width in about["widths"]:
-            array = np.frombuffer(self._body, np.dtype(width), about["entries"], self._at)
-            self._at += array.nbytes
-            found.append(array.astype(np.int64))
-        return found
+    def next(self, about: dict[str, Any]) -> _Written:
+        """Raises ValueError if there are too few."""
+        written = about["entries"], tuple(about["widths"])
+        start = self._at
+        self._at += about["entries"] * sum(np.dtype(width).itemsize for width in written[1])
+        if not start <= self._at <= len(self._body):
+            raise ValueError("an array is cut off")
+        return *written, self._body[start : self._at]
 
 
-def _factor(about: dict[str, Any], arrays: _Arrays) -> Factor:
-    rows, cells, coefficients = arrays.next(about)
-    axes, shape = tuple(about["axes"]), tuple(about["shape"])
-    return Factor(axes, shape, about["height"], rows, cells, coefficients)
+def _arrays(entries: int, widths: Sequence[str], held: bytes) -> list[IntArray]:
+    found, at = [], 0
+    for width in widths:
+        array = np.frombuffer(held, np.dtype(width), entries, at)
+        at += array.nbytes
+        found.append(array.astype(np.int64))
+    return found
+
+
+def _factor(about: dict[str, Any], body: _Body) -> Factor:
+    layout = tuple(about["axes"]), tuple(about["shape"]), about["height"]
+    written = body.next(about)
+    return (_shared if len(written[2]) <= _SMALL else _made)(*layout, *written)
+
+
+def _made(
+    axes: tuple[str, ...], shape: tuple[int, ...], height: int, entries: int,
+    widths: tuple[str, ...], held: bytes,
+) -> Factor:  # fmt: skip
+    rows, cells, coefficients = _arrays(entries, widths, held)
+    return Factor(axes, shape, height, rows, cells, coefficients)
+
+
+@lru_cache(maxsize=16384)
+def _shared(*written: Any) -> Factor:
+    """Many charges have the same conditions: they share a factor, and the names of its rows."""
+    factor = _made(*written)
+    _ = factor.named
+    return factor
 
 
 def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
