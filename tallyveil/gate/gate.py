@@ -134,6 +134,8 @@ class Gate(Shared):
         knowledge = {name: Knowledge(self.accountant, name) for name in policy.tables}
         for name, total in totals.items():
             knowledge[name].declare(Column(), (total,))
+        for known in knowledge.values():
+            known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
         self.decision = Decision(self.accountant, choice, cubes, knowledge, control)
         self.policy = as_read(policy, cubes)

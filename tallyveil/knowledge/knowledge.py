@@ -155,6 +155,10 @@ class Knowledge:
         left = [answer for answer in pending if not state.answered(answer.charge_id)]
         return list(previews(charge, state, seen, left))
 
+    def learn(self) -> None:
+        """Take in what is recorded, which takes long where that is much: before anybody asks."""
+        self._learned()
+
     def _learned(self) -> tuple[State, int]:
         """What is recorded, and how many columns of it are looked at."""
         state = self._state
