@@ -1,8 +1,9 @@
 """Latency over the wire, beside DuckDB's and PostgreSQL's time for the raw query, in one run.
 
 A table of four attributes (50 × 100 × 2 × 10 values). Every fresh question differs from all
-before it, so that nothing is cached: neither its plan nor its answer. ``x_duckdb`` is the ratio
-to plain DuckDB's median for the same query on the raw rows.
+before it, so that nothing is cached: neither its plan nor its answer. The systems are asked in
+turn; ``x_duckdb`` is the ratio to plain DuckDB's median for the same query on the raw rows. A
+commit of its own says how much of a fresh answer is the disk's.
 
     make bench NAME=latency            1,000,000 rows
     ROWS=20000000 make bench NAME=latency
@@ -14,11 +15,12 @@ import importlib
 import itertools
 import os
 import random
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import psycopg
@@ -29,11 +31,12 @@ from tallyveil import load_policy
 from tallyveil.gate import Gate
 from tallyveil.gate.decision import Answered
 from tallyveil.gate.request import Request
-from tallyveil.gate.rows import noisy_tables
+from tallyveil.gate.rows import noisy_tables, projected
 from tallyveil.rewriter import Plan
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
 REPEATS = int(os.environ.get("REPEATS", "300"))
+WARMING = 5
 
 TABLE = """
     SELECT hash(i) % 50 AS a, hash(i + 1000000007) % 100 AS b,
@@ -72,23 +75,49 @@ def groupings() -> Iterator[str]:
         yield f"SELECT b, count(*) FROM {{table}} WHERE a < {a} AND d < {d} GROUP BY b"
 
 
-def measure(
-    ask: Callable[[str], object], statements: Iterator[str], table: str, repeats: int
-) -> dict[str, float]:
-    queries = [q.format(table=table) for q in itertools.islice(statements, repeats + 5)]
-    times: list[float] = []
-    for query in queries:
-        clocked(times, ask, query)
-    return percentiles(times[5:])
+def shapes() -> Iterator[str]:
+    """Statements no two of which differ in their constants alone."""
+    items = ("count(*)", "count(*) AS n", "sum(a)", "sum(a) AS s", "count(*), sum(d)", "avg(d)")
+    tests = (
+        "a < 7",
+        "b BETWEEN 3 AND 60",
+        "c = 'F'",
+        "d IN (1, 2)",
+        "NOT a = 3",
+        "b >= 5 OR c = 'M'",
+    )
+    groups = ("", " GROUP BY c", " GROUP BY d", " GROUP BY c ORDER BY c")
+    made = list(itertools.product(items, itertools.permutations(tests, 2), groups))
+    random.Random(0).shuffle(made)
+    for item, (first, second), group in made:
+        keys = group.split()[2] + ", " if group else ""
+        yield f"SELECT {keys}{item} FROM {{table}} WHERE {first} AND ({second}){group}"
 
 
-def cases(
-    ask: Callable[[str], object], table: str, repeats: int
-) -> Iterator[tuple[str, dict[str, float]]]:
-    yield "fresh count, two predicates", measure(ask, counts(), table, repeats)
-    yield "fresh GROUP BY, 100 groups", measure(ask, groupings(), table, min(repeats, 300))
-    same = next(counts())
-    yield "repeated count", measure(ask, itertools.repeat(same), table, repeats)
+Ask: TypeAlias = Callable[[str], object]
+
+CASES: dict[str, Callable[[], Iterator[str]]] = {
+    "fresh count, two predicates": counts,
+    "fresh GROUP BY, 100 groups": groupings,
+    "a new shape of statement": shapes,
+    "repeated count": lambda: itertools.repeat(next(counts())),
+}
+
+
+def measure(systems: dict[str, tuple[str, Ask, int]], case: str) -> None:
+    """Ask each statement of the systems in turn, so that all have the machine as it is.
+
+    A system has the name of its table, what asks it, and how often it is asked.
+    """
+    times: dict[str, list[float]] = {system: [] for system in systems}
+    for number, statement in enumerate(itertools.islice(CASES[case](), REPEATS + WARMING)):
+        for system, (table, ask, repeats) in systems.items():
+            if number < repeats + WARMING:
+                clocked(times[system], ask, statement.format(table=table))
+    found = {system: percentiles(spent[WARMING:]) for system, spent in times.items()}
+    for system, figures in found.items():
+        ratio = round(figures["p50_ms"] / found["duckdb"]["p50_ms"], 3)
+        report(bench="latency", rows=ROWS, case=case, system=system, **figures, x_duckdb=ratio)
 
 
 def asker(connection: psycopg.Connection[Any]) -> Callable[[str], object]:
@@ -115,51 +144,56 @@ def postgres(folder: Path, rows: Path) -> Iterator[psycopg.Connection[Any] | Non
         server.cleanup()
 
 
+@contextmanager
+def commits(folder: Path) -> Iterator[Ask]:
+    """A durable commit beside the ledger, of about what a release writes: the disk's share."""
+    with closing(sqlite3.connect(folder / "commits.sqlite", isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("CREATE TABLE release (body BLOB)")
+        yield lambda _: database.execute("INSERT INTO release VALUES (?)", (bytes(1000),))
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source = duckdb.connect(str(folder / "raw.duckdb"))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        source = stack.enter_context(duckdb.connect(str(folder / "raw.duckdb")))
         source.execute(f"CREATE TABLE rows AS {TABLE.format(rows=ROWS)}")
         source.execute(f"COPY rows TO '{folder / 'rows.parquet'}'")
         (folder / "policy.toml").write_text(POLICY)
-        plain = dict(cases(lambda q: source.execute(q).fetchall(), "rows", REPEATS))
-        for case, figures in plain.items():
-            report(bench="latency", rows=ROWS, case=case, system="duckdb", **figures)
-        with (
-            served(str(folder / "policy.toml")) as (port, _),
-            psycopg.connect(
-                f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True
-            ) as connection,
-        ):
-            for case, figures in cases(asker(connection), "person", REPEATS):
-                _report("tallyveil", case, figures, plain)
+        port, _ = stack.enter_context(served(str(folder / "policy.toml")))
+        ours = stack.enter_context(
+            psycopg.connect(f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True)
+        )
+        systems: dict[str, tuple[str, Ask, int]] = {
+            "duckdb": ("rows", lambda query: source.execute(query).fetchall(), REPEATS),
+            "tallyveil": ("person", asker(ours), REPEATS),
+            "a commit alone": ("", stack.enter_context(commits(folder)), REPEATS),
+        }
         if ROWS <= 2_000_000:
             source.execute(f"COPY rows TO '{folder / 'rows.csv'}' (HEADER false)")
-            with postgres(folder, folder / "rows.csv") as raw:
-                if raw is not None:
-                    for case, figures in cases(asker(raw), "rows", min(REPEATS, 30)):
-                        _report("postgresql", case, figures, plain)
-        source.close()
+            raw = stack.enter_context(postgres(folder, folder / "rows.csv"))
+            if raw is not None:
+                systems["postgresql"] = ("rows", asker(raw), min(REPEATS, 30))
+        for case in CASES:
+            measure(systems, case)
         stages(folder)
 
 
-def _report(
-    system: str, case: str, figures: dict[str, float], plain: dict[str, dict[str, float]]
-) -> None:
-    ratio = round(figures["p50_ms"] / plain[case]["p50_ms"], 3)
-    report(bench="latency", rows=ROWS, case=case, system=system, **figures, x_duckdb=ratio)
-
-
 def stages(folder: Path) -> None:
-    """Where a fresh statement's time goes, in process: parse, plan, decide (two durable commits,
-    Wx, noise), outer SQL."""
+    """Where a fresh statement's time goes, in process: parse, plan, decide (the durable commit, Wx,
+    noise), the statement over noisy rows."""
     gate = Gate(load_policy(folder / "policy.toml"))
     session = gate.session("bench", "bench")
     cursor = gate.database.cursor()
     target = session.settings.target
 
     def outer(plan: Plan, answered: Answered) -> None:
-        with cursor.tables(noisy_tables(plan, answered, target.confidence)):
+        tables = noisy_tables(plan, answered, target.confidence)
+        if plan.projection is not None:
+            projected(plan.projection, tables[plan.noisy[0].name])
+            return
+        with cursor.tables(tables):
             cursor.rows(plan.sql)
 
     for case, statements in (("count", counts()), ("GROUP BY", groupings())):
