@@ -47,24 +47,17 @@ def test_the_picture_of_the_rooms_has_the_arrows_there_are() -> None:
 
 @pytest.fixture
 def visited() -> Iterator[list[str]]:
-    """The files of the package, in the order in which threads that start now come to them."""
-    found: dict[str, None] = {}
+    """The files of the package, one after the other, in which threads that start now call."""
+    found: list[str] = []
     root = str(PACKAGE) + "/"
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         name = frame.f_code.co_filename.replace("\\", "/")
-        if event == "call" and name.startswith(root):
-            found.setdefault(name.removeprefix(root))
-
-    class Visited(list[str]):
-        def clear(self) -> None:
-            found.clear()
-
-        def __iter__(self) -> Iterator[str]:
-            return iter(list(found))
+        if event == "call" and name.startswith(root) and found[-1:] != [name[len(root) :]]:
+            found.append(name[len(root) :])
 
     threading.setprofile(profile)
-    yield Visited()
+    yield found
     threading.setprofile(None)
 
 
@@ -86,10 +79,24 @@ def test_a_statement_comes_by_the_files_of_the_picture(visited: list[str], tmp_p
             client.execute("SELECT 1")
             visited.clear()
             client.execute("SELECT state, count(*) FROM person GROUP BY state").fetchall()
-            order = list(visited)
     finally:
         gate.close()
     drawn = re.findall(r'\["([\w/]+\.py): ', LIFE)
     assert len(drawn) > 20
-    assert not set(drawn) - set(order)
-    assert drawn == [name for name in order if name in drawn]
+    later = iter(visited)
+    assert [name for name in drawn if name not in later] == [], "not there, or not after the others"
+
+
+def test_files_that_documents_name_are_there() -> None:
+    """Wherever in the repository, if the end of the path is right."""
+    root = PACKAGE.parent
+    there = {f"/{path.relative_to(root).as_posix()}" for path in root.rglob("*.py")}
+    documents = [root / "README.md", root / "CONTRIBUTING.md", *(root / "docs").rglob("*.md")]
+    named = {
+        (document.name, name)
+        for document in documents
+        for name in re.findall(r"`([\w/]+\.py)`", document.read_text(encoding="utf-8"))
+        if "NAME" not in name
+    }
+    assert len(named) > 40
+    assert not [each for each in named if not any(path.endswith(f"/{each[1]}") for path in there)]
