@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tallyveil.cli.complaint import complaints
+from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.mechanism_commands import mechanisms
 from tallyveil.errors import InvalidParameterValue
 

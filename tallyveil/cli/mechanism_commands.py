@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallyveil.cli.complaint import complaints
+from tallyveil.cli.error_messages import complaints
 
 __all__ = ["mechanisms"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from tallyveil.cli.complaint import laid_out
+from tallyveil.cli.error_messages import laid_out
 from tallyveil.cli.text import aligned
 
 __all__ = ["QUESTIONS", "Question", "tour"]

@@ -28,13 +28,13 @@ from tallyveil.gate.interface import (
     Result,
     Statement,
 )
+from tallyveil.gate.notices import explanation, notice, warnings
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
 from tallyveil.gate.rows import empty_tables, noisy_tables, projected
 from tallyveil.gate.settings import SERVER_VERSION, Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.gate.words import explanation, notice, warnings
 from tallyveil.rewriter import Dialect, Plan, Query, local_now, split
 
 __all__ = ["GateSession"]

@@ -12,8 +12,8 @@ from sqlglot import exp
 from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.plan import Plan
+from tallyveil.rewriter.private.noisy_select import Collected, Turned
 from tallyveil.rewriter.private.projection import projection
-from tallyveil.rewriter.private.turn import Collected, Turned
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
 from tallyveil.rewriter.resolve.catalog import Catalog
 from tallyveil.rewriter.resolve.names import Reference

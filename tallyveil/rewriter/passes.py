@@ -22,9 +22,9 @@ from tallyveil.rewriter.engine.database import public_table
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.block import Block, take_apart
 from tallyveil.rewriter.private.division import null_on_zero
-from tallyveil.rewriter.private.handing_on import hand_on
+from tallyveil.rewriter.private.interval_columns import hand_on
 from tallyveil.rewriter.private.listings import refuse_counted_listings
-from tallyveil.rewriter.private.turn import turn
+from tallyveil.rewriter.private.noisy_select import turn
 from tallyveil.rewriter.resolve.columns import raw_rows
 from tallyveil.rewriter.resolve.common import inline_common_tables
 from tallyveil.rewriter.resolve.from_clause import FromClause

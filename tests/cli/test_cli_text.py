@@ -11,7 +11,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.cli.complaint import error_lines
+from tallyveil.cli.error_messages import error_lines
 from tallyveil.cli.text import aligned, down, down_text, plain, up, up_text
 from tallyveil.errors import UndefinedColumn
 
