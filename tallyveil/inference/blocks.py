@@ -27,6 +27,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
+from tallyveil.inference.alike import alike
 from tallyveil.inference.exchangeable import (
     EXACT,
     LARGEST,
@@ -47,7 +48,6 @@ _TOGETHER: Final = 3
 _SMALL: Final = 4096  # entries up to which it takes longer to find cells that are alike
 
 _Ints = npt.NDArray[np.int64]
-_Marks = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class _Blocks:
         self.entries = ranked.take(order)
         self.starts = np.searchsorted(block[order], np.arange(number + 1))
         laws = _law_numbers(noises)[self.rows.order]
-        self.like = _alike(
+        self.like = alike(
             [self.rows.sizes, self.cells.sizes],
             (self.starts, [self.entries.rows, self.entries.cells, self.entries.coefficients]),
             (self.rows.starts, [laws]),
@@ -183,7 +183,7 @@ class _Parts:
         self.ranks, self.coefficients = ranks[order], entries.coefficients[order]
         self.blocks = block[first]
         self._ends = np.searchsorted(rows[first], np.arange(question.shape[0] + 1))
-        self.sorts = _alike(
+        self.sorts = alike(
             [blocks.like[self.blocks]], (self.starts, [self.ranks, self.coefficients])
         )
 
@@ -198,48 +198,6 @@ class _Parts:
         rows = np.repeat(np.arange(len(parts)), lengths)
         shape = (len(parts), cells)
         return sparse.csr_matrix((self.coefficients[own], (rows, self.ranks[own])), shape=shape)
-
-
-def _alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _Ints:
-    """For each of some things the first that is equal to it: in all ``labels``, and in ``lists``,
-    of which each has the stretch ``starts[i]`` to ``starts[i + 1]`` for the i-th.
-
-    Found by sums of scrambled numbers, and then compared; what only seemed equal is left apart.
-    """
-    number = len(lists[0][0]) - 1
-    sums = np.zeros(number, dtype=np.uint64)
-    for label in labels:
-        sums = _scrambled(sums + label.astype(np.uint64))
-    for starts, columns in lists:
-        places = np.arange(len(columns[0])) - np.repeat(starts[:-1], np.diff(starts))
-        mixed = places.astype(np.uint64)
-        for column in columns:
-            mixed = _scrambled(mixed + column.view(np.uint64))
-        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
-        sums = _scrambled(sums + np.diff(starts).astype(np.uint64))
-        sums = _scrambled(sums + total[starts[1:]] - total[starts[:-1]])
-    _, first, sort = np.unique(sums, return_index=True, return_inverse=True)
-    result: _Ints = first[sort.ravel()]
-    for starts, columns in lists:
-        lengths = np.diff(starts)
-        same = lengths == lengths[result]
-        mine = np.repeat(starts[:-1], lengths)
-        theirs = np.repeat(np.where(same, starts[result], starts[:-1]), lengths)
-        offsets = np.arange(len(columns[0])) - mine
-        for column in columns:
-            differs = column != column[theirs + offsets]
-            same[np.repeat(np.arange(number), lengths)[differs]] = False
-        result = np.where(same, result, np.arange(number))
-    for label in labels:
-        result = np.where(label == label[result], result, np.arange(number))
-    return result
-
-
-def _scrambled(values: _Marks) -> _Marks:
-    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: _Marks = mixed ^ (mixed >> np.uint64(31))
-    return result
 
 
 _Solution = tuple[_Ints, FloatArray] | None
@@ -300,7 +258,7 @@ class _Together:
         stacked.sort_indices()
         starts = stacked.indptr.astype(np.int64)
         columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
-        first = np.unique(_alike([], (starts, columns)))
+        first = np.unique(alike([], (starts, columns)))
         if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
             return None
         dense = stacked[:, first].toarray().astype(np.float64)

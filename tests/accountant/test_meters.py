@@ -11,17 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.accountant.meter import Meter, meter_for
-from tallyveil.mechanisms import (
-    Measure,
-    Neighbours,
-    Relation,
-    cells,
-    mechanism,
-    pairs,
-    partition,
-    tensors,
-    weights,
-)
+from tallyveil.mechanisms import Measure, Neighbours, Relation, mechanism
+from tallyveil.mechanisms.losses import cells, pairs, partition, tensors, weights
 from tallyveil.mechanisms.units import CEILING
 from tallyveil.workload.workload import Column, Workload
 

@@ -12,14 +12,8 @@ from scipy.stats import chi2
 
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms import (
-    DiscreteLaplace,
-    Relation,
-    laplace,
-    mechanism,
-    mechanism_names,
-    register,
-)
+from tallyveil.mechanisms import DiscreteLaplace, Relation, mechanism, mechanism_names, register
+from tallyveil.mechanisms.noise import laplace
 from tallyveil.workload.workload import Column, Workload
 
 KEY = b"key"

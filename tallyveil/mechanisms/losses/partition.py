@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tallyveil.inference.alike import alike
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
 from tallyveil.workload.workload import Factor
@@ -37,31 +38,21 @@ class Partition:
 
 
 def partition(factor: Factor, closed: bool) -> Partition | None:
-    """Cells with equal columns F e_j in one class; None if there are more than `CLASS_LIMIT`.
-
-    Refinement by one entry at a time: after step t, two cells share a label exactly if their
-    first t entries (row, coefficient) agree.
-    """
+    """Cells with equal columns F e_j in one class; None if there are more than `CLASS_LIMIT`."""
     order = np.lexsort((factor.rows, factor.cells))
-    cells, rows, values = factor.cells[order], factor.rows[order], factor.coefficients[order]
-    distinct_values, value_code = np.unique(values, return_inverse=True)
-    pair_code, distinct_pairs = coded(rows * len(distinct_values) + value_code)
-    depth = np.arange(len(cells)) - np.searchsorted(cells, cells)
-    labels, count = np.zeros(factor.size, dtype=np.int64), 1
-    by_depth = np.argsort(depth, kind="stable")
-    for here in np.split(by_depth, np.cumsum(np.bincount(depth))[:-1]):
-        key = labels.copy()
-        key[cells[here]] = count + labels[cells[here]] * len(distinct_pairs) + pair_code[here]
-        labels, distinct = coded(key)
-        count = len(distinct)
-        if count > CLASS_LIMIT:
-            return None
+    cells, starts = np.unique(factor.cells[order], return_index=True)
+    entries = [factor.rows[order], factor.coefficients[order]]
+    first = alike([], (np.append(starts, len(order)), entries))
+    distinct, of_cell = np.unique(first, return_inverse=True)
+    rest = len(cells) < factor.size  # the class of the cells that no row touches comes first
+    labels, count = np.zeros(factor.size, dtype=np.int64), len(distinct) + rest
+    labels[cells] = of_cell.ravel() + rest
+    if count > CLASS_LIMIT:
+        return None
     if closed:
         return Partition(factor.axes, labels.reshape(factor.shape), count, None)
-    untouched = np.setdiff1d(np.arange(factor.size), cells)
-    outside = int(labels[untouched[0]]) if len(untouched) else count
-    count = max(count, outside + 1)
-    return Partition(factor.axes, labels.reshape(factor.shape), count, outside)
+    outside = 0 if rest else count  # as a cell that no row touches
+    return Partition(factor.axes, labels.reshape(factor.shape), max(count, outside + 1), outside)
 
 
 def distances(factor: Factor, classes: Partition, power: int) -> IntArray | None:
