@@ -17,7 +17,6 @@ which answers it was made from, unless it knows. So it can be made again, by any
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -35,9 +34,9 @@ from tallyveil.knowledge.answer import Estimated, Known, released
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights, improves, surpasses
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.matrix import most, prepared
+from tallyveil.knowledge.outside import separate
 from tallyveil.knowledge.precision import Preview
 from tallyveil.knowledge.preview import previews
-from tallyveil.knowledge.rank import separate
 from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -49,7 +48,7 @@ __all__ = ["Knowledge"]
 _ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
 _COLUMNS: Final = 100  # as well
 _WORK: Final = 100_000  # entries of a system
-_UNKNOWN: Final = 20_000  # for each row, where it is not known whether history determines them
+_UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
 _FEW: Final = 8  # columns that take whoever needs them next to no time
 _WHATEVER: Final = 1 << 62  # of work: it was done before
 _TOGETHER: Final = 2_000  # rows between two looks at the deadline
@@ -232,48 +231,44 @@ class Knowledge:
         """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
         same."""
         state, seen = self._state, nothing.seen
-        inside, chosen, work = self._chosen(columns, seen)
-        if inside is False and len(columns) == 1:
+        chosen, work = self._chosen(columns, seen)
+        if chosen is None and len(columns) == 1:
             return replace(nothing, outside=True)
         work = work * _SHARED // shares
-        chosen = chosen[: most(work)]
-        if latest is not None and latest.chosen == (chosen, work):
+        taken = (chosen or ())[: most(work)]
+        if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
-        system = System.of(state, columns, chosen, work)
+        system = System.of(state, columns, taken, work)
         if system is None:
-            return replace(nothing, chosen=(chosen, work)) if len(columns) == 1 else None
-        if inside is False:
+            return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
+        if chosen is None:
             return replace(nothing, system=system, outside=True)
-        return replace(nothing.estimated(system), chosen=(chosen, work))
+        return replace(nothing.estimated(system), chosen=(taken, work))
 
-    def _chosen(
-        self, columns: Sequence[Column], seen: int
-    ) -> tuple[bool | None, tuple[int, ...], int]:
-        """Whether history determines anything of some columns, if that is known; which recorded
-        columns are to be looked at, those with rows of theirs first, and the work they are worth.
-        Those that cannot be looked at beside them are left out."""
-        state, same = self._state, self._state.holding(columns, seen)
-        nothing = (False, (), _WORK)
-        inside: bool | None = True
+    def _chosen(self, columns: Sequence[Column], seen: int) -> tuple[tuple[int, ...] | None, int]:
+        """Which recorded columns are to be looked at beside some columns, those with rows of theirs
+        first, and the work they are worth; None if these can say nothing of any combination of the
+        columns' rows. Those that tell too many cells apart are left out."""
+        state, same, work = self._state, self._state.holding(columns, seen), _WORK
         if not same:
-            inside = not state.outside(columns, seen) and state.span.may_determine(columns)
-        if inside is False:
-            return nothing
-        work = _WORK
-        if inside is None:
             work = min(_WORK, _UNKNOWN * sum(column.height for column in columns))
-        levels = state.relevance.nearest(columns, seen, most(work))
-        near = (number for _, level in levels for number in level)
-        every = [*itertools.islice(dict.fromkeys(itertools.chain(same, near)), most(work))]
+            if state.outside(columns, seen):
+                return None, work
+        found = dict.fromkeys(same)
+        for _, level in state.relevance.nearest(columns, seen, most(work)):
+            found |= dict.fromkeys(level)
+            if len(found) >= most(work):
+                break
+        every = [*found][: most(work)]
         if not same and state.outside(columns, seen, every):
-            return nothing
+            return None, work
         questions = [prepared(column) for column in columns]
         fitting = (
             n
             for n in every
             if all(prepared(state.answers[n].column).fits(one) for one in questions)
         )
-        return inside, tuple(fitting), work
+        return tuple(fitting), work
 
     def _once_bought(self, found: Found, outlook: Outlook, bought: Bought) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""

@@ -6,9 +6,11 @@ at once, some row of H does. A range over some attributes changes at its corners
 attribute that is not mentioned changes at its first value alone; so a single corner that no
 recorded row has shows that the question is none of their combinations.
 
-As in `rank`, the rows of a question that differ in some attributes, its keys, are looked at through
-one value of each key. Of several questions no combination lies in the span of H if there is a place
-for each that no row of H touches, and their values at these places are independent.
+The rows of a question that differ in some attributes, its keys, are looked at through one value of
+each key: of a recorded row this leaves a multiple of its factors over the other attributes, and of
+the question its own. So one look rules out all groups, or none of them. Of several questions no
+combination lies in the span of H if there is a place for each that no row of H touches, and their
+values at these places are independent.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tallyveil.inference.noise import FloatArray
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["outside"]
+__all__ = ["keys_of", "outside", "separate"]
 
 _PLACES: Final = 16  # of a question, that are looked at
 _QUESTIONS: Final = 16
@@ -31,6 +33,22 @@ _QUESTIONS: Final = 16
 _Point: TypeAlias = Mapping[str, int]
 _Lines: TypeAlias = Mapping[str, FloatArray]
 """By attribute the coefficients of its values; 1 for all values of one that is not here."""
+
+
+def keys_of(columns: Sequence[Column]) -> frozenset[str]:
+    """The attributes in which the rows of a column differ."""
+    factors = (factor for column in columns for factor in column.factors)
+    return frozenset(axis for factor in factors if factor.height > 1 for axis in factor.axes)
+
+
+def separate(column: Column) -> bool:
+    """Whether each row of each factor has a cell that no other row touches."""
+    return all(_own_cells(factor) for factor in column.factors if factor.height > 1)
+
+
+def _own_cells(factor: Factor) -> bool:
+    _, where, touched = np.unique(factor.cells, return_inverse=True, return_counts=True)
+    return len(np.unique(factor.rows[touched[where.ravel()] == 1])) == factor.height
 
 
 def outside(

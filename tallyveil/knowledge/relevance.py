@@ -74,19 +74,17 @@ class Relevance:
         reached = [_hull_of(question) for question in questions]
         distance = 0
         while True:
-            meets = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
-            met = [
-                kind.take(which) for kind, which in zip(kinds, meets, strict=True) if which.any()
-            ]
+            which = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
+            met = [(kind, own) for kind, own in zip(kinds, which, strict=True) if own.any()]
             if not met:
                 return
-            numbers = np.concatenate([kind.numbers for kind in met])
-            expected = np.concatenate([kind.expected(axes) for kind in met])
+            numbers = np.concatenate([kind.numbers[own] for kind, own in met])
+            expected = np.concatenate([kind.expected(axes)[own] for kind, own in met])
             first = _first(expected, numbers, most)
             numbers, expected = numbers[first], expected[first]
             yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
-            kinds = [kind.take(~which) for kind, which in zip(kinds, meets, strict=True)]
-            reached = [_united([*reached, *(kind.hull for kind in met)])]
+            kinds = [kind.take(~own) for kind, own in zip(kinds, which, strict=True)]
+            reached = [_united([*reached, *(kind.take(own).hull for kind, own in met)])]
             distance += 1
 
 

@@ -18,8 +18,7 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
-from tallyveil.knowledge.outside import outside
-from tallyveil.knowledge.rank import Span, keys_of
+from tallyveil.knowledge.outside import keys_of, outside
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column, IntArray
@@ -27,7 +26,6 @@ from tallyveil.workload.workload import Column, IntArray
 __all__ = ["EXACT", "State"]
 
 EXACT = "exact"  # instead of a mechanism's name
-_LARGEST = 100_000  # recorded columns of more rows have more entries than a system may have
 _BASES = 4  # of a row, for as many criteria: the latest
 
 
@@ -39,7 +37,6 @@ class State:
         self.exact: list[Answer] = []
         self.relevance = Relevance()
         self._exact_relevance = Relevance()
-        self.span = Span()
         self.derivations = 0
         self._starts = [0]
         self._exact_starts = [0]
@@ -51,7 +48,6 @@ class State:
         """The rows of a column are known exactly; before anything is learnt."""
         self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
-        self.span.add(column)
         self._exact_relevance.add(len(self.exact), column, 0.0)
         self._hold(-len(self.exact), column)
 
@@ -64,8 +60,6 @@ class State:
         noises = _noises(answer)
         if noises is not None and column.height:
             self.relevance.add(number, column, float(noises.variances[0]))
-            if column.height <= _LARGEST:
-                self.span.add(column)
 
     def _hold(self, number: int, column: Column) -> None:
         here = (number,)  # one object for the keys that are held nowhere else
@@ -121,8 +115,7 @@ class State:
         """Whether it can be seen at once that no combination of the columns' rows, but for 0,
         follows from the first ``seen`` recorded columns, or ``only`` of these, and what is exact.
         """
-        keys = frozenset[str]().union(*map(keys_of, columns))
-
+        keys = keys_of(columns)
         recorded = self.relevance.touches(seen, only, keys)
         exact = self._exact_relevance.touches(len(self.exact) + 1, None, keys)
         return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
