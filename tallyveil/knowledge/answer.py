@@ -221,12 +221,16 @@ class Estimated:
 
     additive: ClassVar[bool] = True
     by: ClassVar[None] = None
-    exact: ClassVar[bool] = False
     limits: ClassVar[None] = None
 
     @property
     def value(self) -> float:
         return self.beside.value + self.estimate.value
+
+    @property
+    def exact(self) -> bool:
+        """It follows from exact rows alone."""
+        return not self.beside.laws and self.estimate.variance == 0
 
     @property
     def law(self) -> Hashable:

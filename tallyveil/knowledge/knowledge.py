@@ -255,7 +255,7 @@ class Knowledge:
             if state.outside(columns, seen):
                 return None, work
         found = dict.fromkeys(same)
-        for _, level in state.relevance.nearest(columns, seen, most(work)):
+        for _, level in state.nearest(columns, seen, most(work)):
             found |= dict.fromkeys(level)
             if len(found) >= most(work):
                 break

@@ -102,7 +102,9 @@ class _Recorded:
         keys = frozenset(key for column in fresh for key in column.row_keys)
         same = set(self._state.holding(fresh, self._seen))
         needed, others = list(self._state.exact), []
-        for distance, near in self._relevance.nearest(fresh, self._seen + len(self._pending)):
+        exact = [one.column for one in needed]
+        every = self._seen + len(self._pending)
+        for distance, near in self._relevance.nearest(fresh, every, exact):
             for number in near:
                 answer = self._answer(number)
                 if (

@@ -9,11 +9,12 @@ equals. How many of them take part is bounded by the work that makes (`matrix`),
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,29 +64,36 @@ class Relevance:
         return lambda point, change: any(kind.touches(point, keys, change=change) for kind in kinds)
 
     def nearest(
-        self, questions: Sequence[Column], seen: int, most: int | None = None
+        self,
+        questions: Sequence[Column],
+        seen: int,
+        exact: Sequence[Column] = (),
+        most: int | None = None,
     ) -> Iterator[tuple[int, list[int]]]:
         """The numbers below ``seen`` of the columns that bear on a question, by how near they are:
-        at distance 0, with cells in common, and so on; the first ``most`` of each. The least and
-        the greatest values they touch decide: they may seem nearer than they are, and never
-        farther."""
+        at distance 0, with cells in common, and so on, also by way of ``exact`` ones; the first
+        ``most`` of each. The least and the greatest values they touch decide: they may seem nearer
+        than they are, and never farther."""
         kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
         axes = frozenset(axis for question in questions for axis in question.axes)
         reached = [_hull_of(question) for question in questions]
-        distance = 0
-        while True:
+        beside = [_hull_of(column) for column in exact]
+        for distance in itertools.count():
             which = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
             met = [(kind, own) for kind, own in zip(kinds, which, strict=True) if own.any()]
-            if not met:
+            joined = [hull for hull in beside if any(_meet(hull, one) for one in reached)]
+            if met:
+                numbers = np.concatenate([kind.numbers[own] for kind, own in met])
+                expected = np.concatenate([kind.expected(axes)[own] for kind, own in met])
+                first = _first(expected, numbers, most)
+                numbers, expected = numbers[first], expected[first]
+                yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
+            elif not joined:
                 return
-            numbers = np.concatenate([kind.numbers[own] for kind, own in met])
-            expected = np.concatenate([kind.expected(axes)[own] for kind, own in met])
-            first = _first(expected, numbers, most)
-            numbers, expected = numbers[first], expected[first]
-            yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
             kinds = [kind.take(~own) for kind, own in zip(kinds, which, strict=True)]
-            reached = [_united([*reached, *(kind.take(own).hull for kind, own in met)])]
-            distance += 1
+            beside = [hull for hull in beside if hull not in joined]
+            hulls = [*reached, *joined, *(kind.take(own).hull for kind, own in met)]
+            reached = [_united(hulls)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,17 +186,14 @@ class _Growing:
     def add(self, number: int, column: Column, variance: float) -> None:
         if self._count == len(self._all.numbers):
             self._all = self._all.take(np.arange(2 * self._count) % self._count)
-        place, hull = self._count, _hull_of(column)
-        self._all.numbers[place] = number
-        self._all.variances[place] = variance
-        self._all.rows[place] = [_rows(factor) for factor in column.factors]
-        self._all.ends[place] = np.array([hull[axis] for axis in self._all.flat]).reshape(-1, 2).T
-        ranges = [_is_range(factor) for factor in column.factors]
-        pairs = zip(column.factors, ranges, strict=True)
-        self._all.ranges[place] = [whole for factor, whole in pairs for _ in factor.axes]
-        sizes = zip(column.factors, ranges, strict=True)
-        apart = math.prod(min(factor.size, 3) if whole else factor.size for factor, whole in sizes)
-        self._all.wide[place] = apart > CELLS
+        place, own = self._count, [_summary(factor) for factor in column.factors]
+        every = self._all
+        every.numbers[place], every.variances[place] = number, variance
+        every.rows[place] = [one.rows for one in own]
+        every.ends[place, 0] = [low for one in own for low, _ in one.ends]
+        every.ends[place, 1] = [high for one in own for _, high in one.ends]
+        every.ranges[place] = [one.is_range for one in own for _ in one.ends]
+        every.wide[place] = math.prod(one.apart for one in own) > CELLS
         self._count += 1
 
     def before(self, seen: int) -> _Kind:
@@ -213,27 +218,42 @@ def _first(expected: _Floats, numbers: IntArray, most: int | None) -> IntArray:
     return np.concatenate([less, equal[latest]])
 
 
-def _rows(factor: Factor) -> float:
-    """About how many of its rows cover all its cells."""
-    most = len(factor.cells) if factor.height == 1 else int(factor.entries.max(initial=0))
-    return factor.size / max(1, most)
+class _Summary(NamedTuple):
+    """Of a factor: about how many of its rows cover all its cells, the least and the greatest value
+    of each axis, whether it is one row with one coefficient for all between, and at most how many
+    cells it tells apart."""
+
+    rows: float
+    ends: tuple[tuple[int, int], ...]
+    is_range: bool
+    apart: int
 
 
-def _is_range(factor: Factor) -> bool:
+@lru_cache(maxsize=1 << 16)
+def _summary(factor: Factor) -> _Summary:
     cells, coefficients = factor.cells, factor.coefficients
+    most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
+    rows = factor.size / max(1, most)
     if len(factor.axes) != 1 or factor.height != 1 or not len(cells):
-        return False
-    whole = int(cells[-1] - cells[0]) + 1 == len(cells)
-    return whole and bool((coefficients == coefficients[0]).all())
+        index = np.unravel_index(cells, factor.shape) if factor.axes else ()
+        pairs = zip(factor.shape, index, strict=True)
+        ends = tuple((int(at.min(initial=size)), int(at.max(initial=-1))) for size, at in pairs)
+        return _Summary(rows, ends, False, factor.size)
+    low, high = int(cells[0]), int(cells[-1])
+    whole = high - low + 1 == len(cells) and bool((coefficients == coefficients[0]).all())
+    return _Summary(rows, ((low, high),), whole, min(factor.size, 3) if whole else factor.size)
 
 
 def _hull_of(column: Column) -> _Hull:
-    found = {}
-    for factor in column.factors:
-        index = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
-        for axis, size, at in zip(factor.axes, factor.shape, index, strict=True):
-            found[axis] = (int(at.min(initial=size)), int(at.max(initial=-1)))
-    return found
+    own = (_summary(factor).ends for factor in column.factors)
+    return dict(zip(column.axes, itertools.chain(*own), strict=True))
+
+
+def _meet(one: _Hull, other: _Hull) -> bool:
+    return all(
+        one[axis][0] <= other[axis][1] and other[axis][0] <= one[axis][1]
+        for axis in one.keys() & other.keys()
+    )
 
 
 def _united(hulls: Sequence[_Hull]) -> _Hull:

@@ -7,7 +7,7 @@ they were declared. An exact row is an answer of variance 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -119,6 +119,12 @@ class State:
         recorded = self.relevance.touches(seen, only, keys)
         exact = self._exact_relevance.touches(len(self.exact) + 1, None, keys)
         return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
+
+    def nearest(
+        self, columns: Sequence[Column], seen: int, most: int
+    ) -> Iterator[tuple[int, list[int]]]:
+        """As `Relevance.nearest`, also by way of exact rows."""
+        return self.relevance.nearest(columns, seen, [one.column for one in self.exact], most)
 
     def own(self, column: Column, only: str | None = None) -> list[Released | InRange | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is

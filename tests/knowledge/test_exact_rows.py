@@ -1,0 +1,88 @@
+"""Rows that are known exactly are answers of variance 0, and always take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tallyveil.accountant import Account, Accountant, Charge, Ledger
+from tallyveil.inference import discrete_laplace
+from tallyveil.knowledge import Aim, Knowledge, Known
+from tallyveil.mechanisms import mechanism
+from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.workload.workload import Column, Workload
+
+LEVEL = Fraction("0.95")
+LAPLACE = mechanism("laplace")
+
+
+def days(*rows: Sequence[int]) -> Column:
+    dense = np.array(rows, dtype=np.int64)
+    at, cells = (place.astype(np.int64) for place in np.nonzero(dense))
+    return Column.joint(("day",), (6,), len(dense), at, cells, dense[at, cells])
+
+
+Asks = Callable[[Column], list[Known | None]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[[Accountant], Asks]:
+    """What is known of a column's rows: days 0 and 1 hold nobody, days 2 and 3 have 10 together,
+    and there are 40 in all."""
+
+    def make(accountant: Accountant) -> Asks:
+        knowledge = Knowledge(accountant, "person")
+        knowledge.declare(days([1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]), (0, 0))
+        knowledge.declare(days([0, 0, 1, 1, 0, 0]), (10,))
+        knowledge.declare(Column(), (40,))
+        aim = Aim(LAPLACE, 20.0, None, LEVEL)
+        return lambda column: list(knowledge.find([column], [aim]).rows[0])
+
+    return make
+
+
+@pytest.fixture
+def accountant() -> Accountant:
+    domain = Domain("person", (Attribute("day", "range", "BIGINT", tuple(range(6))),))
+    account = Account(domain, "add_remove", 1, Fraction(10), "f")
+    with closing(Ledger(":memory:")) as ledger:
+        yield Accountant(ledger, {"person": account})
+
+
+def test_what_follows_from_exact_rows_is_exact(
+    ask: Callable[[Accountant], Asks], accountant: Accountant
+) -> None:
+    known = ask(accountant)
+    for row, value in (
+        ([1, 0, 0, 0, 0, 0], 0),
+        ([1, 1, 0, 0, 0, 0], 0),
+        ([1, 0, 1, 1, 0, 0], 10),
+        ([0, 0, 0, 0, 1, 1], 30),
+        ([3, 0, 2, 2, 0, 0], 20),
+        ([1, 1, 1, 1, 1, 1], 40),
+    ):
+        [found] = known(days(row))
+        assert found is not None
+        assert found.exact
+        assert found.interval(LEVEL) == (value, value, value)
+        assert found.probability(value, value) == pytest.approx(1)
+        assert found.deviation == 0
+    assert known(days([0, 0, 1, 0, 0, 0])) == [None]
+
+
+def test_exact_rows_take_part_in_estimates_of_answers(
+    ask: Callable[[Accountant], Asks], accountant: Accountant
+) -> None:
+    charge = Charge(Workload("person", (days([0, 0, 1, 0, 0, 0]),)), "laplace", (5.0,), "SELECT 1")
+    (receipt,) = accountant.charge([charge], "alice")
+    accountant.record(receipt, [[7]])
+    [other] = ask(accountant)(days([0, 0, 0, 1, 0, 0]))
+    half = discrete_laplace.half_width(5.0, LEVEL)
+    assert other is not None
+    assert other.interval(LEVEL) == (3, 3 - half, 3 + half)
+    assert not other.exact
