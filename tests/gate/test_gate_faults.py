@@ -9,6 +9,7 @@ import pytest
 
 import tallyveil
 from tallyveil.cube import Cube
+from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 
 Connect = Callable[..., tallyveil.Connection]
@@ -62,3 +63,19 @@ def test_a_statement_is_one_commit_where_little_is_drawn(
     seen.clear()
     connection.execute(asked.format(80)).fetchall()
     assert set(seen) == {"PRAGMA data_version"}
+
+
+def test_the_loss_of_a_statement_is_worked_out_once(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the scales, the quote and the charge."""
+    connection = connect()
+    cell_losses, calls = privacy_loss.cell_losses, []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        return cell_losses(*arguments, **options)
+
+    monkeypatch.setattr(privacy_loss, "cell_losses", counted)
+    connection.execute(FEW.format(70))
+    assert len(calls) == 1

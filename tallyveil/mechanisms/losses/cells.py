@@ -48,6 +48,11 @@ class CellLoss:
     measure: Measure
 
     @property
+    def cells(self) -> int:
+        """About what it holds."""
+        return sum(tensor.values.size for tensor in self.tensors)
+
+    @property
     def bound(self) -> int:
         return sum(t.highest for t in self.tensors)
 

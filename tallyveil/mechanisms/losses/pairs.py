@@ -69,6 +69,11 @@ class PairLoss:
             check_magnitude(column, power(self.measure))
 
     @property
+    def cells(self) -> int:
+        """About what it may hold once it is looked at, and what its columns do."""
+        return sum(min(column.size, CELL_LIMIT) + column.nbytes // 8 for column in self.columns)
+
+    @property
     def bound(self) -> int:
         """At least the largest pair's loss, and equal to it when ``exact``."""
         if not self.columns:

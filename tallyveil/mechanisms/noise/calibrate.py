@@ -7,7 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
+from tallyveil.cache import Cache
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
@@ -21,6 +23,9 @@ __all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scale
 MAX_SCALE = 2.0**52
 # One step at a smaller scale costs more than 10⁹ ε, beyond any budget.
 MIN_SCALE = 2.0**-30
+
+
+_losses: Final[Cache[Loss]] = Cache(64, 1 << 24, lambda _, loss: loss.cells)
 
 
 def check_scale(scale: float) -> Fraction:
@@ -43,11 +48,19 @@ def scale_loss(
 ) -> Loss:
     """The loss of adding noise of ``scales[c]`` to column c of the integer lattice.
 
-    Scale 0 stands for no noise and is right only for a column no record can move.
+    Scale 0 stands for no noise and is right only for a column no record can move. It is kept for
+    some time: scales are found by it, and then charged.
 
     Raises InvalidParameterValue for any other column of scale 0, and for scales that are
     negative, infinite, NaN or too many.
     """
+    key = workload, tuple(scales), relation, measure
+    return _losses.get(key, lambda: _scale_loss(*key))
+
+
+def _scale_loss(
+    workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+) -> Loss:
     if len(scales) != len(workload.columns):
         raise InvalidParameterValue(
             f"{len(workload.columns)} columns need as many noise scales, not {len(scales)}"
