@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import tallyveil
@@ -16,6 +17,7 @@ BESIDE = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__",
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """The modules of this package that a file imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -259,7 +259,7 @@ def test_a_cube_shows_public_facts_only(counts: Callable[..., list[int]]) -> Non
         with pytest.raises(TypeError, match="confidential"):
             doubled(cube)
     assert cube.public_total is None
-    faces = ["answer", "digest", "domain", "public_total", "records"]
+    faces = ["answer", "digest", "domain", "has_ready", "public_total", "records"]
     assert [name for name in dir(cube) if not name.startswith("_")] == faces
 
 
