@@ -7,10 +7,11 @@ data and spends nothing. Other rooms import from here, and from no file of this 
 
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences
-from tallyveil.knowledge.answer import Interval, Known, Released, intervals, released, total
+from tallyveil.knowledge.answer import Released, intervals, released, total
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
+from tallyveil.knowledge.known import Interval, Known
 from tallyveil.knowledge.precision import Precision, Preview, too_complex
 
 __all__ = [

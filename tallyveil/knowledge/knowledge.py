@@ -30,9 +30,10 @@ from tallyveil.cache import Cache
 from tallyveil.inference import Noises
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
-from tallyveil.knowledge.answer import Estimated, Known, released
+from tallyveil.knowledge.answer import Estimated, released
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights, improves, surpasses
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
+from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.matrix import most, prepared
 from tallyveil.knowledge.outside import separate
 from tallyveil.knowledge.precision import Preview

@@ -15,7 +15,8 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
-from tallyveil.knowledge.answer import Estimated, InRange, Known, Released, total
+from tallyveil.knowledge import Known
+from tallyveil.knowledge.answer import Estimated, InRange, Released, total
 from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.mechanisms import CountMechanism, mechanism
 
