@@ -67,6 +67,18 @@ select count(*) from person where exists (select from person)
 """  # noqa: E501
 
 
+# Beyond 2⁵³ double precision does not tell neighbours apart.
+EXPONENTS = """
+9007199254740993 in (1e30, 9007199254740992)
+9007199254740993 = 9007199254740992e0
+9007199254740993 not between -1e30 and 9.007199254740992e15
+9007199254740993 < 900719925474099325e-2
+9007199254740993 is distinct from -(-9007199254740993E+0)
+case 9007199254740993 when 1e1 then 1 else 2 end = 2e0
+1e300 > 9007199254740993
+"""
+
+
 def lines(text: str) -> list[str]:
     return [line for line in text.strip().splitlines() if line]
 
@@ -190,3 +202,33 @@ def test_a_time_with_a_zone_is_compared_in_the_session_s(
     finally:
         world.cursor.use_time_zone("UTC")
         postgres_connection.execute("SET TimeZone = 'UTC'")
+
+
+@pytest.mark.parametrize("condition", lines(EXPONENTS))
+def test_a_number_with_an_exponent_is_compared_exactly(
+    world: World, postgres_connection: psycopg.Connection, condition: str
+) -> None:
+    sql = f"select {condition} as x"
+    assert world.answer(sql)[1] == postgres_connection.execute(sql.encode()).fetchall()
+
+
+@pytest.mark.parametrize("instant", ["timestamptz '2020-07-01 00:00'", "now()", "to_timestamp(0)"])
+def test_seconds_since_1970_of_a_time_with_a_zone_are_those_of_its_zone(
+    world: World, instant: str
+) -> None:
+    sql = f"select extract(epoch from t) from (select {instant} as t) s"
+    assert world.answer(sql)[1]
+    world.cursor.use_time_zone("Europe/Paris")
+    try:
+        with pytest.raises(FeatureNotSupported, match="UTC only") as caught:
+            world.answer(sql)
+        assert caught.value.position == sql.index("t) from") + 1
+        assert world.answer("select extract(epoch from timestamp '2020-07-01') as x")[1]
+    finally:
+        world.cursor.use_time_zone("UTC")
+
+
+def test_a_number_with_too_few_digits_is_said_in_postgresqls_words(world: World) -> None:
+    with pytest.raises(NumericValueOutOfRange, match="numeric field overflow") as caught:
+        world.answer("select count(*)::numeric(1, 0) from person")
+    assert caught.value.hint == "The type numeric(1,0) has too few digits for the value."

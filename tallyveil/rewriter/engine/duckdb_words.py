@@ -64,7 +64,7 @@ _SAYINGS: Final = (
         "Cast to a wider type.",
     ),
     _saying(
-        r"Could not cast value .* to DECIMAL\((?P<type>.*)\)",
+        r"Could not cast value .* to DECIMAL\((?P<type>.*?)\)(?: when .*)?",
         NumericValueOutOfRange,
         "numeric field overflow",
         "The type numeric({type}) has too few digits for the value.",

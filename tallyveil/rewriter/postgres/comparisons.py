@@ -1,11 +1,14 @@
 """Comparisons and choices between values: PostgreSQL wants them of one family.
 
-DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error.
+DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error. And it
+takes a number with an exponent for a double, where PostgreSQL compares exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
 
 from sqlglot import exp
 
@@ -24,16 +27,19 @@ from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, spok
 __all__ = ["between", "case", "compare", "row", "test", "values", "within"]
 
 
+_LONGEST: Final = 38  # digits of an exact number of DuckDB's
+
+
 def compare(node: exp.Binary, scope: Scope) -> None:
-    _one_family(node, [node.this, node.expression], scope)
+    _compared(node, [node.this, node.expression], scope)
 
 
 def between(node: exp.Between, scope: Scope) -> None:
-    _one_family(node, [node.this, node.args["low"], node.args["high"]], scope)
+    _compared(node, [node.this, node.args["low"], node.args["high"]], scope)
 
 
 def within(node: exp.In, scope: Scope) -> None:
-    _one_family(node, [node.this, *node.expressions], scope)
+    _compared(node, [node.this, *node.expressions], scope)
 
 
 def values(node: exp.Func, scope: Scope) -> None:
@@ -64,6 +70,23 @@ def row(node: exp.Tuple, scope: Scope) -> None:
             hint="Write a = 1 AND b = 2.",
             position=position(node),
         )
+
+
+def _compared(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:
+    _one_family(node, parts, scope)
+    for part in parts:
+        inner = part.unnest()
+        literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
+        if isinstance(literal, exp.Literal) and not literal.is_string:
+            literal.set("this", _without_exponent(literal.this))
+
+
+def _without_exponent(number: str) -> str:
+    """The same number in its digits, unless these are too many for an exact one."""
+    if "e" not in number.lower():
+        return number
+    plain = f"{Decimal(number):f}"
+    return plain if len(plain) <= _LONGEST else number
 
 
 def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:

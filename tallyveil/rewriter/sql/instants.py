@@ -2,7 +2,7 @@
 
 A timestamp with a zone is the timestamp in the session's time zone here, as PostgreSQL compares it
 with dates and timestamps, and both have one type. Whatever is not the same for every record is
-refused.
+refused, and so is what needs the zone afterwards.
 """
 
 from __future__ import annotations
@@ -62,10 +62,21 @@ def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str) -> None:
 
     Raises FeatureNotSupported, InvalidTextRepresentation, NumericValueOutOfRange.
     """
+    epochs: list[exp.Expr] = []
+    zoned = False
     for node in list(tree.find_all(exp.Func, exp.AtTimeZone)):
         settled = _settled(node, now, zone)
         if settled is not None:
+            zoned = zoned or settled.is_type("timestamp")
             node.replace(settled)
+        elif isinstance(node, exp.Extract) and node.name.lower() == "epoch":
+            epochs.append(node)
+    if epochs and zoned and not is_utc(zone):
+        raise FeatureNotSupported(
+            "extract(epoch) beside a timestamp with a zone is answered in time zone UTC only",
+            hint="SET timezone = 'UTC', or write the seconds as a number.",
+            position=position(epochs[0]),
+        )
 
 
 def _settled(node: exp.Expr, now: dt.datetime, zone: str) -> exp.Expr | None:
