@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -113,6 +113,13 @@ class Accountant(Balances):
         the charge was made.
         """
         return self.sell(charges, analyst, custodian=custodian).receipts
+
+    def price(self, charges: Iterable[Charge]) -> None:
+        """Work out what they cost, and how they are recorded, while the statement can be stopped:
+        `sell` of the same charges finds it done. Raises what `deadline.check` raises, besides.
+        """
+        for charge in charges:
+            self._books.pricing.price(charge)
 
     def sell(
         self,

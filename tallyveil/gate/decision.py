@@ -224,6 +224,7 @@ class Decision:
             refused = self._refusal(request, purchases)
             if refused is not None:
                 raise refused
+            self._accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
                 # What is charged is drawn and recorded, whoever has given up meanwhile.

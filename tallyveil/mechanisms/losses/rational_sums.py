@@ -97,6 +97,7 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
     result, *digits = parts
     rest = np.zeros(result.shape, dtype=np.bool_)
     for digit in digits:
+        deadline.check()
         rest |= digit != 0
     result += rest
     if not base.exact:
@@ -112,7 +113,9 @@ def _halves(values: IntArray, rate: Fraction) -> list[_Term]:
     most = int(values.max(initial=0))
     if most < 1 << _HALF:
         return [_Term(values, rate, most)]
-    low, high = values & ((1 << _HALF) - 1), values >> _HALF
+    low = values & ((1 << _HALF) - 1)
+    deadline.check()
+    high = values >> _HALF
     return [_Term(low, rate, (1 << _HALF) - 1), *_halves(high, rate * (1 << _HALF))]
 
 
@@ -136,9 +139,11 @@ def _added(terms: Sequence[_Term], base: _Base, most: int) -> list[IntArray]:
         deadline.check()
         whole, fraction = divmod(term.rate, 1)
         parts[0] += _product(term, int(whole), most)
+        deadline.check()
         np.minimum(parts[0], most + 1, out=parts[0])
         for part, digit in zip(parts[1:], base.digits(fraction), strict=True):
             if digit:
+                deadline.check()
                 part += term.values * digit
     base.carry(parts)
     return parts

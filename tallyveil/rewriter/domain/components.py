@@ -17,6 +17,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.branches import RECORD, Source
 
@@ -125,6 +126,7 @@ def _joint(
 
 def attributes_of(node: exp.Expr) -> frozenset[str]:
     """The attributes of the record that an expression mentions."""
+    deadline.check()
     return frozenset(c.name for c in node.find_all(exp.Column) if c.table == RECORD)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.database import domain_table
@@ -175,4 +176,5 @@ def _sizes(axes: Sequence[Attribute]) -> str:
 
 
 def _sql(node: exp.Expr) -> str:
+    deadline.check()
     return node.sql("duckdb", identify=True, comments=False)

@@ -85,7 +85,8 @@ def take_apart(
         _check_cells(column, attribute, constant, from_clause.time_zone)
         if len(found) < MAX_CAUTIONS:
             found += cautions(column, attribute, records.domain.table)
-    conditions = [where.this.copy()] if where else []
+    deadline.check()
+    conditions = [where.this] if where else []
     if len(records.branches) == 1:
         conditions = [*records.branches[0].where, *conditions]
     return Block(

@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
 from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.private.block import NOISY, Block
@@ -240,6 +241,7 @@ class Outputs:
         return result
 
     def _number(self, form: Linear) -> int:
+        deadline.check()
         coefficient = _coefficient(form)
         number = self._numbers.setdefault(coefficient, len(self._numbers))
         if number == len(self.coefficients):
