@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant, Balance, Quote
+from tallyveil.errors import TallyveilError
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast, Looks
 from tallyveil.gate.interface import Notice
@@ -17,7 +19,7 @@ from tallyveil.mechanisms import CountMechanism, law_of, sensitivity
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
 
-__all__ = ["explanation", "notice", "number", "warnings"]
+__all__ = ["charge_explained", "explanation", "notice", "number", "warnings"]
 
 
 def number(value: Fraction | float) -> str:
@@ -60,6 +62,24 @@ def notice(
     if bare:
         hints.append(_no_answer_of_its_own(bare, height))
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
+
+
+@contextmanager
+def charge_explained(request: Request, answered: Answered) -> Iterator[None]:
+    """An error inside says what was charged before it, and that this is kept."""
+    try:
+        yield
+    except TallyveilError as error:
+        if answered.quote is not None:
+            charged = (
+                f"The noisy answers were charged before ({_cost(answered.quote)}), and are kept."
+            )
+            free = "Another expression over the same aggregates is answered from history, free."
+            if request.source == "fresh":
+                free = f"SET dp.source = auto: {free[0].lower()}{free[1:]}"
+            error.detail = " ".join(filter(None, (error.detail, charged)))
+            error.hint = " ".join(filter(None, (error.hint, free)))
+        raise
 
 
 def _over_all_looks(request: Request, looks: Looks) -> set[Fraction]:

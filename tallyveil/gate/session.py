@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
@@ -28,7 +28,7 @@ from tallyveil.gate.interface import (
     Result,
     Statement,
 )
-from tallyveil.gate.notices import explanation, notice, warnings
+from tallyveil.gate.notices import charge_explained, explanation, notice, warnings
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
@@ -139,8 +139,8 @@ class GateSession:
             result = self.execute(statement, parameters)
             return _as_arrow(result), result
         query = _query(statement)
-        with self._limited(), _positions_from(query.offset):
-            released, notices = self._release(query, parameters, (), lambda columns: None)
+        with self._limited(), _positions_from(query.offset), ExitStack() as after:
+            released, notices = self._release(query, parameters, (), lambda columns: None, after)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(released.plan.sql)
         heard = tuple(n for n in notices if self.hears(n))
@@ -284,10 +284,12 @@ class GateSession:
         parameters: Sequence[Any],
         parameter_types: Sequence[str | None],
         see: Callable[[tuple[ColumnType, ...]], object],
+        after: ExitStack,
     ) -> tuple[_Released, tuple[Notice, ...]]:
         """Everything the statement over the noisy rows needs. This is where budget is spent.
 
-        ``see`` is called with the result's columns before that, and may refuse them.
+        ``see`` is called with the result's columns before that, and may refuse them. Errors that
+        pass ``after`` from then on say what was charged.
         """
         declared = parameter_types or tuple(map(_python_type, parameters))
         types = self._types(query, declared)
@@ -300,6 +302,7 @@ class GateSession:
         if plan.noisy:
             request = self._request(plan, query.sql)
             answered = self._gate.decision.answer(request)
+            after.enter_context(charge_explained(request, answered))
             confidence, nonnegative = request.target.confidence, self.settings.nonnegative
             looks = (
                 self._gate.decision.over_all_looks(request, answered)
@@ -336,8 +339,8 @@ class GateSession:
         def begin(columns: tuple[ColumnType, ...]) -> None:
             takers.append(rows.extend if receive is None else receive(columns))
 
-        with _positions_from(query.offset):
-            released, notices = self._release(query, parameters, parameter_types, begin)
+        with _positions_from(query.offset), ExitStack() as after:
+            released, notices = self._release(query, parameters, parameter_types, begin, after)
             plan = released.plan
             columns, count = self._answer(released, begin, takers)
         repeatable = self._repeatable(query, plan)

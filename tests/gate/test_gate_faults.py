@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import tallyveil
 from tallyveil.cube import Cube
+from tallyveil.errors import QueryCanceled, TallyveilError
+from tallyveil.gate import Gate
 from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 
@@ -79,3 +84,62 @@ def test_the_loss_of_a_statement_is_worked_out_once(
     monkeypatch.setattr(privacy_loss, "cell_losses", counted)
     connection.execute(FEW.format(70))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "sqlstate"),
+    [
+        ("make_date(2020, count(*)::int, 1)", "22008"),
+        ("(count(*) * 1000)::smallint", "22003"),
+        ("count(*) * 9223372036854775807", "22003"),
+    ],
+)
+def test_an_error_of_an_answer_says_that_it_was_charged_and_is_kept(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path, expression: str, sqlstate: str
+) -> None:
+    table = {
+        "from": "people",
+        "budget": {"epsilon": 1.0},
+        "attributes": {"age": {"range": [0, 99]}},
+    }
+    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=tmp_path)
+    gate = Gate(policy, source)
+    session = gate.session("ann")
+    session.set("dp.epsilon", "0.5")
+
+    def ask(sql: str) -> Any:
+        (statement,) = session.parse(sql)
+        return session.execute(statement)
+
+    with pytest.raises(TallyveilError) as caught:
+        ask(f"SELECT {expression} FROM person")
+    assert caught.value.sqlstate == sqlstate
+    assert "charged before (cost epsilon 0.5), and are kept" in str(caught.value.detail)
+    assert "answered from history, free" in str(caught.value.hint)
+    # Asking again is free, in other words and in the same.
+    assert abs(ask("SELECT count(*) FROM person").rows[0][0] - 3000) < 100
+    with pytest.raises(TallyveilError) as caught:
+        ask(f"SELECT {expression} FROM person")
+    assert "charged" not in str(caught.value)
+    assert gate.accountant.balance("person").spent == Fraction(1, 2)
+    session.close()
+    gate.close()
+
+
+def test_a_cancel_after_the_charge_says_so(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    table = {
+        "from": "people",
+        "budget": {"epsilon": 1.0},
+        "attributes": {"age": {"range": [0, 99]}},
+    }
+    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=tmp_path)
+    gate = Gate(policy, source)
+    session = gate.session("ann")
+    (statement,) = session.parse("SELECT age, count(*), dp_stddev(count(*)) FROM person GROUP BY 1")
+    with pytest.raises(QueryCanceled) as caught:
+        session.execute(statement, cancelled=lambda: gate.accountant.balance("person").spent > 0)
+    assert "charged before" in str(caught.value.detail)
+    session.close()
+    gate.close()

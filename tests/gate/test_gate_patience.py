@@ -171,3 +171,43 @@ def test_what_a_solver_raises_is_raised_where_it_is_waited_for() -> None:
 def test_what_is_paid_for_is_worked_out_after_a_cancel() -> None:
     with Deadline(0, cancelled=lambda: True).entered(), unlimited():
         assert aside(lambda: time.sleep(0.1) or 1) == 1
+
+
+def test_a_condition_too_slow_for_its_cells_says_how_many_and_what_to_write(
+    tmp_path: Path,
+) -> None:
+    with duckdb.connect(":memory:") as source:
+        source.execute("CREATE TABLE t AS SELECT 1 AS a, 2 AS b")
+        attributes = {name: {"range": [0, 1999]} for name in "ab"}
+        table = {"attributes": attributes, "budget": {"epsilon": 1.0}}
+        policy = tallyveil.parse_policy({"tables": {"t": table}}, base=tmp_path)
+        gate = Gate(policy, source, time_limit=1.0)
+        session = gate.session("ann")
+        terms = " + ".join(f"sqrt(a * {k} + b)" for k in range(80))
+        (parsed,) = session.parse(f"SELECT count(*) FROM t WHERE {terms} > 0")
+        with pytest.raises(StatementTooComplex, match="time limit") as caught:
+            session.execute(parsed)
+        assert caught.value.position == 35
+        assert "4000000 combinations of a (2000) × b (2000)" in str(caught.value.detail)
+        assert "EXISTS (SELECT 1 FROM (VALUES" in str(caught.value.hint)
+        assert gate.accountant.balance("t").spent == 0
+        session.close()
+        gate.close()
+
+
+def test_what_the_hint_of_a_slow_condition_says_is_answered(tmp_path: Path) -> None:
+    with duckdb.connect(":memory:") as source:
+        source.execute("CREATE TABLE t AS SELECT 1 AS a, 2 AS b FROM range(1000)")
+        attributes = {name: {"range": [0, 9]} for name in "ab"}
+        table = {"attributes": attributes, "budget": {"epsilon": 100.0}}
+        policy = tallyveil.parse_policy({"tables": {"t": table}}, base=tmp_path)
+        gate = Gate(policy, source)
+        session = gate.session("ann")
+        session.set("dp.epsilon", "50")
+        (parsed,) = session.parse(
+            "SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM (VALUES (1, 2), (3, 4), (1, 2))"
+            " AS v (x, y) WHERE x = a AND y = b)"
+        )
+        assert session.execute(parsed).rows == [(1000,)]
+        session.close()
+        gate.close()

@@ -13,12 +13,13 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.database import domain_table
 from tallyveil.rewriter.resolve.branches import Source
+from tallyveil.rewriter.sql.check import position
 
-__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "relation"]
+__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "relation", "too_slow"]
 
 MAX_CELLS: Final = 4_000_000
 MAX_COEFFICIENTS: Final = 12_000_000
@@ -169,6 +170,23 @@ def _refuse_many(domain: Domain, mentioned: frozenset[str], aggregates: int) -> 
             detail=f"The statement mentions {_sizes(axes)}.",
             hint="Mention fewer attributes in one expression, or ask in several statements.",
         )
+
+
+def too_slow(
+    domain: Domain, mentioned: frozenset[str], where: exp.Expr | None
+) -> StatementTooComplex:
+    """The error of a statement whose time was over while it was evaluated on the domain."""
+    axes = domain.project(mentioned)
+    cells = math.prod(axis.size for axis in axes)
+    return StatementTooComplex(
+        "evaluating the statement on the public domain took longer than the time limit",
+        position=None if where is None else position(where),
+        detail=f"It is evaluated for each of {cells} combinations of {_sizes(axes)}."
+        " Nothing was charged.",
+        hint="Write many comparisons that are joined by OR as a list: EXISTS (SELECT 1 FROM"
+        " (VALUES (1, 2), …) AS v (x, y) WHERE x = a AND y = b). Or mention fewer attributes in"
+        " one expression, or ask in several statements.",
+    )
 
 
 def _sizes(axes: Sequence[Attribute]) -> str:

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from tallyveil.errors import InvalidParameterValue
+from tallyveil import deadline
+from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component, attributes_of, components
-from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query
+from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.linearise import IntArray, nothing
 from tallyveil.rewriter.domain.parts import Part, Parts, part_of_rows
 from tallyveil.rewriter.domain.value_types import value_type
@@ -148,7 +149,12 @@ def _evaluate(
     query = coefficient_query(
         domain, component.attributes, component.where, component.keys, asked, source
     )
-    return part_of_rows(domain, component, ask(query), grouped)
+    try:
+        return part_of_rows(domain, component, ask(query), grouped)
+    except StatementTooComplex as error:
+        if deadline.remaining() > 0:
+            raise
+        raise too_slow(domain, component.attributes, component.where) from error
 
 
 def _column(parts: Sequence[Part], number: int) -> Column:
