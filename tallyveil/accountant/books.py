@@ -236,6 +236,7 @@ class Books:
                     self._take_in(charges, answers)
         self.refresh()
 
+    @deadline.taking(None)
     def _take_in(self, charges: int = -1, answers: int = -1) -> None:
         """Bring all up to date with the ledger; inside a transaction. If given, so many charges
         and answers at most: answers only once no charge is left, derivations after the answers
@@ -247,8 +248,7 @@ class Books:
         Raises what `deadline.check` raises.
         """
         for stored, position in self._ledger.charges_after(self._charges, charges):
-            with deadline.taking(None):
-                deadline.check()
+            deadline.check()
             if stored.table in self._accounts:
                 self._work_out(stored)
             self._charges = position
