@@ -11,7 +11,7 @@ from tallyveil.mechanisms.losses.pairs import PairLoss
 from tallyveil.mechanisms.losses.weights import check_magnitude, from_zero
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
-from tallyveil.mechanisms.units import UNIT
+from tallyveil.mechanisms.units import CEILING, UNIT
 from tallyveil.workload.workload import Column
 
 __all__ = ["Loss", "privacy_loss", "sensitivity"]
@@ -43,5 +43,9 @@ def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
         check_magnitude(column, power(measure))
         return from_zero(column, power(measure), merge=False).highest
     one_record = Relation(relation.neighbours, complete=relation.closed)
-    # A step at 10⁻¹² is one unit, so the bound counts steps.
+    # A step at 10⁻¹² is one unit, so the bound counts steps, or their halves: bounds from the
+    # midrange are whole in these, and would be rounded up in steps.
+    halves = privacy_loss([column], [Fraction(2, UNIT)], one_record, measure).bound
+    if halves < CEILING:
+        return -(-halves // 2)
     return privacy_loss([column], [Fraction(1, UNIT)], one_record, measure).bound
