@@ -50,6 +50,8 @@ from tallyveil.mechanisms import (
     statement_scales,
     with_range,
 )
+from tallyveil.mechanisms.measure import power
+from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
@@ -58,6 +60,8 @@ __all__ = ["Choice", "Noise"]
 # Of the mechanisms with a public range, what "auto" considers of itself.
 _FLOWCHART: Final = "truncated_geometric"
 
+# So that what is rounded to units of cost does not stay below the least.
+_INWARDS: Final = 1 - 2**-30
 
 _Asked: TypeAlias = tuple[Target, str, bool]
 
@@ -191,6 +195,20 @@ class Choice:
         if isinstance(noise.mechanism, CountMechanism):
             return tuple(noise.scales[n] for n in columns)
         return self.scales(noise.mechanism, part, target)
+
+    def at_least_cost(
+        self, noise: Noise, part: Workload, scales: tuple[float, ...]
+    ) -> tuple[float, ...]:
+        """The scales, all of them smaller by one factor where they cost less than a statement
+        may."""
+        account = self._accounts[part.table]
+        while True:
+            loss = noise.mechanism.loss(part, scales, account.relation, account.measure)
+            share = from_units(loss.bound) / account.least_cost if account.least_cost else 1
+            if not 0 < share < 1:
+                return scales
+            factor = float(share) ** (1 / power(account.measure)) * _INWARDS
+            scales = tuple(scale * factor for scale in scales)
 
     def _named(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
         table, measure = workload.table, self._accounts[workload.table].measure

@@ -51,13 +51,15 @@ _FEW: Final = 256  # rows whose answers are drawn while others wait for the ledg
 class Answered:
     """``columns[table][c][i]`` is row i of column c, None where only history was asked and
     does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
-    nothing was, and ``bought`` for how many rows.
+    nothing was, and ``bought`` for how many rows; ``raised`` is whether that was more precise
+    than the target asks, since a statement has a least cost.
     """
 
     columns: Mapping[str, Rows]
     noise: Mapping[str, Noise]
     quote: Quote | None
     bought: int = 0
+    raised: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ class Decision:
             for table, found in settled.found.items()
         }
         height = sum(purchase.height for purchase in settled.purchases)
-        return Answered(answers, wanted, settled.quote, height)
+        raised = any(purchase.raised for purchase in settled.purchases)
+        return Answered(answers, wanted, settled.quote, height, raised)
 
     def over_all_looks(self, request: Request, answered: Answered) -> Looks:
         """The intervals over all looks of what was answered."""

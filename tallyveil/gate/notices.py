@@ -51,6 +51,8 @@ def notice(
     parts = [_cost(answered.quote) if answered.quote else "answered from history, free"]
     if answered.quote and answered.bought < height:
         parts[0] += f" for {answered.bought} of {height} rows, the others from history"
+    if answered.raised:
+        parts[0] += ", the least a statement costs, for more precision than dp.half_width asks"
     if halves:
         parts.append(_interval(halves, confidence) + (" over all looks" if looks else ""))
     if ranged:

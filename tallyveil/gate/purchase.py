@@ -25,6 +25,8 @@ class Purchase:
     mechanism: AnyMechanism
     columns: tuple[int, ...]
     rows: tuple[IntArray, ...]
+    raised: bool = False
+    """More precise than the target asks, since a statement has a least cost."""
 
     @property
     def height(self) -> int:
@@ -60,9 +62,12 @@ def shortfall(
         numbers = tuple(n for n, rows in enumerate(short) if len(rows))
         if numbers:
             rows = tuple(short[n] for n in numbers)
-            part, scales = _part(request, workload, noise, numbers, rows, found[table], choice)
+            part, asked = _part(request, workload, noise, numbers, rows, found[table], choice)
+            scales = asked
+            if request.target.half_width is not None:
+                scales = choice.at_least_cost(noise, part, asked)
             charge = Charge(part, noise.mechanism.name, scales, request.sql)
-            purchases.append(Purchase(charge, noise.mechanism, numbers, rows))
+            purchases.append(Purchase(charge, noise.mechanism, numbers, rows, scales != asked))
     return purchases
 
 

@@ -81,12 +81,38 @@ def test_no_statement_is_recorded_at_next_to_no_cost(
     assert charges(gate) == 1
 
 
-def test_the_least_cost_holds_for_targets_too(opened: Open) -> None:
-    gate = opened()
-    with pytest.raises(InvalidParameterValue, match="the least a statement may cost"):
-        ask(gate, "SELECT count(*) FROM person", half_width=1e9)
-    assert charges(gate) == 0
-    ask(gate, "SELECT count(*) FROM person", half_width=1e5)
+@pytest.mark.parametrize("budget", [{"epsilon": 3.0}, {"rho": 0.5, "delta": 1e-9}])
+def test_a_target_that_costs_less_than_the_least_is_bought_at_the_least(
+    opened: Open, budget: Any
+) -> None:
+    gate = opened(budget)
+    (least,) = {3.0: [3e-6], 0.5: [5e-7]}[next(iter(budget.values()))]
+    _, result = ask(gate, "SELECT age, count(*) FROM person GROUP BY age", half_width=1e9)
+    spent = gate.accountant.balance("person").spent
+    assert least <= float(spent) < 1.001 * least
+    (notice,) = result.notices
+    assert "the least a statement costs, for more precision than dp.half_width asks" in (
+        notice.message
+    )
+    ask(gate, "SELECT count(*) FROM person", half_width=1e9)
+    assert gate.accountant.balance("person").spent == spent
+
+
+def test_a_cheap_top_up_is_bought_at_the_least_cost_and_no_wider_than_asked(opened: Open) -> None:
+    gate = opened(limits={"least_cost": 0.03})
+    query = "SELECT count(*) FROM person"
+    ask(gate, query, half_width=20)
+    before = float(gate.accountant.balance("person").spent)
+    interval = "SELECT dp_interval_high(count(*)) - dp_interval_low(count(*)) FROM person"
+    table, result = ask(gate, interval, half_width=19.5)
+    assert table.column(0)[0].as_py() <= 39
+    spent = float(gate.accountant.balance("person").spent) - before
+    assert spent == pytest.approx(0.09, rel=1e-6)
+    assert spent > 0.09 - 1e-12
+    assert "the least a statement costs" in result.notices[0].message
+    # What costs more than the least is bought as it is asked.
+    _, result = ask(gate, query, half_width=5)
+    assert "least" not in result.notices[0].message
 
 
 def test_a_policy_may_allow_tiny_costs(opened: Open) -> None:
