@@ -12,7 +12,7 @@ import typer
 from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public
 from tallyveil.gate.gate import accounts
-from tallyveil.gate.policy_check import check_mechanisms
+from tallyveil.gate.policy_check import check_mechanisms, check_views
 from tallyveil.policy import Policy, load_policy, summary
 
 __all__ = ["check"]
@@ -26,6 +26,7 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     """
     policy = load_policy(path)
     check_mechanisms(policy)
+    check_views(policy)
     check_files(policy)
     if source:
         cubes = load_cubes(policy)

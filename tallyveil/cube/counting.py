@@ -88,7 +88,7 @@ def _type(key: str, column: str, columns: Mapping[str, str]) -> str:
     if found is None:
         raise SourceError(
             f"{key}: the source has no column {column}",
-            hint="The first line of a CSV file names its columns; the attribute's column = "
-            '"…" names the one that holds it.',
+            hint='In the policy column = "…" names the one that holds it, where it has another name'
+            " there. A CSV file's columns are named by its first line.",
         )
     return found

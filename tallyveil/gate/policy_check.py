@@ -1,4 +1,5 @@
-"""Whether a policy's mechanisms exist and can serve their tables, looked at when it is opened."""
+"""Whether a policy's mechanisms exist and can serve their tables, looked at when it is opened; and
+whether its views can be read, looked at without a source too."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from collections.abc import Callable
 
 from tallyveil.errors import PolicyError, TallyveilError
 from tallyveil.gate.alternatives import reason_against
+from tallyveil.gate.relations import RELATIONS
 from tallyveil.mechanisms import canonical, canonical_choice, family_of, mechanism
 from tallyveil.policy import Policy, Table
+from tallyveil.rewriter import Rewriter
 
-__all__ = ["check_mechanisms"]
+__all__ = ["check_mechanisms", "check_views"]
 
 
 def check_mechanisms(policy: Policy) -> None:
@@ -24,6 +27,13 @@ def check_mechanisms(policy: Policy) -> None:
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         where = "the policy" if policy.path is None else f"the policy {policy.path}"
         raise PolicyError(f"{where} has {count}", mistakes)
+
+
+def check_views(policy: Policy) -> None:
+    """Raises PolicyError for a view that no statement could use, whatever the tables hold."""
+    domains = {name: table.domain for name, table in policy.tables.items()}
+    public: dict[str, dict[str, str]] = {name: {} for name in policy.public}
+    Rewriter(domains, RELATIONS, public, policy.views)
 
 
 def _unknown(key: str, spec: str, understand: Callable[[str], object] = canonical) -> list[str]:

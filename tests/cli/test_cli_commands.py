@@ -221,6 +221,21 @@ def test_check_says_every_file_that_is_missing(
     assert error["sqlstate"] == "58030"
 
 
+@pytest.mark.parametrize("options", [[], ["--source"]])
+def test_check_says_that_a_view_names_a_table_that_is_missing(
+    shell: Shell, policy: Path, options: list[str]
+) -> None:
+    text = policy.read_text()
+    policy.write_text(f'{text}\n[views.west]\nsql = "SELECT state FROM regions"\n')
+    found = shell("check", policy, *options)
+    assert found.exit_code == 1
+    assert "views.west.sql" in found.stderr
+    assert "regions" in found.stderr
+    joined = "SELECT p.sex, r.* FROM person p JOIN region r USING (state)"
+    policy.write_text(f'{text}\n[views.west]\nsql = "{joined}"\n')
+    assert shell("check", policy, *options).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("wrong", "right"), [("people.parquet", "poeple.parquet"), ("\nsex  ", "\nsexx ")]
 )

@@ -113,8 +113,10 @@ def test_a_frame_that_does_not_fit_is_not_quoted(tmp_path: Path) -> None:
         tallyveil.connect(policy(tmp_path), source=twice)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
-    with pytest.raises(tallyveil.Error, match="the source has no column age"):
+    with pytest.raises(tallyveil.Error, match="the source has no column age") as caught:
         tallyveil.connect(policy(tmp_path), source=ARROW.drop_columns("age"))
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith('In the policy column = "…" names the one that holds it')
 
 
 def test_the_frame_stays_as_it_was(tmp_path: Path) -> None:

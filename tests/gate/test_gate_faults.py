@@ -143,3 +143,22 @@ def test_a_cancel_after_the_charge_says_so(
     assert "charged before" in str(caught.value.detail)
     session.close()
     gate.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("sqrt(n - 100000)", "nan"),
+        ("ln(n - 100000)", "nan"),
+        ("ln(n - n)", "-inf"),
+        ("exp(n * 1000)", "inf"),
+        ("1 / (n - n)", "None"),
+        ("sqrt(CASE WHEN n - 100000 >= 0 THEN n - 100000 END)", "None"),
+    ],
+)
+def test_a_noisy_answer_beyond_a_function_is_no_error(
+    connect: Connect, expression: str, value: str
+) -> None:
+    connection = connect()
+    sql = f"SELECT {expression} FROM (SELECT count(*) AS n FROM person) AS t"
+    assert str(connection.execute(sql).fetchall()[0][0]) == value
