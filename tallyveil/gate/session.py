@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -461,6 +462,10 @@ def _positions_from(offset: int) -> Iterator[None]:
         raise
 
 
+# Types that one list may hold, the widest first.
+_WIDER: Final = (("DOUBLE", "HUGEINT", "BIGINT"), ("TIMESTAMP", "DATE"))
+
+
 def _python_type(value: Any) -> str | None:
     """The type of a parameter that was declared by nobody but its value."""
     match value:
@@ -470,8 +475,14 @@ def _python_type(value: Any) -> str | None:
             return "BIGINT" if -(2**63) <= value < 2**63 else "HUGEINT"
         case float() | Decimal():
             return "DOUBLE"
-        case list() | tuple() if value:
-            element = _python_type(value[0])
+        case dt.datetime():
+            return "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
+        case dt.date():
+            return "DATE"
+        case list() | tuple():
+            kinds = {_python_type(one) for one in value if one is not None}
+            wide = [kind for one in _WIDER if kinds <= set(one) for kind in one if kind in kinds]
+            element = wide[0] if wide else kinds.pop() if len(kinds) == 1 else None
             return f"{element}[]" if element else None
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,3 +156,39 @@ def test_a_refusal_says_what_the_rest_of_the_share_buys(
         alice.execute("SET dp.epsilon = 0.2")
         n, low, high = alice.execute(question).fetchall()[0]
         assert (n - low, high - n) == (15, 15)
+
+
+_DAY = dt.date(2020, 1, 2)
+_NOON = dt.datetime(2020, 1, 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "days"),
+    [
+        ("day < ?", [_NOON], 2),
+        ("day >= ?", [_NOON], 3),
+        ("day = ?", [_NOON], 0),
+        ("day < ?", [_NOON.replace(tzinfo=dt.UTC)], 2),
+        ("day = ?", [_DAY], 1),
+        ("day < ? + 1", [_DAY], 2),
+        ("day IN (?, ?)", [_NOON, _DAY], 1),
+        ("day = ANY(?)", [[None, _DAY]], 1),
+        ("day = ANY(?)", [[_DAY, _NOON]], 1),
+        ("day BETWEEN ? AND ?", [_NOON, dt.date(2020, 1, 4)], 2),
+        ("n = ANY(?)", [[2, 2.5]], 1),
+    ],
+)
+def test_a_parameter_is_of_its_values_type(
+    source: duckdb.DuckDBPyConnection, connect: Connect, condition: str, values: list[object],
+    days: int,
+) -> None:  # fmt: skip
+    source.execute(
+        "CREATE TABLE visits AS SELECT DATE '2020-01-01' + CAST(i AS INTEGER) AS day, i AS n "
+        "FROM range(5) t(i)"
+    )
+    attributes = {"day": {"range": [dt.date(2020, 1, 1), dt.date(2020, 1, 5)]}}
+    attributes["n"] = {"range": [0, 4]}
+    connection = connect(**{"from": "visits", "attributes": attributes, "budget": {"epsilon": 1e4}})
+    connection.execute("SET dp.epsilon = 1000")
+    sql = f"SELECT count(*) FROM person WHERE {condition}"
+    assert connection.execute(sql, values).fetchone() == (days,)
