@@ -251,7 +251,7 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
 
 
 # A character takes up to 450 bytes of its statement's tree.
-_KEPT: Final[Cache[exp.Expr]] = Cache(512, 600_000_000, lambda key, _: 450 * len(str(key)))
+_KEPT: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * len(str(key)))
 
 
 def _refuse_other_than_queries(tokens: Sequence[Token], sql: str) -> None:
