@@ -12,8 +12,8 @@ an estimate that follows from theirs, unless together they tell too many cells a
 
 What was once reported of a row is never worse later, though later answers may leave what it was
 made of no place among those that take part: before an estimate is reported, the ledger is told
-which answers it was made from, unless it knows. So it can be made again, by any process. Worse means
-of a greater deviation: the ends of intervals are rounded, and may move by one step.
+which answers it was made from, unless it knows. So it can be made again, by any process. Worse
+means of a greater deviation: the ends of intervals are rounded, and may move by one step.
 """
 
 from __future__ import annotations
