@@ -104,7 +104,6 @@ class Books:
         with self._ledger.writing():
             if seen is None or self._ledger.version() != seen:
                 self._take_in()
-            self._writing = self._ledger.version()
             yield
 
     def append(self, priced: Sequence[Priced], analyst: str) -> list[Position]:
@@ -177,7 +176,7 @@ class Books:
 
     def settled(self) -> None:
         """All that was written is taken in."""
-        self._version = self._writing
+        self._version = self._ledger.written()
 
     # Taking in
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from tallyveil.errors import LedgerError
 __all__ = ["Database"]
 
 _BUSY_SECONDS = 10.0
+_COUNTS = 1 << 32  # positions there are
 _RESTORE = "Restore it from its backup."
 
 
@@ -42,6 +43,8 @@ class Database:
         self._keeping = False
         self.path = None if str(path) == ":memory:" else Path(path).absolute()
         self._header: Header | None = None
+        self.written: int | None = None
+        """The `version` after what was written last, if something was."""
         self.name = str(path)
         with self._reported("opened"):
             if self.path is not None and not self.path.exists():
@@ -75,8 +78,8 @@ class Database:
             self._header.close()
             self._header = None
 
-    def position(self) -> Hashable:
-        """Another value after each commit, whoever made it; None if that cannot be known now. It
+    def position(self) -> int | None:
+        """Another number after each commit, whoever made it; None if that cannot be known now. It
         takes no lock and may be called by any thread."""
         header = self._header
         try:
@@ -99,26 +102,31 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """All or nothing, alone, and durable once the block is left without an error."""
+        self.written = None
         with self._transaction("BEGIN IMMEDIATE", "written"):
-            if self._pragma("journal_mode") == "wal":
+            changes = self._connection.total_changes
+            version = 0 if self._header is None else self._header.read()
+            if version is None:
                 raise LedgerError(
                     f"the ledger {self.name} was given a write-ahead log while in use",
                     hint="Restart to go on: this takes the log in, and writes without one.",
                 )
             yield
+            # A transaction that changes nothing does not count.
+            changed = self._header is not None and self._connection.total_changes != changes
         self._check_identity()
+        self.written = (version + changed) % _COUNTS
 
     def keep(self) -> None:
         """Inside `writing`: what was written so far stays, whatever fails from here on."""
         self._connection.execute("SAVEPOINT kept")
         self._keeping = True
 
-    def version(self) -> int:
-        """Another number whenever another connection has written since the last one was given."""
-        self._check_own()
-        with self._reported("read"):
-            found: int = self._pragma("data_version")
-            return found
+    def version(self) -> int | None:
+        """`position`, and of a ledger that nobody else can write always the same number. Raises
+        LedgerError in another process than opened it."""
+        self._check_process()
+        return 0 if self.path is None else self.position()
 
     @contextlib.contextmanager
     def _transaction(self, begin: str, doing: str) -> Iterator[None]:
@@ -201,9 +209,12 @@ class Database:
         return stat.st_dev, stat.st_ino
 
     def _check_own(self) -> None:
+        self._check_process()
+        self._check_identity()
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise LedgerError(f"the ledger {self.name} was opened by another process")
-        self._check_identity()
 
     def _check_identity(self) -> None:
         """Refuse to go on with a file that has been moved away, deleted or swapped."""

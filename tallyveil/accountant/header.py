@@ -1,8 +1,8 @@
 """How far a ledger's file has come, read without SQLite and without a lock.
 
-Every transaction that changes a SQLite file counts on in the file's header, whoever commits it
-("File change counter" in SQLite's description of the format). The bytes here hold the count, and
-whether the file has a write-ahead log, with which it would stand still.
+Every transaction that changes a SQLite file counts on by one in the file's header, whoever commits
+it ("File change counter" in SQLite's description of the format). With a write-ahead log it would
+stand still.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ __all__ = ["Header"]
 
 _START: Final = 18
 _LENGTH: Final = 10
+_COUNT: Final = 6  # where the counter starts in these
+_LOG: Final = 2  # what they start with if the file has a write-ahead log
 
 
 class Header:
@@ -35,9 +37,12 @@ class Header:
             self._file, users = found or (os.open(path, os.O_RDONLY | os.O_CLOEXEC), 0)
             _open[self._key] = self._file, users + 1
 
-    def read(self) -> bytes:
-        """Other bytes after each commit. Raises OSError."""
-        return os.pread(self._file, _LENGTH, _START)
+    def read(self) -> int | None:
+        """Another number after each commit: one more. None if the file has a write-ahead log, or
+        no header any more. Raises OSError."""
+        found = os.pread(self._file, _LENGTH, _START)
+        logged = len(found) < _LENGTH or _LOG in found[:2]
+        return None if logged else int.from_bytes(found[_COUNT:], "big")
 
     def close(self) -> None:
         with _lock:

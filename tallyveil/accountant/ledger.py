@@ -110,9 +110,15 @@ class Ledger:
         """Inside `writing`: what was written so far stays, whatever fails from here on."""
         self._database.keep()
 
-    def version(self) -> int:
-        """Another number whenever another process has written since the last one was given."""
+    def version(self) -> int | None:
+        """Another number after each commit that others can see, None if it cannot be known. Inside
+        `reading`, once something was read, and `writing` it is that of the snapshot."""
         return self._database.version()
+
+    def written(self) -> int | None:
+        """The `version` that the last `writing` left behind, whatever others have written since;
+        None if it failed."""
+        return self._database.written
 
     def holds_charge(self, position: Position) -> bool:
         """Whether the charges once ended there; inside `reading`."""

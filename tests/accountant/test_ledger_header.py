@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,12 +58,35 @@ def test_each_commit_changes_it_whoever_makes_it(path: Path) -> None:
     two.close()
 
 
+def test_what_is_written_is_told_apart_from_what_others_write_since(path: Path) -> None:
+    with closing(Ledger(path)) as one, closing(Ledger(path)) as two:
+        for number, ledger in enumerate((one, two, two, one)):
+            with ledger.writing():
+                ledger.add_table(f"t{number}", "fingerprint")
+                assert ledger.version() == one.position()
+            assert ledger.written() == one.version() == two.version()
+        with two.writing():
+            two.add_table("later", "fingerprint")
+        assert one.written() not in (None, one.version())
+        with one.writing():
+            pass
+        assert one.written() == one.version() == two.written()
+
+
+def test_it_is_unknown_while_a_log_holds_what_is_written(path: Path) -> None:
+    with closing(Ledger(path)) as ledger, closing(sqlite3.connect(path)) as tool:
+        tool.execute("PRAGMA journal_mode = WAL")
+        assert ledger.position() is None
+        assert ledger.version() is None
+
+
 def test_what_was_rolled_back_changes_nothing(path: Path) -> None:
     ledger = Ledger(path)
     before = ledger.position()
     with pytest.raises(LedgerError), ledger.writing():
         add_twice(ledger)
     assert ledger.position() == before is not None
+    assert ledger.written() is None
     ledger.close()
 
 
