@@ -18,6 +18,7 @@ means of a greater deviation: the ends of intervals are rounded, and may move by
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -35,9 +36,10 @@ from tallyveil.knowledge.answer import Estimated, released
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights, improves, surpasses
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.known import Known
-from tallyveil.knowledge.matrix import most, prepared
+from tallyveil.knowledge.matrix import most
 from tallyveil.knowledge.outside import separate
 from tallyveil.knowledge.precision import Preview
+from tallyveil.knowledge.prepared import fitting, prepared
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State
@@ -179,8 +181,7 @@ class Knowledge:
         the next who asks something else."""
         state, _ = self._learned()
         for place in range(len(bought.columns) if len(bought.columns) > _FEW else 0):
-            deadline.check()
-            prepared(state.answers[state.of_charge(bought.charge_id, place)].column)
+            prepared([state.answers[state.of_charge(bought.charge_id, place)].column])
 
     def _look_at(
         self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]
@@ -264,13 +265,8 @@ class Knowledge:
         every = [*found][: most(work)]
         if not same and state.outside(columns, seen, every):
             return None, work
-        questions = [prepared(column) for column in columns]
-        fitting = (
-            n
-            for n in every
-            if all(prepared(state.answers[n].column).fits(one) for one in questions)
-        )
-        return tuple(fitting), work
+        fits = fitting(prepared([state.answers[n].column for n in every]), prepared(columns))
+        return tuple(itertools.compress(every, fits)), work
 
     def _once_bought(self, found: Found, outlook: Outlook, bought: Bought) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""

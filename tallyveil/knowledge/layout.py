@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil import deadline
+from tallyveil.knowledge.prepared import Prepared
+from tallyveil.workload.workload import Factor, IntArray
 
-__all__ = ["Entries", "Layout", "Places", "Work"]
+__all__ = ["Layout", "Written"]
 
-_PRODUCT: Final = 1_000_000  # entries of a product of which some rows are taken
+_Axes: TypeAlias = tuple[str, ...]
 
-Entries: TypeAlias = tuple[IntArray, IntArray, IntArray]
+_Entries: TypeAlias = tuple[IntArray, IntArray, IntArray]
 """Rows, cells and coefficients."""
-
-Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
-"""By factor, and by its axes, the values of its entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,92 +44,123 @@ class Layout:
     def cells(self) -> int:
         return math.prod(self.sizes.values())
 
-    def spread(self, column: Column, places: Places, limit: int) -> Entries | None:
-        """The column's entries over all axes; None if there are more than ``limit``."""
-        rows, cells, coefficients = _ones(1, 0)
-        for height, (own, at, weights) in self._parts(column, places):
-            if len(rows) * len(own) > (limit if column.selected is None else _PRODUCT):
-                return None
-            rows = (rows[:, None] * height + own).ravel()
-            cells = (cells[:, None] + at).ravel()
-            coefficients = (coefficients[:, None] * weights).ravel()
-        if column.selected is None:
-            return rows, cells, coefficients
-        number = np.searchsorted(column.selected, rows)
-        number[number == column.height] = 0
-        kept = column.selected[number] == rows
-        return None if kept.sum() > limit else (number[kept], cells[kept], coefficients[kept])
-
-    def _parts(self, column: Column, places: Places) -> Iterator[tuple[int, Entries]]:
-        """What the column is a product of, with the number of rows of each."""
-        for factor, at in zip(column.factors, places, strict=True):
-            kept, cells = self._cells(factor.axes, at, len(factor.rows))
-            yield factor.height, (factor.rows[kept], cells, factor.coefficients[kept])
-        for axis in self._missing(column.axes):
-            yield 1, _ones(self.sizes[axis], self.strides[axis])
-
-    def spread_alike(
-        self, columns: Sequence[Column], places: Sequence[Places], work: Work
-    ) -> tuple[list[int], Entries]:
-        """As `spread`, at once for columns of one factor each, over the same axes, of which all
-        rows are asked: which of them there is the work for, and their entries, with the rows of one
-        after those of the other."""
-        factors = [column.factors[0] for column in columns]
-        axes, lengths = factors[0].axes, [len(factor.rows) for factor in factors]
-        at = [np.concatenate([own[0][n] for own in places]) for n in range(len(axes))]
-        kept, cells = self._cells(axes, at, sum(lengths))
-        of = np.repeat(np.arange(len(factors)), lengths)[kept]
-        missing = self._missing(axes)
-        every = math.prod(self.sizes[axis] for axis in missing)
-        entries = np.bincount(of, minlength=len(factors)) * every
-        taken = [n for n, number in enumerate(entries.tolist()) if work.allows(number)]
-        starts = np.full(len(factors), -1, dtype=np.int64)
-        heights = np.array([factors[n].height for n in taken], dtype=np.int64)
-        starts[taken] = np.cumsum(heights) - heights
-        own = starts[of] >= 0
-        kept, of, cells = kept[own], of[own], cells[own]
-        rows = np.concatenate([factor.rows for factor in factors])[kept] + starts[of]
-        coefficients = np.concatenate([factor.coefficients for factor in factors])[kept]
-        for axis in missing:
-            _, other, _ = _ones(self.sizes[axis], self.strides[axis])
-            rows, coefficients = (np.repeat(each, len(other)) for each in (rows, coefficients))
-            cells = (cells[:, None] + other).ravel()
-        return taken, (rows, cells, coefficients)
-
-    def _missing(self, axes: Sequence[str]) -> list[str]:
-        return [axis for axis in self.sizes if axis not in axes]
-
-    def _cells(
-        self, axes: Sequence[str], at: Sequence[IntArray], number: int
-    ) -> tuple[IntArray, IntArray]:
+    def along(self, axes: _Axes, at: Sequence[IntArray], number: int) -> tuple[IntArray, IntArray]:
         """Which of so many entries are not left out, and their cells along these axes."""
+        if not axes:
+            return np.arange(number), np.zeros(number, dtype=np.int64)
         ranks = [self.labels[axis][own] for axis, own in zip(axes, at, strict=True)]
         kept = np.flatnonzero(np.logical_and.reduce([rank >= 0 for rank in ranks]))
-        kept = kept if axes else np.arange(number)
         cells = np.zeros(len(kept), dtype=np.int64)
         for axis, rank in zip(axes, ranks, strict=True):
             cells += rank[kept] * self.strides[axis]
         return kept, cells
 
-
-@dataclass
-class Work:
-    """So much, in entries, is ``left``; ``each`` is what a column makes beside its entries."""
-
-    left: int
-    each: int
-
-    def allows(self, entries: int) -> bool:
-        """Take it, if there is so much left."""
-        if entries > self.left:
-            return False
-        self.left -= entries + self.each
-        return True
+    def across(self, kind: tuple[_Axes, ...]) -> IntArray:
+        """The cells along all axes that a column of this kind does not mention."""
+        cells = np.zeros(1, dtype=np.int64)
+        mentioned = set(itertools.chain(*kind))
+        for axis in (axis for axis in self.sizes if axis not in mentioned):
+            own = np.arange(self.sizes[axis], dtype=np.int64) * self.strides[axis]
+            cells = (cells[:, None] + own).ravel()
+        return cells
 
 
-def _ones(size: int, stride: int) -> Entries:
-    return (
-        np.zeros(size, dtype=np.int64),
-        np.arange(size, dtype=np.int64) * stride,
-        np.ones(size, dtype=np.int64),
-    )
+class Written:
+    """Some columns, as products of the entries of their factors, each of which is laid out once."""
+
+    def __init__(self, layout: Layout, columns: Sequence[Prepared]) -> None:
+        self._layout = layout
+        self._columns = columns
+        every: dict[Factor, tuple[IntArray, ...]] = {}
+        for one in columns:
+            every.update(zip(one.column.factors, one.places, strict=True))
+        factors: dict[_Axes, dict[Factor, tuple[IntArray, ...]]] = {}
+        for factor, places in every.items():
+            factors.setdefault(factor.axes, {})[factor] = places
+        self._laid = {axes: _Laid(layout, axes, own) for axes, own in factors.items()}
+        self._sizes = {f: size for laid in self._laid.values() for f, size in laid.sizes.items()}
+
+    @cached_property
+    def entries(self) -> list[int]:
+        """How many each of the columns has."""
+        kinds = {one.kind for one in self._columns}
+        across = {kind: len(self._layout.across(kind)) for kind in kinds}
+        return [
+            across[one.kind] * math.prod(map(self._sizes.__getitem__, one.column.factors))
+            if one.column.selected is None
+            else across[one.kind] * self._selected(one)
+            for one in self._columns
+        ]
+
+    def _selected(self, one: Prepared) -> int:
+        column = one.column
+        total = np.ones(column.height)
+        own = column.factor_rows(column.numbers)
+        for axes, factor, rows in zip(one.kind, column.factors, own, strict=True):
+            laid = self._laid[axes]
+            total *= laid.counts[laid.first[factor] + rows]
+        return int(total.sum())
+
+    def matrix(self, which: Sequence[int]) -> sparse.csr_matrix:
+        """The rows of some of the columns, one column after the other."""
+        ends = np.cumsum([0, *(self._columns[n].column.height for n in which)]).tolist()
+        kinds: dict[tuple[_Axes, ...], list[tuple[Prepared, int]]] = {}
+        for n, start in zip(which, ends, strict=False):
+            kinds.setdefault(self._columns[n].kind, []).append((self._columns[n], start))
+        shape = (ends[-1], self._layout.cells)
+        if not kinds:
+            return sparse.csr_matrix(shape, dtype=np.int64)
+        parts = [self._written(kind, some) for kind, some in kinds.items()]
+        rows, cells, coefficients = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return sparse.csr_matrix((coefficients, (rows, cells)), shape=shape)
+
+    def _written(self, kind: tuple[_Axes, ...], some: Sequence[tuple[Prepared, int]]) -> _Entries:
+        """Of columns of one kind, each with the number of its first row."""
+        deadline.check()
+        columns = [one.column for one, _ in some]
+        of = np.repeat(np.arange(len(some)), [column.height for column in columns])
+        numbers = np.concatenate([column.numbers for column in columns])
+        rows = np.concatenate([np.arange(one.column.height) + start for one, start in some])
+        own = []
+        for place in reversed(range(len(kind))):
+            factors, laid = [column.factors[place] for column in columns], self._laid[kind[place]]
+            heights = np.array([max(1, factor.height) for factor in factors])
+            numbers, row = np.divmod(numbers, heights[of])
+            own.append((laid, row + np.array([laid.first[factor] for factor in factors])[of]))
+        line = np.arange(len(rows))
+        cells, coefficients = np.zeros_like(line), np.ones_like(line)
+        for laid, row in reversed(own):
+            again, entry = laid.entries_of(row[line])
+            line = line[again]
+            cells = cells[again] + laid.cells[entry]
+            coefficients = coefficients[again] * laid.coefficients[entry]
+        across = self._layout.across(kind)
+        rows, coefficients = (np.repeat(each, len(across)) for each in (rows[line], coefficients))
+        return rows, (cells[:, None] + across).ravel(), coefficients
+
+
+class _Laid:
+    """Distinct factors over the same axes, one after the other: ``first`` is the first row of each,
+    ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row."""
+
+    def __init__(
+        self, layout: Layout, axes: _Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
+    ) -> None:
+        deadline.check()
+        ends = np.cumsum([0, *(factor.height for factor in factors)])
+        lengths = [len(factor.rows) for factor in factors]
+        at = [np.concatenate([own[n] for own in factors.values()]) for n in range(len(axes))]
+        kept, self.cells = layout.along(axes, at, sum(lengths))
+        rows = np.concatenate([factor.rows for factor in factors]) + np.repeat(ends[:-1], lengths)
+        self.coefficients = np.concatenate([factor.coefficients for factor in factors])[kept]
+        self.counts = np.bincount(rows[kept], minlength=ends[-1])
+        self._ends = np.cumsum([0, *self.counts])
+        self.first = dict(zip(factors, ends.tolist(), strict=False))
+        self.sizes = dict(zip(factors, np.diff(self._ends[ends]).tolist(), strict=True))
+
+    def entries_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The entries of some rows, one row after the other, and of which place each is."""
+        counts = self.counts[rows]
+        places = np.repeat(np.arange(len(rows)), counts)
+        first = self._ends[rows] - (np.cumsum(counts) - counts)
+        return places, np.arange(len(places)) + first[places]

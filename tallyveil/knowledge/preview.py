@@ -20,8 +20,9 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
 from tallyveil.inference import NoiseLaw, Noises
-from tallyveil.knowledge.matrix import Prepared, Related, prepared, related
+from tallyveil.knowledge.matrix import Related, related
 from tallyveil.knowledge.precision import Precision, Preview, row_bytes, stretches, too_complex
+from tallyveil.knowledge.prepared import Prepared, prepared
 from tallyveil.knowledge.relevance import may_nest
 from tallyveil.knowledge.state import State
 from tallyveil.mechanisms import law_of
@@ -134,7 +135,7 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
     others, needed = recorded.relevant([one.column for one in fresh])
     every = [
         *(Prepared.of(one.column) for one in fresh),
-        *(prepared(answer.column) for answer in others),
+        *prepared([answer.column for answer in others]),
     ]
     # Columns bought together are looked at one by one as well, where this is not all.
     found = _fitting(every, len(fresh) + (needed if len(fresh) == 1 else 0))

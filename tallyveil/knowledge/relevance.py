@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.knowledge.matrix import CELLS
+from tallyveil.knowledge.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Relevance", "may_nest"]

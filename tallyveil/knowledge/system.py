@@ -13,7 +13,8 @@ from scipy import sparse
 from tallyveil.accountant import Basis
 from tallyveil.inference import Noises, best_combinations
 from tallyveil.knowledge.estimate import Estimate, Weights
-from tallyveil.knowledge.matrix import prepared, related
+from tallyveil.knowledge.matrix import related
+from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column, IntArray
 
@@ -43,12 +44,8 @@ class System:
         """Of the rows of some columns, with exact rows and the recorded columns ``numbers`` as far
         as there is the ``work`` for them, from the first; None if the question is too large."""
         every = (*(-1 - n for n in range(len(state.exact))), *numbers)
-        found = related(
-            [prepared(column) for column in columns],
-            every,
-            lambda n: prepared(state.answer(n).column),
-            work,
-        )
+        history = dict(zip(every, prepared([state.answer(n).column for n in every]), strict=True))
+        found = related(prepared(columns), every, history.__getitem__, work)
         if found is None:
             return None
         return cls(

@@ -13,7 +13,7 @@ import pytest
 import tallyveil
 from tallyveil.knowledge import Aim, Knowledge
 from tallyveil.knowledge.found import Outlook
-from tallyveil.knowledge.matrix import Prepared
+from tallyveil.knowledge.prepared import Prepared
 from tallyveil.mechanisms import mechanism
 
 WIDE = {"a": {"range": [0, 199]}, "b": {"range": [0, 299]}, "d": {"range": [0, 9]}}

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallyveil.knowledge.matrix import Prepared, related
+from tallyveil.knowledge.matrix import related
+from tallyveil.knowledge.prepared import Prepared
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.workload.workload import Column, Factor
 
@@ -62,6 +63,48 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
     )
     # A column of theirs for each of ours, and no others.
     assert {tuple(cell) for cell in ours.T} == {tuple(cell) for cell in theirs.T}
+
+
+def test_columns_that_share_factors_and_some_of_whose_rows_are_asked_are_written_out_alike() -> (
+    None
+):
+    shape = {"a": 6, "b": 3}
+    every, some = column(a=TREE, b=[[1, 1, 0], [0, 0, 5]]), np.array([0, 3, 4, 17])
+    history = [
+        Column(every.factors, selected=some),
+        column(b=[[0, 1, 1]]),
+        Column(every.factors[:1]),
+        every,
+        Column(every.factors[::-1], selected=some),
+        Column(every.factors[1:]),
+    ]
+    prepared = [Prepared.of(one) for one in history]
+    found = related([prepared[0]], range(6), prepared.__getitem__, 100_000)
+    assert found is not None
+    assert found.used == (0, 1, 2, 3, 4, 5)
+    # All 18 cells are told apart, the first axis the fastest here and the last in the oracle.
+    order = np.arange(18).reshape(6, 3).T.ravel()
+    expected = [
+        written_out(Column(tuple(sorted(one.factors, key=lambda f: f.axes))), shape)[
+            _rows_by_axes(one)
+        ]
+        for one in history
+    ]
+    assert (found.history.toarray() == np.vstack(expected)[:, order]).all()
+    assert (found.question.toarray() == expected[0][:, order]).all()
+    # The question has 22 entries, and so have the first and the fifth; the second 12, the third and
+    # the fourth 54, and each is as much work as 50 more: for the third there is 1 too little.
+    fewer = related([prepared[0]], range(6), prepared.__getitem__, 22 + 72 + 62 + 53)
+    assert fewer is not None
+    assert fewer.used == (0, 1, 4)
+
+
+def _rows_by_axes(one: Column) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The rows of a column, as those of the same factors by the names of their axes."""
+    if one.axes != ("b", "a"):
+        return one.numbers
+    second, first = one.factor_rows(one.numbers)
+    return first * one.factors[0].height + second
 
 
 def test_what_answers_most_precisely_comes_first() -> None:

@@ -1,0 +1,152 @@
+"""Recorded columns made ready to be looked at together: what they tell apart, and by how much."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil import deadline
+from tallyveil.cache import Cache
+from tallyveil.workload.workload import Column, IntArray
+
+__all__ = [
+    "CELLS",
+    "SEED",
+    "Places",
+    "Prepared",
+    "Signs",
+    "distinct",
+    "fitting",
+    "marks",
+    "prepared",
+]
+
+CELLS: Final = 100_000
+_WIDEST: Final = 500_000  # entries of a column that is looked at
+
+SEED: Final = secrets.randbits(128)
+"""Nobody who writes SQL may know it: with known marks, two values could be made to look alike."""
+
+Signs: TypeAlias = npt.NDArray[np.uint64]
+
+Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
+"""By factor, and by its axes, the values of its entries."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A column, and for each of its axes a number for each value, equal (but for a chance of
+    2⁻⁶⁴) only where the column does not tell the values apart."""
+
+    column: Column
+    axes: frozenset[str]
+    signs: Mapping[str, Signs]
+    sizes: Mapping[str, int]
+    """How many values of each axis are told apart."""
+    places: Places
+    """Of each factor's entries, along each of its axes; none if the column by itself tells more
+    cells apart than are looked at, so that it is small enough to be kept in mind."""
+
+    @cached_property
+    def too_large(self) -> bool:
+        """Whether a coefficient may not be an int64, or there are more than are looked at."""
+        return self.column.largest >= 2**63 or _entries(self.column) > _WIDEST
+
+    def fits(self, question: Prepared) -> bool:
+        """Whether it can be looked at beside the question, if nothing else is."""
+        if self.too_large:
+            return False
+        own, others = self.sizes, question.sizes
+        cells = math.prod(max(size, others.get(axis, 1)) for axis, size in own.items())
+        return cells * math.prod(n for axis, n in others.items() if axis not in own) <= CELLS
+
+    @cached_property
+    def kind(self) -> tuple[tuple[str, ...], ...]:
+        """The axes of its factors."""
+        return tuple(factor.axes for factor in self.column.factors)
+
+    @cached_property
+    def told_apart(self) -> frozenset[tuple[str, int]] | None:
+        """Equal for columns that `fits` says the same of; None for those that never do."""
+        return None if self.too_large else frozenset(self.sizes.items())
+
+    @property
+    def weight(self) -> int:
+        """Its bytes, without the column's own."""
+        arrays = [*self.signs.values(), *(at for places in self.places for at in places)]
+        return 200 + sum(100 + array.nbytes for array in arrays)
+
+    @classmethod
+    def of(cls, column: Column) -> Prepared:
+        random = np.random.default_rng(SEED)
+        signs: dict[str, Signs] = {}
+        places: list[tuple[IntArray, ...]] = []
+        if _entries(column) > _WIDEST:
+            return cls(column, frozenset(column.axes), signs, {}, ((),) * len(column.factors))
+        for factor in column.factors:
+            if not factor.axes:
+                places.append(())
+                continue
+            index = np.unravel_index(factor.cells, factor.shape)
+            places.append(tuple(at.astype(np.int64) for at in index))
+            rows = marks(random, factor.height)[factor.rows]
+            own = [marks(random, size)[i] for size, i in zip(factor.shape, index, strict=True)]
+            weights = factor.coefficients.view(np.uint64) * rows
+            for place, axis in enumerate(factor.axes):
+                others = [mark for n, mark in enumerate(own) if n != place]
+                terms = math.prod(others, start=weights)
+                sums = np.zeros(factor.shape[place], dtype=np.uint64)
+                np.add.at(sums, index[place], terms)
+                signs[axis] = sums ^ (sums >> np.uint64(29))  # sums of them are told apart too
+        sizes = {axis: distinct(sums) for axis, sums in signs.items()}
+        if math.prod(sizes.values()) > CELLS:
+            places = [()] * len(places)
+        return cls(column, frozenset(column.axes), signs, sizes, tuple(places))
+
+
+def _entries(column: Column) -> int:
+    return sum(len(factor.cells) for factor in column.factors)
+
+
+_kept: Final[Cache[Prepared]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
+
+
+def prepared(columns: Sequence[Column]) -> list[Prepared]:
+    """As `Prepared.of`, kept for some time for these very objects."""
+    found = []
+    for column, kept in zip(columns, _kept.find_all(columns), strict=True):
+        one = kept
+        if one is None:
+            deadline.check()
+            one = Prepared.of(column)
+            _kept.put(column, one)
+        found.append(one)
+    return found
+
+
+def fitting(columns: Sequence[Prepared], questions: Sequence[Prepared]) -> list[bool]:
+    """Which of the columns fit beside each of the questions."""
+    said: dict[frozenset[tuple[str, int]] | None, bool] = {None: False}
+    for one in columns:
+        if one.told_apart not in said:
+            said[one.told_apart] = all(one.fits(question) for question in questions)
+    return [said[one.told_apart] for one in columns]
+
+
+def marks(random: np.random.Generator, number: int) -> Signs:
+    """Odd, so that no product of them is 0."""
+    return random.integers(0, 2**64, number, dtype=np.uint64) | np.uint64(1)
+
+
+def distinct(signs: Signs) -> int:
+    """How many there are, by sorting: counting by a hash takes many times as long."""
+    deadline.check()
+    ordered = np.sort(signs)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
