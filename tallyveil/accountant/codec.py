@@ -33,7 +33,8 @@ _PORTION = 1 << 20
 _SMALL = 512
 _Written: TypeAlias = tuple[int, tuple[str, ...], bytes]
 """How many entries arrays have, their types, and their bytes."""
-_WIDTHS = ("<i1", "<i2", "<i4", "<i8")
+_WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 4, 8))
+"""Types of integers, and how many of them are at least 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +186,5 @@ def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...]
 
 def _narrow(values: IntArray) -> np.ndarray[tuple[int, ...], np.dtype[np.signedinteger]]:
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    for width in _WIDTHS:
-        info = np.iinfo(np.dtype(width))
-        if info.min <= low and high <= info.max:
-            return values.astype(width)
-    return values
+    width = next(width for width, bound in _WIDTHS if -bound <= low and high < bound)
+    return values.astype(width)

@@ -58,9 +58,9 @@ def projected(projection: Projection, table: pa.Table) -> list[tuple[Any, ...]]:
         known.sort(key=values.__getitem__, reverse=by.descending)
         numbers = missing + known if by.nulls_first else known + missing
     end = None if projection.limit is None else projection.offset + projection.limit
-    chosen = table.take(pa.array(numbers[projection.offset : end], pa.int64()))
-    columns = [chosen.column(name).to_pylist() for _, name, _ in projection.items]
-    return list(zip(*columns, strict=True))
+    columns = [table.column(name).to_pylist() for _, name, _ in projection.items]
+    rows = list(zip(*columns, strict=True))
+    return [rows[number] for number in numbers[projection.offset : end]]
 
 
 def _table(

@@ -401,10 +401,11 @@ def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
     """Of one column, each of whose rows has its own answer in the recorded column ``number``."""
     noises = state.noises(number)
     own = Weights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
+    basis = Basis(own=(number,))
     rows = tuple(
-        Estimate(value, np.array([noise]), own, Basis(own=(number,)))
+        Estimate(value, noise, own, basis)
         for value, noise in zip(
-            state.answers[number].values, state.noise_numbers(number).tolist(), strict=True
+            state.answers[number].values, state.noise_numbers(number)[:, None], strict=True
         )
     )
     return Outlook(outlook.columns, outlook.seen, (rows,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,7 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import CEILING, coded, from_units, loss_units, positive, units
+from tallyveil.mechanisms.units import (
+    CEILING,
+    IntArray,
+    coded,
+    from_units,
+    loss_units,
+    positive,
+    units,
+)
+
+
+def summed(moves: Sequence[IntArray], rates: Sequence[Fraction]) -> IntArray:
+    """Few are worked out in another way than many, with the same result."""
+    few = loss_units(moves, rates)
+    many = loss_units([np.broadcast_to(m, (40, *m.shape)).copy() for m in moves], rates)
+    assert (many == few).all()
+    return few
+
 
 rates = st.fractions(min_value=Fraction(1, 10**6), max_value=10**4)
 moves = st.lists(st.integers(0, 9), min_size=4, max_size=4)
@@ -22,7 +40,7 @@ moves = st.lists(st.integers(0, 9), min_size=4, max_size=4)
 def test_losses_are_summed_exactly_and_rounded_up_once(
     terms: list[tuple[list[int], Fraction]],
 ) -> None:
-    got = loss_units([np.array(m) for m, _ in terms], [r for _, r in terms])
+    got = summed([np.array(m) for m, _ in terms], [r for _, r in terms])
     for j, value in enumerate(got.tolist()):
         assert value == math.ceil(10**12 * sum(m[j] * r for m, r in terms))
 
@@ -56,7 +74,7 @@ def test_losses_along_several_axes_are_summed_exactly(
         np.array(values[: max(shape)], dtype=np.int64).reshape(shape)
         for shape, (values, _, _) in zip(shapes, terms, strict=True)
     ]
-    got = loss_units(moves, [rate for _, _, rate in terms])
+    got = summed(moves, [rate for _, _, rate in terms])
     spread = [np.broadcast_to(m, got.shape).ravel().tolist() for m in moves]
     for value, *element in zip(got.ravel().tolist(), *spread, strict=True):
         total = sum(m * rate for m, (_, _, rate) in zip(element, terms, strict=True))
@@ -74,7 +92,7 @@ def test_a_sum_that_is_all_but_an_integer_is_rounded_up_exactly(
     for extra in (missing, missing + Fraction(1, 10**30), missing - Fraction(1, 10**30)):
         if extra > 0:
             rates = [part / 10**12 for part in (*parts, extra)]
-            assert loss_units(ones, rates).tolist() == [min(CEILING, math.ceil(sum(parts) + extra))]
+            assert summed(ones, rates).tolist() == [min(CEILING, math.ceil(sum(parts) + extra))]
 
 
 def test_the_costs_of_the_papers_example() -> None:
@@ -82,34 +100,34 @@ def test_the_costs_of_the_papers_example() -> None:
     h = [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
          [0, 1, 0, 1], [2, 1, 0, 0], [0, 0, 2, 1], [0, 1, 0, 1]]  # fmt: skip
     rates = [Fraction(1, scale) for scale in (20, 10, 20, 10, 10, 40, 40, 10)]
-    assert [from_units(int(s)) for s in loss_units(list(np.array(h)), rates)] == [
+    assert [from_units(int(s)) for s in summed(list(np.array(h)), rates)] == [
         Fraction(1, 10), Fraction(11, 40), Fraction(1, 4), Fraction(3, 8),
     ]  # fmt: skip
 
 
 def test_a_third_three_times_is_one() -> None:
     one = np.ones(1, dtype=np.int64)
-    assert loss_units([one] * 3, [Fraction(1, 3)] * 3).tolist() == [10**12]
-    assert loss_units([one], [Fraction(1, 3)]).tolist() == [333333333334]
+    assert summed([one] * 3, [Fraction(1, 3)] * 3).tolist() == [10**12]
+    assert summed([one], [Fraction(1, 3)]).tolist() == [333333333334]
 
 
 def test_moves_broadcast() -> None:
     rows, columns = np.array([[0], [1]]), np.array([[0, 1, 2]])
-    got = loss_units([rows, columns], [Fraction(10), Fraction(1)])
+    got = summed([rows, columns], [Fraction(10), Fraction(1)])
     assert got.tolist() == [[0, 10**12, 2 * 10**12], [10**13, 11 * 10**12, 12 * 10**12]]
 
 
 def test_losses_beyond_any_budget_are_cut_off() -> None:
     huge = np.array([0, 2**59], dtype=np.int64)
-    assert loss_units([huge], [Fraction(10**6)]).tolist() == [0, CEILING]
+    assert summed([huge], [Fraction(10**6)]).tolist() == [0, CEILING]
 
 
 @pytest.mark.parametrize("rate", [Fraction(10**99), Fraction(10**99, 7), Fraction(1, 10**99)])
 def test_a_rate_of_any_size_is_added_up(rate: Fraction) -> None:
     moves = np.array([0, 1, 2**59], dtype=np.int64)
     most = CEILING if rate > 1 else 1
-    assert loss_units([moves], [rate]).tolist() == [0, most, most]
-    assert loss_units([moves[:1]], [rate]).tolist() == [0]
+    assert summed([moves], [rate]).tolist() == [0, most, most]
+    assert summed([moves[:1]], [rate]).tolist() == [0]
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1))

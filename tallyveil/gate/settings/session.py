@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
@@ -52,11 +53,11 @@ class Settings:
     @property
     def target(self) -> Target:
         epsilon, rho, half = (
-            Fraction(self._dp[name]) if self._dp[name] else None for name in TARGETS
+            _exact(self._dp[name]) if self._dp[name] else None for name in TARGETS
         )
-        delta = Fraction(self._dp["dp.delta"]) if self._dp["dp.delta"] else None
+        delta = _exact(self._dp["dp.delta"]) if self._dp["dp.delta"] else None
         calibration: StatementCalibration = self._dp["dp.calibration"]  # type: ignore[assignment]
-        confidence = Fraction(self._dp["dp.confidence"])
+        confidence = _exact(self._dp["dp.confidence"])
         return Target(epsilon, rho, half, confidence, delta, calibration)
 
     @property
@@ -194,3 +195,8 @@ class Settings:
 def _unknown(name: str) -> UndefinedSetting:
     hint = f"There are {', '.join(DESCRIPTIONS)}." if name.startswith("dp.") else None
     return UndefinedSetting(f'unrecognized configuration parameter "{name}"', hint=hint)
+
+
+@lru_cache(maxsize=256)
+def _exact(shown: str) -> Fraction:
+    return Fraction(shown)

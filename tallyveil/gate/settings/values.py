@@ -160,6 +160,7 @@ def duration(name: str, value: str, now: str = "") -> str:
     return f"{time // _UNITS[shown]}{shown}" if time else "0"
 
 
+@lru_cache(maxsize=256)
 def milliseconds(shown: str) -> int:
     """The time that `duration` shows so."""
     match = _DURATION.fullmatch(shown)

@@ -9,6 +9,8 @@ enough, ε is 0.
 
 B is so small that no sum of a digit's multiples leaves 64 bits, and arrays of one shape are summed
 before they are spread over all axes.
+
+Few elements, as of a column with two kinds of cells, are all worked out one by one.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ _BITS: Final = 62
 _HALF: Final = 31
 # About one in 2^_RARE elements, besides those that are all but integers, takes Python's integers.
 _RARE: Final = 32
+# So many elements take Python's integers no longer than numpy takes to begin.
+_FEW: Final = 16
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,10 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
     ``values`` (at least one, all ≥ 0) broadcast together; the rates are positive. The sum is
     rounded once.
     """
+    shape = np.broadcast_shapes(*(v.shape for v in values))
+    if math.prod(shape) * len(values) <= _FEW:
+        ceilings = _one_by_one(values, rates, most, np.ones(shape, dtype=np.bool_))
+        return np.array(ceilings, dtype=np.int64).reshape(shape)
     terms = [term for v, rate in zip(values, rates, strict=True) for term in _halves(v, rate)]
     together = sum(term.most for term in terms)
     base = _base([term.rate for term in terms], together)
