@@ -7,7 +7,7 @@ stays behind as SQL over the noisy rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,18 +69,20 @@ def take_apart(
     records = from_clause.read(select)
     from_clause.mark(select, records)
     resolve_columns(select, records)
-    groups = grouping(select)
-    if not select.args.get("group") and not groups.keys and not _aggregates(select):
+    groups, nodes = grouping(select), own_nodes(select)
+    aggregates = [n for n in nodes if isinstance(n, exp.AggFunc) and is_aggregate(n)]
+    if not select.args.get("group") and not groups.keys and not aggregates:
         raise raw_rows(select)
     where = select.args.get("where")
     for part in [*([where.this] if where else []), *groups.keys]:
         from_clause.check(part, records)
-    for node in own_nodes(select):
-        if isinstance(node, exp.AggFunc) and is_aggregate(node):
-            _check_aggregate(node, from_clause, records)
-    source = _source(select, records)
+    for node in aggregates:
+        _check_aggregate(node, from_clause, records)
+    own = [node for node in nodes if isinstance(node, exp.Column)]
+    used = {int(column.name[1:]) for column in own if column.table == UNION}
+    source = Source(records.branches, sorted(used))
     found: list[Caution] = []
-    for column, attribute in _attribute_columns(select, records, source):
+    for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
         _check_cells(column, attribute, constant, from_clause.time_zone)
         if len(found) < MAX_CAUTIONS:
@@ -99,16 +101,11 @@ def take_apart(
     )
 
 
-def _source(select: exp.Select, records: Records) -> Source:
-    columns = (n for n in own_nodes(select) if isinstance(n, exp.Column) and n.table == UNION)
-    return Source(records.branches, sorted({int(column.name[1:]) for column in columns}))
-
-
 def _attribute_columns(
-    select: exp.Select, records: Records, source: Source
+    own: Sequence[exp.Column], records: Records, source: Source
 ) -> Iterator[tuple[exp.Column, Attribute]]:
-    """Wherever an attribute stands as it is, in this SELECT or below it: the column and the
-    attribute.
+    """Wherever an attribute stands as it is, among a SELECT's ``own`` columns or below: the column
+    and the attribute.
     """
     domain = records.domain
     parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
@@ -116,7 +113,7 @@ def _attribute_columns(
     parts += [branch.values[number] for branch in records.branches for number in source.used]
     below = [exp.Alias(this=part.copy()) for part in parts]
     columns = [column for part in below for column in own_columns(part)]
-    for column in [*columns, *(n for n in own_nodes(select) if isinstance(n, exp.Column))]:
+    for column in [*columns, *own]:
         if column.table == RECORD:
             yield column, domain[column.name]
         elif column.table == UNION:
@@ -134,10 +131,6 @@ def _check_cells(
         check_bins(column, attribute, constant)
     elif attribute.truncates:
         check_days(column, attribute, constant, zone)
-
-
-def _aggregates(select: exp.Select) -> bool:
-    return any(is_aggregate(node) for node in own_nodes(select))
 
 
 def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Records) -> None:

@@ -45,8 +45,8 @@ def grouping(select: exp.Select) -> Grouping:
     group = select.args.get("group")
     items = [item.unalias() for item in select.expressions]
     if group is None:
-        aggregated = any(is_aggregate(node) for node in own_nodes(select))
-        listed = select.args.get("distinct") is not None and not aggregated
+        distinct = select.args.get("distinct") is not None
+        listed = distinct and not any(is_aggregate(node) for node in own_nodes(select))
         return _numbered([tuple(items) if listed else ()])
     if group.args.get("all"):
         keys = [i for i in items if not any(map(is_aggregate, level_nodes(i)))]

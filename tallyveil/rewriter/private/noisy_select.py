@@ -120,7 +120,7 @@ def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
     """The tables of the grouping sets, one below the other."""
     alias = exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True))
     if len(tables) == 1 and not _wide(tables[0]):
-        source: exp.Expr = exp.to_table(tables[0].name)
+        source: exp.Expr = exp.Table(this=exp.to_identifier(tables[0].name))
     else:
         rows: exp.Query = _rows(tables[0])
         for table in tables[1:]:
