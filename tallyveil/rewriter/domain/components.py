@@ -27,7 +27,7 @@ __all__ = ["SMALL", "Component", "attributes_of", "components"]
 SMALL: Final = 20_000
 
 
-@dataclass(eq=False)
+@dataclass
 class Component:
     """What a block asks of some attributes.
 

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -88,14 +87,14 @@ def evaluate(
     ask = _Asked(cursor)
     outputs: dict[int, EvaluatedOutput] = {}
     names, height = pa.table({}), 1
-    find = cache(lambda component: known.find(domain, component, grouped))
 
     def free(component: Component) -> bool:
-        return find(component) is not None
+        return known.find(domain, component, grouped) is not None
 
     for found, numbers in _divided(domain, source, where, keys, coefficients, free):
         parts = [
-            (find(c) if source.plain else None) or _evaluate(domain, source, c, grouped, ask)
+            (known.find(domain, c, grouped) if source.plain else None)
+            or _evaluate(domain, source, c, grouped, ask)
             for c in found
         ]
         # The groups are the same each time, and so is their order: an axis that decides about
