@@ -30,7 +30,7 @@ _PEOPLE = f"SELECT *, CASE WHEN age % 8 = 0 THEN 0 ELSE {_BIG} END AS big FROM p
 def connection(connect: Connect) -> tallyveil.Connection:
     attributes = {"big": {"values": [0, _BIG]}, "sex": {"values": ["F", "M"]}}
     return connect(
-        defaults={"epsilon": 1000.0},
+        defaults={"epsilon": 20_000.0},
         budget={"epsilon": 1e6},
         attributes=attributes | {"age": {"range": [0, 79]}},
         **{"from": _PEOPLE},

@@ -17,7 +17,7 @@ import sqlalchemy
 @pytest.fixture
 def exact(serve: Callable[..., Any]) -> Any:
     """At this epsilon the noise is 0, to all intents, so that answers can be compared."""
-    return serve(epsilon=1000.0, budget={"epsilon": 100000.0})
+    return serve(epsilon=20_000.0, budget={"epsilon": 1e6})
 
 
 BOUND: list[tuple[str, tuple[Any, ...], str]] = [

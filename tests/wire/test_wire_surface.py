@@ -18,7 +18,7 @@ import pytest
 
 @pytest.fixture
 def exact(serve: Callable[..., Any]) -> Any:
-    return serve(epsilon=1000.0, budget={"epsilon": 100000.0})
+    return serve(epsilon=20_000.0, budget={"epsilon": 1e6})
 
 
 def test_variance_and_deviation(exact: Any, source: Any) -> None:
@@ -28,7 +28,7 @@ def test_variance_and_deviation(exact: Any, source: Any) -> None:
         ours = connection.execute(select.format("person")).fetchall()
     assert [row[0] for row in ours] == [row[0] for row in theirs]
     for row, truth in zip(ours, theirs, strict=True):
-        # The squares' noise has a scale of about 10, where 1e-3 of their sum is about 2000.
+        # The squares' noise has a scale of about 0.5, where 1e-3 of their sum is about 2000.
         assert [float(v) for v in row[1:]] == pytest.approx(truth[1:], rel=1e-3)
 
 

@@ -30,7 +30,7 @@ FAR = [
 
 @pytest.fixture
 def exact(serve: Any) -> Any:
-    return serve(epsilon=1000.0, budget={"epsilon": 100000.0})
+    return serve(epsilon=20_000.0, budget={"epsilon": 1e6})
 
 
 def test_values_beyond_pythons_are_sent_as_they_are(exact: Any, postgres_uri: str) -> None:
