@@ -6,9 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tallyveil import deadline
 from tallyveil.accountant.balances import Balances
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
+from tallyveil.accountant.chain import Position
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Noisy
@@ -145,18 +147,15 @@ class Accountant(Balances):
         what ``draw`` raises, with everything charged.
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
-        with self._lock:
-            sale = self._sell(charges, priced, analyst, custodian, decided_on or {}, draw)
-        for receipt, one in zip(sale.receipts, priced, strict=True):
-            report(
-                "charged",
-                analyst=analyst,
-                table=one.table,
-                charge=receipt.charge_id,
-                cost=float(from_units(one.loss.bound)),
-                unit=one.loss.measure,
-                statement=one.sql,
-            )
+        durable: list[Position] = []
+        try:
+            with self._lock:
+                sale = self._sell(
+                    charges, priced, analyst, custodian, decided_on or {}, draw, durable
+                )
+        finally:
+            for end, one in zip(durable, priced, strict=False):
+                _report(end.number, one, analyst)
         self.summarise(_OFTEN)
         return sale
 
@@ -168,7 +167,9 @@ class Accountant(Balances):
         custodian: bool,
         decided_on: Mapping[str, int],
         draw: Draw | None,
+        durable: list[Position],
     ) -> Sale:
+        """Adds to ``durable`` where the charges end that the ledger holds, also if it raises."""
         books, drawn = self._books, False
         noisy: dict[int, Noisy] = {}
         try:
@@ -191,9 +192,12 @@ class Accountant(Balances):
                         _check_heights(n, noisy[receipt.charge_id], charge)
                     answered = books.append_answers(noisy)
         except BaseException:
+            # Of any kind, also an interrupt: who has an answer drawn and sees it fail, by whatever
+            # error, has learnt from it. Failing must not be free.
             if drawn:
-                books.insist(priced, analyst, ends[-1])
+                durable += books.insist(priced, analyst, ends)
             raise
+        durable += ends
         books.charged(ends, charges, priced, analyst, steps)
         if drawn:
             books.answered(noisy, answered)
@@ -208,7 +212,8 @@ class Accountant(Balances):
         """
         number = charge.charge_id if isinstance(charge, Receipt) else charge
         noisy = {number: tuple(map(tuple, values))}
-        with self._lock:
+        # It is paid for: a statement that is cancelled now would lose it.
+        with deadline.unlimited(), self._lock:
             with self._books.writing():
                 awaited = self._books.memory.awaited(number)
                 if awaited is None:
@@ -261,6 +266,18 @@ class Accountant(Balances):
         """How many charges are answered of a table."""
         with self._taken_in() as books:
             return books.memory.recorded(table)
+
+
+def _report(number: int, priced: Priced, analyst: str) -> None:
+    report(
+        "charged",
+        analyst=analyst,
+        table=priced.table,
+        charge=number,
+        cost=float(from_units(priced.loss.bound)),
+        unit=priced.loss.measure,
+        statement=priced.sql,
+    )
 
 
 def _check_heights(number: int, noisy: Noisy, charge: Charge) -> None:

@@ -152,15 +152,21 @@ class Books:
             self.memory.learn(number, values)
         self._answers = end
 
-    def insist(self, priced: Sequence[Priced], analyst: str, end: Position) -> None:
-        """Charges were appended, and answers drawn: see to it that the ledger holds them, the last
-        of which ended at ``end``. SQLite may undo a transaction that cannot be written, and then
-        they are charged by themselves, if that can be."""
-        with suppress(TallyveilError), self.writing():
-            if not self._ledger.holds_charge(end):
-                quote, _ = self.plan(priced, analyst, custodian=True)
-                if quote.allowed:
-                    self.append(priced, analyst)
+    def insist(
+        self, priced: Sequence[Priced], analyst: str, ends: Sequence[Position]
+    ) -> Sequence[Position]:
+        """Charges were appended up to ``ends``, and answers drawn: see to it that the ledger holds
+        the charges, and say where. SQLite may undo a transaction that cannot be written, and then
+        they are charged by themselves, if that can be; if not, there are none.
+
+        No deadline stops it: who cancels would have the charge taken back."""
+        with suppress(TallyveilError), deadline.unlimited():
+            with self.writing():
+                if not self._ledger.holds_charge(ends[-1]):
+                    quote, _ = self.plan(priced, analyst, custodian=True)
+                    ends = self.append(priced, analyst) if quote.allowed else ()
+            return ends
+        return ()
 
     def fits(self, table: str, analyst: str, derivation: bytes) -> bool:
         return self.memory.derived_bytes(table, analyst) + len(derivation) <= _DERIVED_BYTES

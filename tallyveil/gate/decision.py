@@ -30,6 +30,7 @@ from tallyveil import deadline
 from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
+from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
 from tallyveil.gate.purchase import Purchase, shortfall
@@ -141,10 +142,13 @@ class Decision:
             except BudgetExceeded as error:
                 error.hint = self._hint(error, request, wanted, purchases)
                 raise
-        answers = {
-            table: self._knowledge[table].after(found, settled.bought.get(table), request.analyst)
-            for table, found in settled.found.items()
-        }
+        with charge_explained(request, settled.quote):
+            answers = {
+                table: self._knowledge[table].after(
+                    found, settled.bought.get(table), request.analyst
+                )
+                for table, found in settled.found.items()
+            }
         height = sum(purchase.height for purchase in settled.purchases)
         raised = any(purchase.raised for purchase in settled.purchases)
         return Answered(answers, wanted, settled.quote, height, raised)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from tallyveil.accountant import Account, Accountant, Balance, Quote
-from tallyveil.errors import TallyveilError
+from tallyveil.accountant import Account, Accountant, Balance
+from tallyveil.gate.charged import cost_text, number
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.decision import Answered, Forecast, Looks
 from tallyveil.gate.interface import Notice
@@ -19,12 +18,7 @@ from tallyveil.mechanisms import CountMechanism, law_of, sensitivity
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
 
-__all__ = ["charge_explained", "explanation", "notice", "number", "warnings"]
-
-
-def number(value: Fraction | float) -> str:
-    """Short, and exact as far as anyone reads."""
-    return format(float(value), ".10g")
+__all__ = ["explanation", "notice", "warnings"]
 
 
 def notice(
@@ -48,7 +42,7 @@ def notice(
                 ranged.append(known)
     height = sum(len(answers) for _, answers in columns)
     missing = sum(answers.count(None) for _, answers in columns)
-    parts = [_cost(answered.quote) if answered.quote else "answered from history, free"]
+    parts = [cost_text(answered.quote) if answered.quote else "answered from history, free"]
     if answered.quote and answered.bought < height:
         parts[0] += f" for {answered.bought} of {height} rows, the others from history"
     if answered.raised:
@@ -64,24 +58,6 @@ def notice(
     if bare:
         hints.append(_no_answer_of_its_own(bare, height))
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
-
-
-@contextmanager
-def charge_explained(request: Request, answered: Answered) -> Iterator[None]:
-    """An error inside says what was charged before it, and that this is kept."""
-    try:
-        yield
-    except TallyveilError as error:
-        if answered.quote is not None:
-            charged = (
-                f"The noisy answers were charged before ({_cost(answered.quote)}), and are kept."
-            )
-            free = "Another expression over the same aggregates is answered from history, free."
-            if request.source == "fresh":
-                free = f"SET dp.source = auto: {free[0].lower()}{free[1:]}"
-            error.detail = " ".join(filter(None, (error.detail, charged)))
-            error.hint = " ".join(filter(None, (error.hint, free)))
-        raise
 
 
 def _over_all_looks(request: Request, looks: Looks) -> set[Fraction]:
@@ -123,15 +99,6 @@ def _unknown(missing: int, rows: int) -> str:
     return (
         f"NULL: what was answered so far does not determine {which}."
         " SET dp.source = auto to buy what is missing."
-    )
-
-
-def _cost(quote: Quote | None) -> str:
-    if quote is None:
-        return "cost 0"
-    several = len(quote.tables) > 1
-    return "cost " + " + ".join(
-        f"{t.measure} {number(t.cost)}" + (f" ({t.table})" if several else "") for t in quote.tables
     )
 
 

@@ -19,6 +19,7 @@ from tallyveil.errors import (
     StatementError,
     UndefinedFunction,
 )
+from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.commands import apply, parse_piece
 from tallyveil.gate.interface import (
     Change,
@@ -29,7 +30,7 @@ from tallyveil.gate.interface import (
     Result,
     Statement,
 )
-from tallyveil.gate.notices import charge_explained, explanation, notice, warnings
+from tallyveil.gate.notices import explanation, notice, warnings
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.request import Request
@@ -303,7 +304,7 @@ class GateSession:
         if plan.noisy:
             request = self._request(plan, query.sql)
             answered = self._gate.decision.answer(request)
-            after.enter_context(charge_explained(request, answered))
+            after.enter_context(charge_explained(request, answered.quote))
             confidence, nonnegative = request.target.confidence, self.settings.nonnegative
             looks = (
                 self._gate.decision.over_all_looks(request, answered)

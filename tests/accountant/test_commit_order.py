@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from fractions import Fraction
@@ -16,6 +17,7 @@ import pytest
 
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.boundary import Receipt, TrueAnswer
+from tallyveil.deadline import Deadline
 from tallyveil.errors import BudgetExceeded, LedgerError, ReceiptError
 from tallyveil.mechanisms import Relation, mechanism
 from tallyveil.workload.workload import Workload
@@ -55,6 +57,11 @@ class World:
 
     def sell(self, draw: Any = None) -> Any:
         return self.accountant.sell([self.charge], "alice", draw or self.draw)
+
+    def charge_elsewhere(self) -> None:
+        """As another process does."""
+        with closing(Ledger(self.path)) as ledger:
+            Accountant(ledger, self.accounts).charge([self.charge], "bob")
 
     def fail(self, fault: Callable[[int], None]) -> None:
         database = self.ledger._database
@@ -142,6 +149,49 @@ def test_a_drawing_that_fails_is_charged(world: World, error: BaseException) -> 
     assert world.known() == world.known(world.accountant) == (COST, [1], [])
     world.sell()
     assert world.known() == world.known(world.accountant)
+
+
+def test_a_cancelled_statement_is_charged_where_sqlite_has_undone_its_charge(world: World) -> None:
+    """And somebody else's charge has to be taken in first, between which it could be stopped."""
+    running = Deadline()
+
+    def draw(number: int, receipt: Receipt) -> Any:
+        world.draw(number, receipt)
+        world.ledger._database._connection.execute("ROLLBACK")
+        other = threading.Thread(target=world.charge_elsewhere)
+        other.start()
+        other.join()
+        running.cancel()
+        raise MemoryError
+
+    with pytest.raises(MemoryError), running.entered():
+        world.sell(draw)
+    assert world.known() == world.known(world.accountant) == (2 * COST, [1, 2], [])
+
+
+def test_an_answer_is_recorded_though_its_statement_is_cancelled(world: World) -> None:
+    (receipt,) = world.accountant.charge([world.charge], "alice")
+    world.charge_elsewhere()
+    running = Deadline()
+    running.cancel()
+    with running.entered():
+        world.accountant.record(receipt, world.draw(0, receipt))
+    assert [number for number, _ in world.known()[2]] == [1]
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_charge_that_stays_is_logged_though_its_drawing_fails(
+    world: World, caplog: pytest.LogCaptureFixture, *, undone: bool
+) -> None:
+    def draw(number: int, receipt: Receipt) -> Any:
+        if undone:
+            world.ledger._database._connection.execute("ROLLBACK")
+        raise MemoryError
+
+    with caplog.at_level("INFO", "tallyveil"), pytest.raises(MemoryError):
+        world.sell(draw)
+    assert [(r.message, r.fields["charge"]) for r in caplog.records] == [("charged", 1)]
+    assert world.known()[1] == [1]
 
 
 def test_an_answer_that_finds_no_room_on_the_disk_is_charged(

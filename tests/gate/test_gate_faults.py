@@ -145,6 +145,21 @@ def test_a_cancel_after_the_charge_says_so(
     gate.close()
 
 
+def test_a_cancel_while_an_answer_is_combined_with_others_says_what_was_charged(
+    connect: Connect,
+) -> None:
+    connection = connect(budget={"epsilon": 10.0})
+    connection.execute("SELECT age, count(*) FROM person GROUP BY age")
+    before, session = spent(connection), connection._gate.session("ann", dialect="duckdb")
+    (statement,) = session.parse("SELECT age < 40, count(*) FROM person WHERE age < 80 GROUP BY 1")
+    session.set("dp.epsilon", "0.2")
+    accountant = connection._gate.accountant
+    with pytest.raises(QueryCanceled) as caught:
+        session.execute(statement, cancelled=lambda: accountant.balance("person").spent > before)
+    assert "charged before (cost epsilon 0.2), and are kept" in str(caught.value.detail)
+    session.close()
+
+
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
