@@ -111,10 +111,10 @@ def planning(gate: Gate) -> None:
         same = query(session, template.format(v=5))
         for n in range(REPEATS):
             sql = template.format(v=f"5 + 0 * {n}")
-            clocked(cold, session._plan, query(session, sql), (), ())
-        session._plan(same, (), ())
+            clocked(cold, session._planner.plan, query(session, sql))
+        session._planner.plan(same)
         for _ in range(REPEATS * 10):
-            clocked(warm, session._plan, same, (), ())
+            clocked(warm, session._planner.plan, same)
         report(bench="plan", construct=name, cold=percentiles(cold), warm=percentiles(warm))
     session.close()
 

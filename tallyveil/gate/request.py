@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tallyveil.gate.settings import Answers, Target
-from tallyveil.rewriter import Workload
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.settings import Answers, Settings, Target
+from tallyveil.rewriter import Plan, Workload
 
-__all__ = ["Request"]
+__all__ = ["Request", "request_of"]
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,23 @@ class Request:
     analyst: str
     additive: frozenset[str] = frozenset()
     custodian: bool = False
+
+
+def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
+    """What ``sql`` asks with these settings.
+
+    Raises FeatureNotSupported for intervals over all looks of a mechanism that has none.
+    """
+    workloads = {t: w for t, w in plan.workloads.items() if w.columns}
+    additive = frozenset(o.table for t in plan.noisy for o in t.outputs if o.sums is not None)
+    if settings.all_looks:
+        if settings.ranged:
+            raise FeatureNotSupported(
+                "dp.coverage = always needs noise that is added, and dp.mechanism is"
+                f" {settings.mechanism}",
+                hint="SET dp.coverage = once, or SET dp.mechanism = auto.",
+            )
+        additive = frozenset(workloads)
+    return Request(
+        workloads, settings.target, settings.source, settings.mechanism, sql, analyst, additive
+    )

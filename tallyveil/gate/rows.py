@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -15,10 +15,13 @@ from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import Interval, Known, intervals, total
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Projection, Workload
 
-__all__ = ["empty_tables", "noisy_tables", "projected"]
+__all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
 
 # How many groups are looked at in Python between two looks at the deadline.
 _PORTION: Final = 1024
+
+# How many of a result's rows are handed on between two looks.
+_HANDED_ON: Final = 2_048
 
 # Of each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
@@ -61,6 +64,15 @@ def projected(projection: Projection, table: pa.Table) -> list[tuple[Any, ...]]:
     columns = [table.column(name).to_pylist() for _, name, _ in projection.items]
     rows = list(zip(*columns, strict=True))
     return [rows[number] for number in numbers[projection.offset : end]]
+
+
+def hand_on(rows: list[tuple[Any, ...]], take: Callable[[list[tuple[Any, ...]]], object]) -> int:
+    """Give ``take`` the rows, so that between two portions the statement can be stopped; how many
+    they are."""
+    for start in range(0, len(rows), _HANDED_ON):
+        deadline.check()
+        take(rows[start : start + _HANDED_ON])
+    return len(rows)
 
 
 def _table(

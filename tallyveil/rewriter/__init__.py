@@ -10,6 +10,7 @@ from tallyveil.rewriter.engine.database import PublicDatabase
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.instants import local_now
+from tallyveil.rewriter.sql.parameters import types_of
 from tallyveil.rewriter.sql.query import Query, read_query
 from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
 from tallyveil.workload.workload import Column, Workload
@@ -33,4 +34,5 @@ __all__ = [
     "parse_query",
     "read_query",
     "split",
+    "types_of",
 ]

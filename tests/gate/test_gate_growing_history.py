@@ -43,7 +43,7 @@ def connection(tmp_path: Path) -> Iterator[tallyveil.Connection]:
 def looked(knowledge: Knowledge, connection: tallyveil.Connection) -> Outlook:
     session = connection._session
     [statement] = session.parse(COUNT)
-    plan = session._plan(statement.query, (), ())
+    plan = session._planner.plan(statement.query)
     [column] = plan.workloads["visits"].columns
     aim = Aim(mechanism("laplace"), 20.0, None, session.settings.target.confidence)
     [outlook] = knowledge.find([column], [aim]).outlooks

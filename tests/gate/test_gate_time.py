@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.gate import session
+from tallyveil.gate import planning
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_later_day_is_another_question_and_the_same_day_is_free(
     spent = []
     for moment in ("2020-01-20 08:00", "2020-01-20 20:00", "2020-01-21 08:00"):
         monkeypatch.setattr(
-            session, "local_now", lambda zone, at=moment: dt.datetime.fromisoformat(at)
+            planning, "local_now", lambda zone, at=moment: dt.datetime.fromisoformat(at)
         )
         for sql in (LAST_DAYS, "SELECT count(*) FROM person WHERE day < current_date - 9"):
             visits.execute(sql).fetchall()
@@ -48,9 +48,9 @@ def test_a_plan_is_kept_no_longer_than_it_holds(
     plans = visits._gate.plans
     visits.execute(LAST_DAYS)
     assert not any(LAST_DAYS in key for key in plans.held() if isinstance(key, tuple))
-    monkeypatch.setattr(session, "local_now", lambda zone: dt.datetime(2020, 1, 3))
+    monkeypatch.setattr(planning, "local_now", lambda zone: dt.datetime(2020, 1, 3))
     assert visits.execute("SELECT current_date").fetchone() == (dt.date(2020, 1, 3),)
-    monkeypatch.setattr(session, "local_now", lambda zone: dt.datetime(2020, 1, 4))
+    monkeypatch.setattr(planning, "local_now", lambda zone: dt.datetime(2020, 1, 4))
     assert visits.execute("SELECT current_date").fetchone() == (dt.date(2020, 1, 4),)
 
 

@@ -20,7 +20,7 @@ from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
-__all__ = ["bind", "count", "infer"]
+__all__ = ["bind", "count", "infer", "types_of"]
 
 
 # PostgreSQL's $1 and DuckDB's, as sqlglot reads them.
@@ -131,6 +131,35 @@ def _named(kind: str | None) -> str | None:
     if kind in NUMERICS:
         return "DOUBLE"
     return "TIMESTAMP" if kind == "TIMESTAMPTZ" else kind
+
+
+# Types that one list may hold, the widest first.
+_WIDER: Final = (("DOUBLE", "HUGEINT", "BIGINT"), ("TIMESTAMP", "DATE"))
+
+
+def types_of(values: Sequence[Any]) -> tuple[str | None, ...]:
+    """The types of parameters that nothing but their values declares."""
+    return tuple(map(_type_of, values))
+
+
+def _type_of(value: Any) -> str | None:
+    match value:
+        case bool():
+            return "BOOLEAN"
+        case int():
+            return "BIGINT" if -(2**63) <= value < 2**63 else "HUGEINT"
+        case float() | Decimal():
+            return "DOUBLE"
+        case dt.datetime():
+            return "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
+        case dt.date():
+            return "DATE"
+        case list() | tuple():
+            kinds = {_type_of(one) for one in value if one is not None}
+            wide = [kind for one in _WIDER if kinds <= set(one) for kind in one if kind in kinds]
+            element = wide[0] if wide else kinds.pop() if len(kinds) == 1 else None
+            return f"{element}[]" if element else None
+    return None
 
 
 def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:

@@ -1,0 +1,154 @@
+"""A session's plans: typed, kept by all they depend on, and described. Planning spends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tallyveil.cache import exact_key
+from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.gate.interface import ColumnType
+from tallyveil.gate.relations import Viewer, relation_tables
+from tallyveil.gate.rows import empty_tables
+from tallyveil.gate.settings import SERVER_VERSION, Settings
+from tallyveil.gate.shared import Shared
+from tallyveil.rewriter import Cursor, Dialect, Plan, Query, local_now, types_of
+
+__all__ = ["Planner"]
+
+
+class Planner:
+    """Plans one session's queries; used by one thread at a time. Sessions share what it plans."""
+
+    def __init__(
+        self,
+        gate: Shared,
+        cursor: Cursor,
+        settings: Settings,
+        user: str,
+        database: str,
+        dialect: Dialect,
+    ) -> None:
+        self._gate = gate
+        self._cursor = cursor
+        self._settings = settings
+        self._user = user
+        self._database = database
+        self._dialect = dialect
+
+    def types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
+        """The types of the query's parameters: declared, or inferred from where they stand."""
+        if not query.parameters:
+            return ()
+        key = ("types", self._dialect, query.sql, tuple(declared))
+        types: tuple[str, ...] = self._gate.plans.get(
+            key, lambda: self._gate.rewriter.parameter_types(query.sql, self._dialect, declared)
+        )
+        return types
+
+    def plan(
+        self,
+        query: Query,
+        values: Sequence[Any] = (),
+        declared: Sequence[str | None] = (),
+        *,
+        shares: bool | None = None,
+    ) -> Plan:
+        """For parameters of these values, and of the types ``declared``, or else of their values.
+
+        ``shares``: whether answers may be summed up from finer ones; None: by the settings.
+        """
+        types = self.types(query, declared or types_of(values))
+        shares = self._settings.shares if shares is None else shares
+        now = local_now(self._settings.time_zone)
+
+        def make() -> Plan:
+            return self._gate.rewriter.plan(
+                query.sql,
+                self._dialect,
+                self._cursor,
+                types=types,
+                values=tuple(values),
+                session=self._session_function,
+                share=shares,
+                now=now,
+            )
+
+        key: tuple[Any, ...] = (
+            self._dialect,
+            query.sql,
+            types,
+            exact_key(values),
+            self._own(query),
+            shares,
+        )
+        match query.time:
+            case "instant":
+                return make()  # nobody else asks at this moment
+            case "day":
+                key = (*key, now.date())
+        plan: Plan = self._gate.plans.get(key, make)
+        return plan
+
+    def _own(self, query: Query) -> tuple[Any, ...]:
+        """What of the session the query's plan depends on."""
+        if query.of_session:
+            return (self._user, self._database, *self._settings.all().items())
+        return (self._settings.time_zone,)
+
+    def relations(self, plan: Plan) -> dict[str, pa.Table]:
+        """The relations of schema dp that the plan reads, as they are now."""
+        gate = self._gate
+        viewer = Viewer(gate.policy, gate.accountant, self._settings, self._user)
+        return relation_tables(plan.relations, viewer, gate.copies)
+
+    def columns(self, plan: Plan) -> tuple[ColumnType, ...]:
+        """The columns of the outer statement, before its tables are there."""
+
+        def describe() -> tuple[ColumnType, ...]:
+            with self._cursor.tables(empty_tables(plan) | self.relations(plan)):
+                return self._described(plan)
+
+        return self._kept(plan, describe)
+
+    def present_columns(self, plan: Plan) -> tuple[ColumnType, ...]:
+        """The columns of the outer statement, whose tables the cursor has."""
+        return self._kept(plan, lambda: self._described(plan))
+
+    def _kept(
+        self, plan: Plan, describe: Callable[[], tuple[ColumnType, ...]]
+    ) -> tuple[ColumnType, ...]:
+        if plan.projection is not None:
+            return tuple(ColumnType(name, kind) for name, _, kind in plan.projection.items)
+        types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
+        key = exact_key(("outer", self._dialect, plan.sql, types))
+        columns: tuple[ColumnType, ...] = self._gate.descriptions.get(key, describe)
+        return columns
+
+    def _described(self, plan: Plan) -> tuple[ColumnType, ...]:
+        """As DuckDB binds them."""
+        return tuple(ColumnType(name, kind) for name, kind in self._cursor.describe(plan.sql))
+
+    def _session_function(self, name: str, arguments: list[str]) -> Any:
+        match name:
+            case "version":
+                return f"PostgreSQL {SERVER_VERSION} (tallyveil)"
+            case "current_schema":
+                return "public"
+            case "current_database" | "current_catalog":
+                return self._database
+            case "current_user" | "session_user" | "current_role" | "user":
+                return self._user
+            case "pg_is_in_recovery":
+                return False
+            case "pg_advisory_unlock_all":
+                return None
+            case "current_setting" if arguments:
+                return self._settings.show(arguments[0])
+            case "set_config" if len(arguments) >= 2:
+                raise FeatureNotSupported(
+                    "set_config is not answered", hint=f"SET {arguments[0]} = …"
+                )
+        raise UndefinedFunction(f"function {name} is not answered")
