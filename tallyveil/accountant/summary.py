@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil import __version__
 from tallyveil.accountant.chain import Position
 from tallyveil.accountant.meter import CellMeter, Meter, PairMeter
 from tallyveil.accountant.tally import Tally
@@ -33,8 +34,6 @@ from tallyveil.mechanisms.losses.tensors import Tensor
 
 __all__ = ["Summary", "read_summary", "write_summary"]
 
-# Another one whenever a charge of the past would be counted otherwise than before.
-_FORMAT: Final = 1
 _DIGEST: Final = 32
 
 
@@ -131,11 +130,14 @@ def _beside(ledger: Path) -> Path:
 
 
 def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
-    """By table all that the costs of charges depend on beside the ledger."""
+    """By table all that the costs of charges depend on beside the ledger.
+
+    Another version of the package may count past charges otherwise: it works them out once.
+    """
     return {
         name: repr(
             (
-                _FORMAT, one.fingerprint, one.relation, one.measure, sorted(one.shares or ()),
+                __version__, one.fingerprint, one.relation, one.measure, sorted(one.shares or ()),
                 [(axis.name, axis.size) for axis in one.domain.attributes],
             )
         )

@@ -159,6 +159,18 @@ def test_another_account_is_worked_out_anew(
     assert found == state(opened(cubes, path, **account))
 
 
+def test_another_version_works_a_ledger_out_once(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, worked_out = state(opened(cubes, path)), works_out(monkeypatch)
+    monkeypatch.setattr(summary, "__version__", f"{summary.__version__}.1")
+    accountant = opened(cubes, path)
+    accountant.summarise(1)
+    assert worked_out == list(range(1, 13))
+    assert state(accountant) == state(opened(cubes, path)) == before
+    assert len(worked_out) == 12
+
+
 def test_the_budget_is_no_part_of_a_summary(cubes: Any, path: Path) -> None:
     accountant = opened(cubes, path, budget=2000)
     assert accountant.balance("person").budget == 2000
