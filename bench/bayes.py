@@ -23,6 +23,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -72,7 +73,7 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
         h, scales = history(m, n, 10, rng)
         rows, noises = sparse.csr_matrix(h), Noises.of(DiscreteLaplaceLaw, scales)
         fit = Fit.of(rows, noises)
-        decomposed = median(lambda r=rows, n=noises: Fit.of(r, n), 1)  # type: ignore[misc]
+        decomposed = median(partial(Fit.of, rows, noises), 1)
         q = rng.integers(0, 2, n).astype(float)
 
         def scratch(h: FloatArray = h, scales: FloatArray = scales, q: FloatArray = q) -> object:
@@ -80,7 +81,7 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
             return np.linalg.solve(weighted @ h, q) @ weighted
 
         query = sparse.csr_matrix(q)
-        own = median(lambda fit=fit, q=query: fit.weights(q), repeats)  # type: ignore[misc]
+        own = median(partial(fit.weights, query), repeats)
         theirs = median(scratch, 3)
         report(
             bench="5", against=figure, m=m, n=n, rank=len(fit.inverse),

@@ -72,7 +72,10 @@ class LaplaceSum:
         """The h with P(|X| ≤ h) = confidence."""
         if len(self.sizes) < 2:
             return -math.log(1 - confidence) * float(self.sizes.sum())
-        missing = lambda h: self.within(h).lower - confidence  # noqa: E731
+
+        def missing(h: float) -> float:
+            return self.within(h).lower - confidence
+
         return float(brentq(missing, 0.0, self._reach, rtol=1e-12))
 
     def _log_phi(self, points: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ KEY = b"workload"
 REFUSED: dict[str, Callable[[Any], object]] = {
     "format": lambda a: f"{a}",
     "format spec": lambda a: f"{a:d}",
-    "padded": lambda a: "{:>20}".format(a),  # noqa: UP032 - the method is the case
+    "padded": "{:>20}".format,
     "int": int,
     "float": float,
     "complex": complex,
@@ -127,12 +127,13 @@ def test_an_imitation_is_no_receipt() -> None:
             for name, value in fields.items():
                 object.__setattr__(self, name, value)
 
+    plain: Any = [[SECRET]]
     with pytest.raises(ReceiptError, match="one unused receipt"):
         open_answer(sealed(), Forged())
     with pytest.raises(ReceiptError, match="only the accountant"):
         Receipt(object(), 1, KEY, [1.0])
     with pytest.raises(ReceiptError, match="only a true answer"):
-        open_answer([[SECRET]], issue_receipt(1, KEY, [1.0]))  # type: ignore[arg-type]
+        open_answer(plain, issue_receipt(1, KEY, [1.0]))
 
 
 @pytest.mark.parametrize("scale", [-1.0, -0.5, math.nan, math.inf, -math.inf])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.matrix import Objective, alpha_for, epsilon_for
@@ -112,9 +112,8 @@ def objective_of(text: str, weights: str | None = None) -> Objective:
         raise InvalidParameterValue(
             f'there is no objective "{text}"', hint="Write L0, L0,1, L1 or L2, and sum or max."
         )
-    penalty: Penalty = found[1]  # type: ignore[assignment]
     return Objective(
-        penalty,
+        cast(Penalty, found[1]),
         beyond=int(found[2] or 0),
         aggregate="max" if found[3] == "MAX" else "sum",
         weights=None if weights is None else [part.strip() for part in weights.split(",")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import math
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import typer
@@ -49,7 +49,7 @@ def show_noise(family: Additive, options: Options, *, json: bool) -> None:
         (scale,) = family.scales_for(count, epsilon**2 / 2, _ADD_REMOVE, "rho")
         row |= {"unit": "rho", "cost": up(epsilon**2 / 2)}
     else:
-        rule: StatementCalibration = options.calibration or "zcdp"  # type: ignore[assignment]
+        rule = cast(StatementCalibration, options.calibration or "zcdp")
         delta = options.delta or "1e-6"
         (scale,) = statement_scales(count, epsilon, delta, _ADD_REMOVE, rule)
         row |= {"unit": "rho", "cost": up(1 / (2 * Fraction(scale) ** 2))}

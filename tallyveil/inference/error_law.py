@@ -112,7 +112,10 @@ class ErrorLaw:
             return self._lattice_half_width(self._spectrum, target)
         end = self._spectrum.reach
         guess = math.sqrt(self._law.variance) * float(ndtri((1 + target) / 2))
-        lower = lambda h: self._spectrum.within(h).lower  # noqa: E731
+
+        def lower(h: float) -> float:
+            return self._spectrum.within(h).lower
+
         return _least(lower, target, guess, end, 1e-7) + slack
 
     def outer_half_width(self, confidence: float | Fraction) -> float:

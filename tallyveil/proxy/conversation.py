@@ -60,7 +60,7 @@ class Host(Protocol):
 class Phase(enum.Enum):
     TRUSTING = "before the startup message, no password needed"
     CHALLENGING = "before the startup message, a password needed"
-    PASSWORD = "waiting for the password"  # noqa: S105
+    CHALLENGED = "waiting for the password"
     READY = "authenticated"
     SKIPPING = "after an error in the extended protocol, until Sync"
     CLOSED = "nothing more is said"
@@ -329,9 +329,9 @@ _TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
         m.SSLRequest: _Step(_ENCRYPTION, Phase.CHALLENGING, _C),
         m.GSSENCRequest: _Step(_ENCRYPTION, Phase.CHALLENGING, _C),
         m.CancelRequest: _Step(Conversation._cancel, _C, _C),
-        m.Startup: _Step(Conversation._challenge, Phase.PASSWORD, _C),
+        m.Startup: _Step(Conversation._challenge, Phase.CHALLENGED, _C),
     },
-    Phase.PASSWORD: {
+    Phase.CHALLENGED: {
         m.Password: _Step(Conversation._password, _R, _C, ready=True),
         m.Terminate: _END,
     },

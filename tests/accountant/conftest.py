@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Account
-from tallyveil.mechanisms import Measure, Relation
+from tallyveil.mechanisms import Measure, Neighbours, Relation
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Factor, Workload
 
@@ -126,19 +126,18 @@ def _releases(draw: st.DrawFn) -> Release:
     return Release(tuple(columns), tuple(draw(scale) for _ in columns))
 
 
-@dataclass(frozen=True)
 class Cubes:
     """What the tests of this room share."""
 
-    column: Callable[..., Column] = column
-    release: type[Release] = Release
-    truth: Callable[..., int] = truth
-    histories: st.SearchStrategy[list[Release]] = st.lists(_releases(), min_size=1, max_size=5)  # noqa: RUF009
+    column = staticmethod(column)
+    release = Release
+    truth = staticmethod(truth)
+    histories = st.lists(_releases(), min_size=1, max_size=5)
 
     @staticmethod
     def account(
         budget: object = 3,
-        neighbours: str = "add_remove",
+        neighbours: Neighbours = "add_remove",
         max_rows: int = 1,
         table: str = "person",
         fingerprint: str = "f",
@@ -148,7 +147,7 @@ class Cubes:
             table,
             tuple(Attribute(n, "range", "BIGINT", tuple(range(k))) for n, k in SIZES.items()),
         )
-        return Account(domain, neighbours, max_rows, Fraction(budget), fingerprint, **measure)  # type: ignore[arg-type]
+        return Account(domain, neighbours, max_rows, Fraction(budget), fingerprint, **measure)
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,8 @@ class World:
         self.charge = Charge(workload, "laplace", (20.0,), "SELECT 1")
         self.drawn = 0
         self.ledger = Ledger(path)
+        self._database: Any = self.ledger._database
+        self._real = self._database._connection
         self.accountant = Accountant(self.ledger, self.accounts)
 
     def draw(self, number: int, receipt: Receipt) -> Any:
@@ -64,9 +66,7 @@ class World:
             Accountant(ledger, self.accounts).charge([self.charge], "bob")
 
     def fail(self, fault: Callable[[int], None]) -> None:
-        database = self.ledger._database
-        real = getattr(database._connection, "_real", database._connection)
-        database._connection = Connection(real, fault)  # type: ignore[assignment]
+        self._database._connection = Connection(self._real, fault)
 
     def known(self, accountant: Accountant | None = None) -> Any:
         """What an accountant knows: by default one that opens the ledger now."""

@@ -277,6 +277,6 @@ def test_killed_at_any_moment_no_share_comes_back(cubes: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("amount", [0, -1, float("nan"), float("inf")])
-def test_a_share_is_positive_and_finite(amount: object) -> None:
+def test_a_share_is_positive_and_finite(amount: Any) -> None:
     with pytest.raises(InvalidParameterValue):
-        Share(amount)  # type: ignore[arg-type]
+        Share(amount)

@@ -384,6 +384,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_drawn(arguments: Any)
 
 
 def test_a_finding_is_a_value() -> None:
-    finding = Finding("EM", "claim", "found", True, True)
+    finding: Any = Finding("EM", "claim", "found", True, True)
     with pytest.raises(AttributeError):
-        finding.holds = False  # type: ignore[misc]
+        finding.holds = False

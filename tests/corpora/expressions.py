@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from corpora_draw import Draw
+from tests.corpora.draw import Draw
 
 __all__ = ["KINDS", "Column", "Expressions"]
 

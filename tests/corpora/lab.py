@@ -14,15 +14,15 @@ from typing import Any
 
 import duckdb
 import psycopg
-from corpora_compare import same_rows
-from corpora_draw import Draw, shrink
-from corpora_house import House, Rows, Silent, create, draw_rows, policy, said
-from corpora_queries import Statement, statement
-from corpora_refusals import refusal
 
 from tallyveil.errors import TallyveilError
 from tallyveil.proxy import Server, ServerThread
 from tallyveil.rewriter import Dialect
+from tests.corpora.compare import same_rows
+from tests.corpora.draw import Draw, shrink
+from tests.corpora.house import House, Rows, Silent, create, draw_rows, policy, said
+from tests.corpora.queries import Statement, statement
+from tests.corpora.refusals import refusal
 
 __all__ = ["Case", "Lab", "case"]
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from corpora_draw import Draw
-from corpora_expressions import KINDS, Column, Expressions
-from corpora_records import Records
+from tests.corpora.draw import Draw
+from tests.corpora.expressions import KINDS, Column, Expressions
+from tests.corpora.records import Records
 
 __all__ = ["Statement", "statement"]
 

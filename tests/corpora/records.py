@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from corpora_draw import Draw
-from corpora_expressions import KINDS, Column, Expressions
+from tests.corpora.draw import Draw
+from tests.corpora.expressions import KINDS, Column, Expressions
 
 __all__ = ["Records", "Source"]
 

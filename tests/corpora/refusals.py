@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corpora_draw import Draw
+from tests.corpora.draw import Draw
 
 __all__ = ["refusal"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import duckdb
 import pytest
-from corpora_house import House, create, draw_rows, policy, silent
-from corpora_lab import case
 
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect
 from tallyveil.rewriter.domain.parts import Parts
+from tests.corpora.house import House, create, draw_rows, policy, silent
+from tests.corpora.lab import case
 
 
 @pytest.fixture(scope="module")

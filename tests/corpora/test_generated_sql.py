@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
-from corpora_house import silent
-from corpora_lab import Lab, case
+
+from tests.corpora.house import silent
+from tests.corpora.lab import Lab, case
 
 # Refused besides those that must be: limits that the documentation names.
 _ANSWERED = 0.98

@@ -19,12 +19,12 @@ from typing import Any
 import duckdb
 import pytest
 import sqlglot
-from corpora_compare import same_rows
-from corpora_house import House, said, silent
 from sqlglot import exp
 
 import tallyveil
 from tallyveil.errors import TallyveilError
+from tests.corpora.compare import same_rows
+from tests.corpora.house import House, said, silent
 
 _HERE = Path(__file__)
 _TABLE = _HERE.with_name("smartnoise.tsv")

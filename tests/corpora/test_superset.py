@@ -13,11 +13,11 @@ from typing import Any
 import duckdb
 import psycopg
 import pytest
-from corpora_compare import same_rows
-from corpora_house import House, Silent, silent
 
 import tallyveil
 from tallyveil.proxy import Server, ServerThread
+from tests.corpora.compare import same_rows
+from tests.corpora.house import House, Silent, silent
 
 _PEOPLE = """
     CREATE TABLE people AS SELECT

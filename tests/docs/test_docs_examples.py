@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import os
 import re
@@ -25,17 +24,7 @@ from tallyveil.cli.tour import Question, tour
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
 from tallyveil.proxy import Server, ServerThread
-
-_spec = importlib.util.spec_from_file_location(
-    "docs_examples", Path(__file__).with_name("examples.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-_module = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = _module
-_spec.loader.exec_module(_module)
-
-from docs_examples import Example, examples, same_shape  # noqa: E402
+from tests.docs.examples import Example, examples, same_shape
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

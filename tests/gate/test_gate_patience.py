@@ -125,17 +125,19 @@ def test_a_design_takes_no_longer_than_the_time_limit(
     assert spent(gate) == 0
 
 
-@pytest.mark.parametrize("name", ["fair(n=20)", "auto(n=20, properties=rm)"])
-def test_closed_forms_are_looked_up_from_as_well(name: str) -> None:
+def takes_a_matrix() -> None:
+    fair: Any = mechanism("fair(n=20)")
+    fair.matrix(7.25)
+
+
+def chooses_a_matrix() -> None:
+    chart: Any = chart_of("auto(n=20, properties=rm)")
+    chart.chosen(20, (7.25, 7.5))
+
+
+@pytest.mark.parametrize("work", [takes_a_matrix, chooses_a_matrix])
+def test_closed_forms_are_looked_up_from_as_well(work: Callable[[], None]) -> None:
     """Each scale takes a matrix of its own, so who waits for many of them can be stopped."""
-    chart = chart_of(name)
-
-    def work() -> None:
-        if chart is not None:
-            chart.chosen(20, (7.25, 7.5))
-        else:
-            mechanism(name).matrix(7.25)  # type: ignore[union-attr]
-
     with Deadline(30, cancelled=lambda: True).entered(), pytest.raises(QueryCanceled):
         work()
     work()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,12 +105,13 @@ def test_parameters_are_checked() -> None:
     for epsilon in (math.nan, math.inf, -1, 0, "x", "1e-400", "1e400"):
         with pytest.raises(InvalidParameterValue):
             Staircase(2, epsilon)
-    for sensitivity in (0, -1, 1.5, True, 10**7, math.nan):
+    wrong: Any
+    for wrong in (0, -1, 1.5, True, 10**7, math.nan):
         with pytest.raises(InvalidParameterValue, match="sensitivity"):
-            Staircase(sensitivity, 1)  # type: ignore[arg-type]
-    for step in (0, 3, 1.0):
+            Staircase(wrong, 1)
+    for wrong in (0, 3, 1.0):
         with pytest.raises(InvalidParameterValue, match="step"):
-            Staircase(2, 1, step)  # type: ignore[arg-type]
+            Staircase(2, 1, wrong)
     for confidence in (math.nan, 0, 1, 2):
         with pytest.raises(InvalidParameterValue, match="confidence"):
             Staircase(2, 1).half_width(confidence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import get_args
 
 import mpmath
 import numpy as np
@@ -147,8 +148,8 @@ def test_the_rules_are_what_they_are_said_to_be() -> None:
 
 def test_what_is_charged_is_the_scales_rho() -> None:
     w, relation = workload([[1, 1]], [[50, 7]]), Relation("add_remove", 3)
-    for rule in CALIBRATIONS:
-        scales = statement_scales(w, 1, "1e-6", relation, rule)  # type: ignore[arg-type]
+    for rule in get_args(StatementCalibration):
+        scales = statement_scales(w, 1, "1e-6", relation, rule)
         exact = 9 * sum(
             Fraction(d) ** 2 / (2 * Fraction(s) ** 2) for d, s in zip((1, 50), scales, strict=True)
         )
@@ -156,8 +157,8 @@ def test_what_is_charged_is_the_scales_rho() -> None:
 
 
 def test_a_column_that_no_record_moves_stays_exact() -> None:
-    for rule in CALIBRATIONS:
-        scales = statement_scales(workload([[1, 0]], [[0, 0]]), 1, "1e-6", ADD_REMOVE, rule)  # type: ignore[arg-type]
+    for rule in get_args(StatementCalibration):
+        scales = statement_scales(workload([[1, 0]], [[0, 0]]), 1, "1e-6", ADD_REMOVE, rule)
         assert scales[0] > 4
         assert scales[1] == 0
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy_fake_session import FakeSession, Sessions
-from proxy_raw_client import split
-
 from tallyveil.errors import TallyveilError
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.auth import Authentication, Trust
@@ -15,6 +12,8 @@ from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.replies import Replies
+from tests.proxy.fake_session import FakeSession, Sessions
+from tests.proxy.raw_client import split
 
 STARTUP = m.Startup(3 << 16, (("user", "alice"), ("database", "demo")))
 

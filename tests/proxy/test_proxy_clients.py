@@ -13,11 +13,11 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy as sa
-from proxy_fake_session import SAMPLE_ROWS, Sessions
 from psycopg import pq
 from psycopg.rows import dict_row
 
 from tallyveil.proxy import Server
+from tests.proxy.fake_session import SAMPLE_ROWS, Sessions
 
 
 @pytest.mark.parametrize("binary", [False, True])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proxy_raw_client import split, write
 
 from tallyveil.errors import BudgetExceeded, SQLSyntaxError
 from tallyveil.gate.interface import Notice
@@ -18,6 +17,7 @@ from tallyveil.proxy import messages as m
 from tallyveil.proxy.codec import STARTUP_LIMIT, Reader
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.pgtypes import from_duckdb
+from tests.proxy.raw_client import split, write
 
 STARTUP = m.Startup(3 << 16, (("user", "ann"), ("database", "db")))
 

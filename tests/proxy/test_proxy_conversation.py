@@ -6,11 +6,11 @@ import logging
 import struct
 
 import pytest
-from proxy_talk import STARTUP, Talk, bind, error_of, parse, query
 
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.conversation import _TABLE, Phase
 from tallyveil.proxy.errors import ProtocolViolation
+from tests.proxy.talk import STARTUP, Talk, bind, error_of, parse, query
 
 
 @pytest.fixture

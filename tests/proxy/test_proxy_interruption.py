@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from proxy_talk import STARTUP, Talk, query
 
 from tallyveil.errors import QueryCanceled
 from tallyveil.proxy.interruption import Interruption
+from tests.proxy.talk import STARTUP, Talk, query
 
 
 def test_idle_cancels_are_forgotten() -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy_raw_client import RawClient
-from proxy_talk import Talk, bind, error_of, parse, query
 
 from tallyveil.gate.interface import ColumnType
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
 from tallyveil.proxy.memory import OWN, Holding, Memory
 from tallyveil.proxy.rows import Rows
+from tests.proxy.raw_client import RawClient
+from tests.proxy.talk import Talk, bind, error_of, parse, query
 
 CONNECTION, SERVER = 16, 64
 """MiB that one connection, and all, may have the server keep."""

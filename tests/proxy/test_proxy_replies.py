@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from proxy_fake_session import FakeSession
-from proxy_raw_client import split
-from proxy_talk import STARTUP, FakeHost, Talk, bind, error_of, parse, query
 
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.backend import BLOCKING
+from tests.proxy.fake_session import FakeSession
+from tests.proxy.raw_client import split
+from tests.proxy.talk import STARTUP, FakeHost, Talk, bind, error_of, parse, query
 
 SQL = "select repeatable notices"
 RUN = (m.Execute("", 0), m.Sync())
@@ -91,16 +91,18 @@ def test_other_answers_are_not_kept(talk: Talk, sql: str, messages: tuple[m.Mess
     assert len(talk.session.executed) == 2 * len(sql.split(";"))
 
 
-def test_what_records_something_itself_is_not_kept(talk: Talk) -> None:
+def test_what_records_something_itself_is_not_kept(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session, run = talk.session, talk.session.execute
 
     def recording(*arguments: Any, **named: Any) -> Any:
         session.position += 1
         return run(*arguments, **named)
 
-    session.execute = recording  # type: ignore[method-assign]
-    talk(query(SQL))
-    session.execute = run  # type: ignore[method-assign]
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "execute", recording)
+        talk(query(SQL))
     assert not asks(talk, query(SQL))[1]
     assert asks(talk, query(SQL))[1]
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from proxy_fake_session import Sessions
-from proxy_raw_client import RawClient
 
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
@@ -18,6 +16,8 @@ from tallyveil.proxy import Limits, Server, ServerThread
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import LIGHT, Turns
+from tests.proxy.fake_session import Sessions
+from tests.proxy.raw_client import RawClient
 
 
 class Gated:

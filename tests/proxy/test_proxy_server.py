@@ -12,15 +12,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy_fake_session import FakeSession, Sessions
-from proxy_raw_client import RawClient, write
 
 from tallyveil.proxy import Limits, Passwords, Server, ServerThread, Trust
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.server import is_loopback
+from tests.proxy.fake_session import FakeSession, Sessions
+from tests.proxy.raw_client import RawClient, write
 
 STARTUP = write(m.Startup(3 << 16, (("user", "a"),)))
 
@@ -292,9 +293,9 @@ def test_loopback(host: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1.5])
-def test_limits_are_checked(wrong: float) -> None:
+def test_limits_are_checked(wrong: Any) -> None:
     with pytest.raises(ValueError, match="workers must be"):
-        Limits(workers=wrong)  # type: ignore[arg-type]
+        Limits(workers=wrong)
 
 
 def test_a_taken_port_is_reported(server: Server, sessions: Sessions) -> None:
@@ -354,22 +355,17 @@ def test_sessions_are_used_by_one_thread_at_a_time(sessions: Sessions) -> None:
 
 
 RUNNER = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("fake", sys.argv[1])
-fake = importlib.util.module_from_spec(spec)
-sys.modules["fake"] = fake
-spec.loader.exec_module(fake)
 from tallyveil.proxy import Server, run
-run(Server(fake.Sessions(), port=0), ready=lambda server: print(server.port, flush=True))
+from tests.proxy.fake_session import Sessions
+run(Server(Sessions(), port=0), ready=lambda server: print(server.port, flush=True))
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM handlers on Windows")
 def test_run_until_sigterm() -> None:
-    fake = sys.modules["proxy_fake_session"].__file__
-    assert fake is not None
     process = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, fake],
+        [sys.executable, "-c", RUNNER],
+        cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from proxy_talk import STARTUP, FakeHost, Talk, error_of, query
 
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.auth import Passwords
 from tallyveil.proxy.conversation import Phase
+from tests.proxy.talk import STARTUP, FakeHost, Talk, error_of, query
 
 
 def test_startup_says_everything_once() -> None:

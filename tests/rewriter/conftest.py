@@ -1,28 +1,14 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
+import random
+from collections.abc import Iterator
 
-# The helpers beside this file, under names of their own: importlib mode adds no folder to the path.
-for _name in ("world", "grammar", "oracles", "plans", "surface", "listed"):
-    _spec = importlib.util.spec_from_file_location(
-        f"rewriter_{_name}", Path(__file__).with_name(f"{_name}.py")
-    )
-    assert _spec is not None
-    assert _spec.loader is not None
-    _module = importlib.util.module_from_spec(_spec)
-    sys.modules[_spec.name] = _module
-    _spec.loader.exec_module(_module)
+import duckdb
+import psycopg
+import pytest
 
-import random  # noqa: E402
-from collections.abc import Iterator  # noqa: E402
-
-import duckdb  # noqa: E402
-import psycopg  # noqa: E402
-import pytest  # noqa: E402
-from rewriter_oracles import DuckDBOracle, PostgresOracle  # noqa: E402
-from rewriter_world import World, rows_of  # noqa: E402
+from tests.rewriter.oracles import DuckDBOracle, PostgresOracle
+from tests.rewriter.world import World, rows_of
 
 
 @pytest.fixture(scope="session")

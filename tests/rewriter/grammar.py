@@ -12,7 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from rewriter_world import DOMAIN
+
+from tests.rewriter.world import DOMAIN
 
 __all__ = ["statements"]
 

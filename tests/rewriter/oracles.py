@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import duckdb
 import psycopg
 import pytest
-from rewriter_world import World, normal
 
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect
+from tests.rewriter.world import World, normal
 
 __all__ = ["DuckDBOracle", "Oracle", "PostgresOracle", "agree"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from rewriter_surface import World, normal
 
 from tallyveil.errors import StatementError
+from tests.rewriter.surface import World, normal
 
 
 @pytest.fixture(scope="module")

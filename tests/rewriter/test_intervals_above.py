@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
-from rewriter_surface import World, normal
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Claim
+from tests.rewriter.surface import World, normal
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rewriter_grammar import statements
-from rewriter_plans import meaning
-from rewriter_surface import World as Surface
-from rewriter_world import DOMAIN, World
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Dialect
 from tallyveil.rewriter.domain.parts import Parts
+from tests.rewriter.grammar import statements
+from tests.rewriter.plans import meaning
+from tests.rewriter.surface import World as Surface
+from tests.rewriter.world import DOMAIN, World
 
 _FIXTURES = Path(__file__).with_name("fixtures")
 _SHORT = settings(

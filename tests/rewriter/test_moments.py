@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 import pytest
-from rewriter_surface import World, normal
 
 from tallyveil.errors import InvalidParameterValue
+from tests.rewriter.surface import World, normal
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rewriter_grammar import statements
-from rewriter_world import World
 
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.rows import empty_tables, projected
 from tallyveil.rewriter import Dialect, NoisyTable, Plan
+from tests.rewriter.grammar import statements
+from tests.rewriter.world import World
 
 _PLANS = Path(__file__).with_name("fixtures") / "plans.sql"
 _SETTINGS = settings(

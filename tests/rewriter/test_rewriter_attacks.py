@@ -8,7 +8,6 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rewriter_world import DOMAIN, World, rows_of
 from sqlglot import exp
 
 from tallyveil.errors import (
@@ -21,6 +20,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter import Dialect, PublicDatabase
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.check import check
+from tests.rewriter.world import DOMAIN, World, rows_of
 
 DIALECTS: tuple[Dialect, ...] = ("postgres", "duckdb")
 

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rewriter_oracles import DuckDBOracle, agree
-from rewriter_world import World
 
 from tallyveil.errors import BinCut, StatementError
 from tallyveil.policy.domain import Attribute, Domain
+from tests.rewriter.oracles import DuckDBOracle, agree
+from tests.rewriter.world import World
 
 DOMAIN = Domain(
     "person",

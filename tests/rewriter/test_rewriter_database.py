@@ -9,14 +9,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from rewriter_surface import World as Surface
-from rewriter_world import DOMAIN, World
 
 from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Cursor, PublicDatabase, Rewriter
 from tallyveil.rewriter.engine.shared import Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
+from tests.rewriter.surface import World as Surface
+from tests.rewriter.world import DOMAIN, World
 
 TABLE = pa.table({"x": [1, 2, 3]})
 

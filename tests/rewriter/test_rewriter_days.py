@@ -12,11 +12,11 @@ from typing import Any
 import duckdb
 import psycopg
 import pytest
-from rewriter_world import World
 
 from tallyveil.errors import BinCut, TallyveilError
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Dialect
+from tests.rewriter.world import World
 
 FIRST = dt.date(2014, 9, 8)
 DAYS = tuple(FIRST + dt.timedelta(days=n) for n in range(7))

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import rewriter_surface
-from rewriter_plans import describe
-from rewriter_world import World
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Dialect
+from tests.rewriter.plans import describe
+from tests.rewriter.surface import World as Surface
+from tests.rewriter.world import World
 
 _FIXTURES = Path(__file__).with_name("fixtures")
 
@@ -41,8 +41,8 @@ def _refusals() -> Iterator[tuple[Dialect, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def surface() -> Iterator[rewriter_surface.World]:
-    made = rewriter_surface.World(10)
+def surface() -> Iterator[Surface]:
+    made = Surface(10)
     yield made
     made.close()
 
@@ -58,7 +58,7 @@ def test_plan(world: World, request: pytest.FixtureRequest, statement: str, expe
 
 @pytest.mark.parametrize(("statement", "expected"), list(_plans("relations.sql")))
 def test_plan_with_relations(
-    surface: rewriter_surface.World,
+    surface: Surface,
     request: pytest.FixtureRequest,
     statement: str,
     expected: str,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import psycopg
 import pytest
-from rewriter_world import World
 from sqlglot.dialects import Postgres
 
 from tallyveil.errors import SQLSyntaxError, TallyveilError, UndefinedFunction
 from tallyveil.rewriter.sql.vocabulary import POSTGRES_FUNCTIONS
+from tests.rewriter.world import World
 
 # Of PostgreSQL's grammar, not of its catalogue.
 GRAMMAR = {"cast", "coalesce", "greatest", "least", "nullif", "grouping", "trim"}

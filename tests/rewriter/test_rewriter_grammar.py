@@ -10,9 +10,10 @@ from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from rewriter_grammar import statements
-from rewriter_oracles import DuckDBOracle, PostgresOracle, agree
-from rewriter_world import World
+
+from tests.rewriter.grammar import statements
+from tests.rewriter.oracles import DuckDBOracle, PostgresOracle, agree
+from tests.rewriter.world import World
 
 _SHORT = settings(
     max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True

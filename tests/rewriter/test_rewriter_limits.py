@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from rewriter_world import DOMAIN, World
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.rewriter import PublicDatabase
+from tests.rewriter.world import DOMAIN, World
 
 
 def listed(template: str, number: int, by: str = ", ") -> str:
@@ -165,36 +167,36 @@ def test_a_union_of_many_is_answered_as_on_the_rows(world: World) -> None:
     assert rows == [(41 * everyone, 40 * total + 820 * known + everyone / 2)]
 
 
-@pytest.fixture
-def hurried() -> Iterator[Callable[..., Any]]:
+@dataclass(frozen=True)
+class Hurried:
     """Plans on a database whose time limit is a tenth of a second."""
+
+    world: World
+    cursor: Any
+
+    def plan(self, sql: str, session: Callable[[str, list[str]], Any]) -> Any:
+        return self.world.rewriter.plan(sql, "postgres", self.cursor, session=session)
+
+
+@pytest.fixture
+def hurried() -> Iterator[Hurried]:
     public = PublicDatabase([DOMAIN], time_limit=0.1)
-    world = World([])
-    cursor = public.cursor()
-
-    def plan(sql: str, session: Callable[[str, list[str]], Any]) -> Any:
-        return world.rewriter.plan(sql, "postgres", cursor, session=session)
-
-    plan.cursor = cursor  # type: ignore[attr-defined]
-    yield plan
-    cursor.close()
-    public.close()
-    world.close()
+    with closing(public), closing(World([])) as world, closing(public.cursor()) as cursor:
+        yield Hurried(world, cursor)
 
 
-def test_planning_has_one_time_limit_in_python_and_in_duckdb(hurried: Callable[..., Any]) -> None:
+def test_planning_has_one_time_limit_in_python_and_in_duckdb(hurried: Hurried) -> None:
     sql = "select version(), count(*) from person"
     with pytest.raises(StatementTooComplex, match="time limit") as caught:
-        hurried(sql, lambda name, arguments: time.sleep(0.2))
+        hurried.plan(sql, lambda name, arguments: time.sleep(0.2))
     assert caught.value.hint is not None
-    assert hurried(sql, lambda name, arguments: "x").private
+    assert hurried.plan(sql, lambda name, arguments: "x").private
 
 
 def test_planning_is_cancelled_between_two_questions_to_duckdb(
-    hurried: Callable[..., Any],
+    hurried: Hurried,
 ) -> None:
-    cursor = hurried.cursor  # type: ignore[attr-defined]
     sql = "select version(), count(*) from person"
     with pytest.raises(QueryCanceled):
-        hurried(sql, lambda name, arguments: cursor.interrupt())
-    assert hurried(sql, lambda name, arguments: "x").private
+        hurried.plan(sql, lambda name, arguments: hurried.cursor.interrupt())
+    assert hurried.plan(sql, lambda name, arguments: "x").private

@@ -1,4 +1,4 @@
-"""Plain SQL that dashboards write: answered as PostgreSQL and DuckDB answer it on the raw rows."""
+"""Plain SQL that dashboards write, beside the statements in ``fixtures/statements.sql``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from rewriter_oracles import DuckDBOracle, PostgresOracle, agree
-from rewriter_world import World
 
 from tallyveil.errors import (
     FeatureNotSupported,
@@ -19,53 +17,9 @@ from tallyveil.errors import (
     UndefinedColumn,
     UndefinedObject,
 )
-
-BOTH = """
-select state as "State", count(*) from person group by state order by "State"
-select p.state as "State", count(*) as "N" from person p where age > 3 group by p.state order by 2, 1
-select state as "STATE", count(*) from person group by 1 having count(*) > 3 order by "STATE" desc
-select count(*) from person where state = E'A\\x4c'
-select count(*) from person where state = e'A\\114' or state = E'x_y\\045'
-select sum(100 / age) filter (where age <> 0) from person
-select sex, count(100 / age) filter (where age > 0) from person group by sex
-select sum(100 / age) filter (where age > 0), count(*) filter (where age > 0) from person
-select sex, count(*) as n, rank() over w from person group by sex window w as (order by count(*) desc)
-select sex, n, row_number() over w from (select sex, count(*) as n from person group by sex) t window w as (order by n, sex)
-select sex, married, n, sum(n) over (w order by n, married) from (select sex, married, count(*) as n from person group by sex, married) t window w as (partition by sex)
-select sex, n, sum(n) over v, count(*) over w from (select sex, count(*) as n from person group by sex) t window w as (), v as (w order by n, sex)
-select count(*) from person where born <= now()
-select count(*) from person where born >= current_date - 30000
-select count(*) from person where born > current_timestamp - interval '30 years'
-select count(*) from person where born < localtimestamp
-select count(*) from person where born >= to_timestamp(1577836800)
-select count(*) from person where born >= to_timestamp(1577836800.5)
-select count(*) from person where born >= timestamptz '2020-01-02 01:00:00+02'
-select count(*) from person where born >= timestamptz '2020-01-02 02:00:00+02'
-select count(*) from person where born >= timestamp with time zone '2020-01-02 00:00:00Z'
-select count(*) from person where born = timestamptz '2020-01-02 02:00:00+02' at time zone 'UTC'
-select count(*) from person where born < '2020-01-02 02:00:00+02'::timestamptz
-select count(*) from person where cast(born as timestamptz) <= timestamptz '2020-01-05 00:00:00+00'
-select date_trunc('month', born) > timestamp '2020-01-01 00:00:00' as after, count(*) from person group by 1
-"""  # noqa: E501
-
-POSTGRES = """
-select sum(age % age) filter (where age <> 0 and sex = 'F') from person
-select state as "State", count(*) from person group by "State"
-select sex as "State", count(*) from person group by sex order by "State"
-select sex as "State", count(*) from person group by "State"
-select sex as "State", count(*) from person group by state, sex order by state, "State"
-select state as "State", sex as "STATE", count(*) from person group by state, sex order by "STATE", "State"
-select sum(age) as "Age", sum(age) + 1 as "AGE" from person order by "AGE"
-select sex as "State", sum(n) from (select sex, state, count(*) as n from person group by 1, 2) t group by "State" order by "State"
-select "State", n from (select state as "State", count(*) as n from person group by state) t order by "State"
-select count(*) from person where state = E'A\\u004c'
-select count(*) from person where born >= to_date('2020-01-01', 'YYYY-MM-DD')
-select count(*) from person where born >= to_date('20200102', 'YYYYMMDD')
-select count(*) from person where born >= to_date('3/1/2020', 'DD/MM/YYYY')
-select count(*) from person where born >= to_timestamp('2020-01-01 10:00:00', 'YYYY-MM-DD HH24:MI:SS')
-select count(*) from person where exists (select from person)
-"""  # noqa: E501
-
+from tests.rewriter.listed import listed
+from tests.rewriter.oracles import PostgresOracle, agree
+from tests.rewriter.world import World
 
 # Beyond 2⁵³ double precision does not tell neighbours apart.
 EXPONENTS = """
@@ -79,26 +33,10 @@ case 9007199254740993 when 1e1 then 1 else 2 end = 2e0
 """
 
 
-def lines(text: str) -> list[str]:
-    return [line for line in text.strip().splitlines() if line]
-
-
-@pytest.mark.parametrize("sql", [*lines(BOTH), *lines(POSTGRES)[:-1]])
-def test_it_means_what_postgresql_means(
-    world: World, postgres_oracle: PostgresOracle, sql: str
-) -> None:
-    assert agree(world, postgres_oracle, sql, ordered="order by" in sql.split("from")[-1])
-
-
-@pytest.mark.parametrize("sql", lines(BOTH))
-def test_it_means_what_duckdb_means(world: World, duckdb_oracle: DuckDBOracle, sql: str) -> None:
-    assert agree(world, duckdb_oracle, sql, ordered=False)
-
-
 def test_exists_needs_no_list(world: World) -> None:
     """Over a protected table it stays refused, for what it is."""
     with pytest.raises(FeatureNotSupported):
-        world.plan(lines(POSTGRES)[-1])
+        world.plan("select count(*) from person where exists (select from person)")
     sql = "select count(*) from person where exists (select from (values (1)) v(x) where x = age)"
     assert world.answer(sql)[1] == world.answer("select count(*) from person where age = 1")[1]
 
@@ -196,15 +134,15 @@ def test_a_time_with_a_zone_is_compared_in_the_session_s(
             for operator in ("<", "<=", "="):
                 sql = f"select count(*) from person where born {operator} timestamptz '{literal}'"
                 assert agree(world, postgres_oracle, sql, ordered=False)
-        for sql in lines(BOTH)[-9:-3]:
-            if "at time zone" not in sql:
+        for sql in listed("statements.sql", "answered", "postgres"):
+            if "timestamp" in sql and "at time zone" not in sql:
                 assert agree(world, postgres_oracle, sql, ordered=False)
     finally:
         world.cursor.use_time_zone("UTC")
         postgres_connection.execute("SET TimeZone = 'UTC'")
 
 
-@pytest.mark.parametrize("condition", lines(EXPONENTS))
+@pytest.mark.parametrize("condition", EXPONENTS.strip().splitlines())
 def test_a_number_with_an_exponent_is_compared_exactly(
     world: World, postgres_connection: psycopg.Connection, condition: str
 ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 from psycopg.pq import ExecStatus
-from rewriter_oracles import PostgresOracle
-from rewriter_world import World
 
 from tallyveil.errors import InvalidParameterValue
+from tests.rewriter.oracles import PostgresOracle
+from tests.rewriter.world import World
 
 PARAMETERS = """
 select count(*) from person where age = $1

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
-from rewriter_world import World, normal
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Dialect
+from tests.rewriter.world import World, normal
 
 WIDE = Domain(
     "t",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
 from tallyveil.gate.settings import dp
@@ -56,7 +56,7 @@ class Settings:
             _exact(self._dp[name]) if self._dp[name] else None for name in TARGETS
         )
         delta = _exact(self._dp["dp.delta"]) if self._dp["dp.delta"] else None
-        calibration: StatementCalibration = self._dp["dp.calibration"]  # type: ignore[assignment]
+        calibration = cast(StatementCalibration, self._dp["dp.calibration"])
         confidence = _exact(self._dp["dp.confidence"])
         return Target(epsilon, rho, half, confidence, delta, calibration)
 
@@ -88,8 +88,7 @@ class Settings:
 
     @property
     def source(self) -> Answers:
-        source: Answers = self._dp["dp.source"]  # type: ignore[assignment]
-        return source
+        return cast(Answers, self._dp["dp.source"])
 
     @property
     def nonnegative(self) -> bool:

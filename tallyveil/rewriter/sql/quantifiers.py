@@ -13,7 +13,7 @@ from sqlglot import exp
 
 __all__ = ["spell_out_quantifiers"]
 
-_OPPOSITES: Final[Mapping[type[exp.Binary], type[exp.Binary]]] = MappingProxyType(
+_OPPOSITES: Final[Mapping[type, type[exp.Binary]]] = MappingProxyType(
     {
         exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE,
         exp.LTE: exp.GT,
@@ -28,7 +28,7 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
             some.set("this", exp.Subquery(this=some.this))
     for node in list(tree.find_all(exp.Anonymous, exp.All)):
         comparison = node.parent
-        opposite = _OPPOSITES.get(type(comparison))  # type: ignore[arg-type]
+        opposite = _OPPOSITES.get(type(comparison))
         word = "all" if isinstance(node, exp.All) else str(node.this).lower()
         inner = node.this if isinstance(node, exp.All) else _only(node)
         if opposite is None or comparison is None or inner is None or word not in ("all", "some"):

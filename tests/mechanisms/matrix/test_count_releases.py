@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -125,6 +126,7 @@ def test_confidence_is_between_zero_and_one(confidence: float) -> None:
 def test_an_output_that_never_comes_says_nothing() -> None:
     constant = CountMatrix("constant", "1/2", [[0, 1, 0]] * 3)
     assert posterior(constant, 1).mean == 1
+    output: Any
     for output in (0, 2, 3, -1, 1.0):
         with pytest.raises(InvalidParameterValue, match="never answers"):
-            posterior(constant, output)  # type: ignore[arg-type]
+            posterior(constant, output)
