@@ -167,16 +167,21 @@ def test_the_demo_writes_into_no_folder_of_others(run: Run, policy: Path) -> Non
     assert "holds something else" in found.stderr
 
 
-STUCK = """
-import threading
+BUSY = """
+import os, threading
 from tallyveil.gate.decision import Decision
-Decision.answer = lambda *_: threading.Event().wait()
+answer = Decision.answer
+def begin(*arguments):
+    os.write(1, b"under way\\n")
+    return answer(*arguments)
+Decision.answer = begin
 """
+STUCK = f"{BUSY}\nanswer = lambda *_: threading.Event().wait()\n"
 HEAVY = "SELECT age, count(*) FROM person WHERE age % {} = 0 GROUP BY CUBE (age, sex, state)"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
-@pytest.mark.parametrize("before", ["", STUCK], ids=["busy", "stuck"])
+@pytest.mark.parametrize("before", [BUSY, STUCK], ids=["busy", "stuck"])
 def test_a_signal_ends_the_server_whatever_its_sessions_do(
     policy: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
@@ -186,7 +191,8 @@ def test_a_signal_ends_the_server_whatever_its_sessions_do(
         clients = [psycopg.connect(address, user="alice", autocommit=True) for _ in range(4)]
         for number, client in enumerate(clients):
             client.pgconn.send_query(HEAVY.format(number + 2).encode())
-        time.sleep(0.5)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "under way\n"
         start = time.monotonic()
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
@@ -194,7 +200,7 @@ def test_a_signal_ends_the_server_whatever_its_sessions_do(
         for client in clients:
             client.close()
     assert process.returncode == 0
-    assert out.startswith("closed")
+    assert out.replace("under way\n", "").startswith("closed")
     assert took < 5
 
 

@@ -19,7 +19,8 @@ def listed(name: str, verdict: Literal["answered", "refused"], dialect: str) -> 
     lines = []
     for block in (_FIXTURES / name).read_text().strip().split("\n\n"):
         title, *own = block.splitlines()
-        words = title.split()
-        if words[1] == verdict and words[3] in ("both", dialect):
-            lines += own
+        for part in title.removeprefix("-- ").split(" and "):
+            found, _, where, *_ = part.split()
+            if found == verdict and where in ("both", dialect):
+                lines += own
     return lines

@@ -13,7 +13,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -25,12 +24,13 @@ import pytest
 from tallyveil.accountant import Account, Accountant, Ledger
 from tallyveil.accountant.codec import decode_answers, decode_event
 from tallyveil.policy import parse_policy
+from tests.wire import kill_server
 
-SERVER = Path(__file__).with_name("kill_server.py")
+SERVER = kill_server.__file__
 CLIENTS = 3
 
 
-def ask(port: int, name: str, seen: dict[str, int]) -> None:
+def ask(port: int, name: str, seen: dict[str, int], answered: threading.Event) -> None:
     """Ask until the server is gone; every statement is told apart by its comment."""
     try:
         with psycopg.connect(
@@ -42,6 +42,7 @@ def ask(port: int, name: str, seen: dict[str, int]) -> None:
                 row = connection.execute(sql).fetchone()
                 assert row is not None
                 seen[sql] = row[0]
+                answered.set()
     except psycopg.OperationalError:
         return
 
@@ -51,20 +52,19 @@ def one_round(
 ) -> dict[str, int]:
     """The answers clients saw before the server was killed; one at least if ``answered``."""
     seen: list[dict[str, int]] = [{} for _ in range(CLIENTS)]
+    first = threading.Event()
     with subprocess.Popen(
-        [sys.executable, str(SERVER), str(directory)], stdout=subprocess.PIPE, text=True
+        [sys.executable, SERVER, str(directory)], stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
         port = int(server.stdout.readline())
         clients = [
-            threading.Thread(target=ask, args=(port, f"{name}_{i}", seen[i]))
+            threading.Thread(target=ask, args=(port, f"{name}_{i}", seen[i], first))
             for i in range(CLIENTS)
         ]
         for client in clients:
             client.start()
-        patience = time.monotonic() + 30
-        while answered and not any(seen) and time.monotonic() < patience:
-            time.sleep(0.01)
+        assert not answered or first.wait(30)
         threading.Event().wait(chance.uniform(0.05, 0.4))
         server.send_signal(signal.SIGKILL)
         for client in clients:
@@ -88,9 +88,7 @@ def recorded(path: Path) -> dict[str, int]:
 
 
 def remaining(directory: Path) -> Fraction:
-    from kill_server import TABLE
-
-    policy = parse_policy({"tables": {"person": TABLE}}, base=directory)
+    policy = parse_policy({"tables": {"person": kill_server.TABLE}}, base=directory)
     table = policy.tables["person"]
     account = Account(table.domain, "add_remove", 1, table.budget.epsilon, table.fingerprint)
     ledger = Ledger(policy.ledger)
@@ -100,8 +98,7 @@ def remaining(directory: Path) -> Fraction:
         ledger.close()
 
 
-def kill_many(directory: Path, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(SERVER.parent))
+def kill_many(directory: Path, rounds: int) -> None:
     chance = random.Random()
     total, left = 0, Fraction(100)
     for number in range(rounds):
@@ -115,15 +112,13 @@ def kill_many(directory: Path, rounds: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert total > 0
 
 
-def test_no_seen_answer_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kill_many(tmp_path, 4, monkeypatch)
+def test_no_seen_answer_is_lost(tmp_path: Path) -> None:
+    kill_many(tmp_path, 4)
 
 
 @pytest.mark.slow
-def test_no_seen_answer_is_lost_in_many_kills(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_many(tmp_path, 100, monkeypatch)
+def test_no_seen_answer_is_lost_in_many_kills(tmp_path: Path) -> None:
+    kill_many(tmp_path, 100)
 
 
 Given = dict[tuple[str, str], tuple[int, int, int]]
@@ -159,7 +154,7 @@ def client(port: int, name: str) -> psycopg.Connection[Any]:
 @contextlib.contextmanager
 def server(directory: Path) -> Iterator[int]:
     """Its port. It is killed in the end."""
-    command = [sys.executable, str(SERVER), str(directory)]
+    command = [sys.executable, SERVER, str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None
