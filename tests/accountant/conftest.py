@@ -7,13 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tallyveil.accountant import Account
+from tallyveil.accountant import Account, Charge
 from tallyveil.mechanisms import Measure, Neighbours, Relation
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Factor, Workload
@@ -153,3 +154,14 @@ class Cubes:
 @pytest.fixture(scope="session")
 def cubes() -> Cubes:
     return Cubes()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "budget.ledger"
+
+
+@pytest.fixture
+def charge(cubes: Cubes) -> Charge:
+    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
+    return Charge(workload, "laplace", (20.0,), "SELECT 1")

@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,7 @@ from tallyveil.accountant.codec import (
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms import Relation
 from tallyveil.workload.workload import Workload
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "budget.ledger"
-
-
-@pytest.fixture
-def charge(cubes: Any) -> Charge:
-    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
-    return Charge(workload, "laplace", (20.0,), "SELECT 1")
+from tests.accountant.ledgers import altered, raw
 
 
 @pytest.fixture
@@ -54,22 +43,6 @@ def accountant(cubes: Any, path: Path, charge: Charge) -> Iterator[Accountant]:
             made.record(receipt, [[n]])
     yield made
     ledger.close()
-
-
-def raw(path: Path) -> Any:
-    return closing(sqlite3.connect(path, isolation_level=None))
-
-
-def altered(path: Path, change: str) -> None:
-    """With the triggers that forbid it out of the way for as long as it takes."""
-    with raw(path) as db:
-        triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-        kept = triggers.fetchall()
-        for name, _ in kept:
-            db.execute(f"DROP TRIGGER {name}")
-        db.execute(change)
-        for _, sql in kept:
-            db.execute(sql)
 
 
 def reopened(cubes: Any, path: Path) -> Accountant:

@@ -6,7 +6,6 @@ import os
 import random
 import select
 import signal
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,10 @@ from typing import Any
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.errors import BudgetExceeded
 from tallyveil.workload.workload import Workload
+from tests.accountant.ledgers import forked
 
 KILLS = 40
 COST = Fraction(1, 20)
-
-
-def forked(work: Callable[[int], None]) -> tuple[int, int]:
-    """A child process doing ``work(pipe)``, and the end of the pipe to read from."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        try:
-            work(writer)
-        finally:
-            os._exit(0)
-    os.close(writer)
-    return child, reader
 
 
 def announced(reader: int) -> list[int]:

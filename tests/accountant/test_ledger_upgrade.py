@@ -15,7 +15,6 @@ from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.schema import APPLICATION_ID
 from tallyveil.errors import LedgerError
-from tallyveil.workload.workload import Workload
 
 OLD_TABLES = """
 CREATE TABLE protected_table (
@@ -70,17 +69,6 @@ def aged(path: Path, version: int) -> sqlite3.Connection:
     old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     old.execute(f"PRAGMA user_version = {version}")
     return old
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "budget.ledger"
-
-
-@pytest.fixture
-def charge(cubes: Any) -> Charge:
-    workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
-    return Charge(workload, "laplace", (20.0,), "SELECT 1")
 
 
 @pytest.fixture

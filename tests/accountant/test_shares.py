@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tallyveil.accountant import Accountant, Charge, Ledger, Share
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue
 from tallyveil.mechanisms import Measure, Neighbours
 from tallyveil.workload.workload import Workload
+from tests.accountant.ledgers import forked
 
 ANALYSTS = ("alice", "bob", "carol")
 
@@ -224,19 +224,6 @@ def test_a_share_is_not_overdrawn_by_two_processes(cubes: Any, tmp_path: Path) -
     assert (made, named) == (10, {"alice"})
     assert {left(a, "alice") for a in two} == {Fraction(0)}
     assert {left(a, "bob") for a in two} == {Fraction(1)}
-
-
-def forked(work: Callable[[int], None]) -> tuple[int, int]:
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        try:
-            work(writer)
-        finally:
-            os._exit(0)
-    os.close(writer)
-    return child, reader
 
 
 def test_killed_at_any_moment_no_share_comes_back(cubes: Any, tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share, summary
 from tallyveil.errors import LedgerError, LedgerMismatch
+from tests.accountant.ledgers import altered
 
 EVERY_ACCOUNT = pytest.mark.parametrize(
     "account",
@@ -217,14 +216,7 @@ def test_a_summary_of_another_ledger_is_not_believed(
     ],
 )
 def test_altered_rows_are_noticed_beside_a_summary(cubes: Any, path: Path, change: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-        kept = triggers.fetchall()
-        for name, _ in kept:
-            db.execute(f"DROP TRIGGER {name}")
-        db.execute(change)
-        for _, sql in kept:
-            db.execute(sql)
+    altered(path, change)
     with pytest.raises(LedgerError, match="lost or altered"):
         opened(cubes, path)
 

@@ -34,13 +34,15 @@ def connect(
 ) -> Iterator[Callable[..., tallyveil.Connection]]:
     opened: list[tallyveil.Connection] = []
 
-    def make(defaults: Any = None, **table: Any) -> tallyveil.Connection:
+    def make(
+        defaults: Any = None, analysts: Any = None, user: str | None = None, **table: Any
+    ) -> tallyveil.Connection:
+        """Other keyword arguments go into the table's declaration."""
         declared = {"from": "people", "budget": {"epsilon": 1.0}, "attributes": ATTRIBUTES}
-        policy = tallyveil.parse_policy(
-            {"tables": {"person": declared | table}, "defaults": defaults or {"epsilon": 0.1}},
-            base=tmp_path,
-        )
-        opened.append(tallyveil.connect(policy, source=source))
+        keys = {"tables": {"person": declared | table}, "defaults": defaults or {"epsilon": 0.1}}
+        shares = {"analysts": analysts} if analysts else {}
+        policy = tallyveil.parse_policy(keys | shares, base=tmp_path)
+        opened.append(tallyveil.connect(policy, source=source, user=user))
         return opened[-1]
 
     yield make

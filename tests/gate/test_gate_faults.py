@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import tallyveil
 from tallyveil.cube import Cube
 from tallyveil.errors import QueryCanceled, TallyveilError
 from tallyveil.gate import Gate
+from tallyveil.gate.interface import Session
 from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 
@@ -21,6 +21,16 @@ Connect = Callable[..., tallyveil.Connection]
 
 FEW = "SELECT count(*) FROM person WHERE age < {}"
 MANY = "SELECT age, state, count(*) FROM person WHERE age < {} GROUP BY age, state"
+
+
+Asking = tuple[Gate, Session]
+
+
+@pytest.fixture
+def asking(connect: Connect) -> Iterator[Asking]:
+    gate = connect()._gate
+    with closing(gate.session("ann")) as session:
+        yield gate, session
 
 
 def spent(connection: tallyveil.Connection) -> float:
@@ -95,16 +105,9 @@ def test_the_loss_of_a_statement_is_worked_out_once(
     ],
 )
 def test_an_error_of_an_answer_says_that_it_was_charged_and_is_kept(
-    source: duckdb.DuckDBPyConnection, tmp_path: Path, expression: str, sqlstate: str
+    asking: Asking, expression: str, sqlstate: str
 ) -> None:
-    table = {
-        "from": "people",
-        "budget": {"epsilon": 1.0},
-        "attributes": {"age": {"range": [0, 99]}},
-    }
-    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=tmp_path)
-    gate = Gate(policy, source)
-    session = gate.session("ann")
+    gate, session = asking
     session.set("dp.epsilon", "0.5")
 
     def ask(sql: str) -> Any:
@@ -122,27 +125,14 @@ def test_an_error_of_an_answer_says_that_it_was_charged_and_is_kept(
         ask(f"SELECT {expression} FROM person")
     assert "charged" not in str(caught.value)
     assert gate.accountant.balance("person").spent == Fraction(1, 2)
-    session.close()
-    gate.close()
 
 
-def test_a_cancel_after_the_charge_says_so(
-    source: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    table = {
-        "from": "people",
-        "budget": {"epsilon": 1.0},
-        "attributes": {"age": {"range": [0, 99]}},
-    }
-    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=tmp_path)
-    gate = Gate(policy, source)
-    session = gate.session("ann")
+def test_a_cancel_after_the_charge_says_so(asking: Asking) -> None:
+    gate, session = asking
     (statement,) = session.parse("SELECT age, count(*), dp_stddev(count(*)) FROM person GROUP BY 1")
     with pytest.raises(QueryCanceled) as caught:
         session.execute(statement, cancelled=lambda: gate.accountant.balance("person").spent > 0)
     assert "charged before" in str(caught.value.detail)
-    session.close()
-    gate.close()
 
 
 def test_a_cancel_while_an_answer_is_combined_with_others_says_what_was_charged(

@@ -73,21 +73,10 @@ def test_one_statement_at_a_time(connect: Connect) -> None:
         connect().execute("SELECT count(*) FROM person; SELECT 1")
 
 
-def test_the_user_named_spends_their_share(
-    source: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    table = {
-        "from": "people",
-        "budget": {"epsilon": 1.0},
-        "attributes": {"age": {"range": [0, 99]}},
-    }
+def test_the_user_named_spends_their_share(connect: Connect) -> None:
     shares = {"alice": {"budget": {"epsilon": 0.1}}}
-    policy = tallyveil.parse_policy(
-        {"tables": {"person": table}, "analysts": shares, "defaults": {"epsilon": 0.1}},
-        base=tmp_path,
-    )
     count = "SELECT count(*) FROM person WHERE age < {}"
-    with tallyveil.connect(policy, source=source, user="alice") as alice:
+    with connect(analysts=shares, user="alice") as alice:
         alice.execute(count.format(20))
         with pytest.raises(tallyveil.BudgetExceeded, match='the share of analyst "alice"'):
             alice.execute(count.format(30))
@@ -97,7 +86,7 @@ def test_the_user_named_spends_their_share(
         ]
         assert alice.execute("SELECT current_user").fetchone() == ("alice",)
     # Who is not named is who runs this, and has no share; and knows what alice bought.
-    with tallyveil.connect(policy, source=source) as custodian:
+    with connect(analysts=shares) as custodian:
         with pytest.raises(tallyveil.BudgetExceeded, match="has no share"):
             custodian.execute(count.format(40))
         cursor = custodian.execute(count.format(20))
@@ -131,23 +120,13 @@ def test_another_policy_does_not_open_the_ledger(connect: Connect) -> None:
     assert connect(budget={"epsilon": 2.0}).budget()[0]["remaining"] == pytest.approx(1.9)
 
 
-def test_a_refusal_says_what_the_rest_of_the_share_buys(
-    source: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    table = {
-        "from": "people",
-        "budget": {"epsilon": 1.0},
-        "attributes": {"age": {"range": [0, 99]}},
-    }
-    policy = tallyveil.parse_policy(
-        {"tables": {"person": table}, "analysts": {"alice": {"budget": {"epsilon": 0.2}}}},
-        base=tmp_path,
-    )
+def test_a_refusal_says_what_the_rest_of_the_share_buys(connect: Connect) -> None:
     question = (
         "SELECT n, dp_interval_low(n), dp_interval_high(n)"
         " FROM (SELECT count(*) AS n FROM person) AS t"
     )
-    with tallyveil.connect(policy, source=source, user="alice") as alice:
+    shares = {"alice": {"budget": {"epsilon": 0.2}}}
+    with connect(analysts=shares, user="alice") as alice:
         alice.execute("SET dp.half_width = 5")
         with pytest.raises(tallyveil.BudgetExceeded) as caught:
             alice.execute(question)

@@ -1,0 +1,41 @@
+"""Ledgers that others write to: by hand, and from processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+__all__ = ["altered", "forked", "raw"]
+
+
+def raw(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(path, isolation_level=None))
+
+
+def altered(path: Path, change: str) -> None:
+    """With the triggers that forbid it out of the way for as long as it takes."""
+    with raw(path) as db:
+        triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        kept = triggers.fetchall()
+        for name, _ in kept:
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute(change)
+        for _, sql in kept:
+            db.execute(sql)
+
+
+def forked(work: Callable[[int], None]) -> tuple[int, int]:
+    """A child process doing ``work(pipe)``, and the end of the pipe to read from."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            work(writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    return child, reader
