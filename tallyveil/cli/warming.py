@@ -72,22 +72,8 @@ def warm(
     charged.
     """
     policy = load_policy(path)
-    if table not in policy.tables:
-        known_tables = ", ".join(policy.tables)
-        raise UndefinedTable(
-            f'there is no protected table "{table}"', hint=f"Known: {known_tables}."
-        )
     asks = not (dry or yes)
-    if asks and (json or not _on_a_terminal()):
-        raise InvalidParameterValue(
-            "a warm-up asks before it spends, and there is nobody to ask",
-            hint="Add --yes to spend, or --dry-run to see what it would give.",
-        )
-    if cost.rho is not None and policy.tables[table].budget.pure:
-        raise InvalidParameterValue(
-            f'the budget of table "{table}" is of epsilon, and --rho is given',
-            hint="Give --epsilon instead.",
-        )
+    _check(policy, table, cost, nobody_to_ask=asks and (json or not _on_a_terminal()))
     strategy = parse_strategy(text, policy.tables[table], names)
     request = _request(policy, strategy, cost)
     with _in_the_shells_words(), closing(Gate(policy)) as gate:
@@ -106,20 +92,34 @@ def warm(
         if released:
             quote = gate.decision.answer(request).quote
     if json:
+        known = {"known": forecast.known_rows, "confidence": float(confidence)}
         document = {
-            "strategy": strategy.words,
-            "counts": strategy.counts,
-            "known": forecast.known_rows,
-            "confidence": float(confidence),
-            "typical": rows,
-            "released": released,
-            **_cost(quote, table),
-        }
+            "strategy": strategy.words, "counts": strategy.counts, **known, "typical": rows,
+            "released": released, **_cost(quote, table),
+        }  # fmt: skip
         typer.echo(json_format.dumps(document, ensure_ascii=False))
     elif released:
         typer.echo("Released. It is in the ledger's history, where questions find it.")
     else:
         typer.echo("Nothing was charged.")
+
+
+def _check(policy: Policy, table: str, cost: Price, *, nobody_to_ask: bool) -> None:
+    if table not in policy.tables:
+        known_tables = ", ".join(policy.tables)
+        raise UndefinedTable(
+            f'there is no protected table "{table}"', hint=f"Known: {known_tables}."
+        )
+    if nobody_to_ask:
+        raise InvalidParameterValue(
+            "a warm-up asks before it spends, and there is nobody to ask",
+            hint="Add --yes to spend, or --dry-run to see what it would give.",
+        )
+    if cost.rho is not None and policy.tables[table].budget.pure:
+        raise InvalidParameterValue(
+            f'the budget of table "{table}" is of epsilon, and --rho is given',
+            hint="Give --epsilon instead.",
+        )
 
 
 @contextmanager

@@ -32,7 +32,11 @@ CELLS: Final = 100_000
 _WIDEST: Final = 500_000  # entries of a column that is looked at
 
 SEED: Final = secrets.randbits(128)
-"""Nobody who writes SQL may know it: with known marks, two values could be made to look alike."""
+"""Nobody who writes SQL may know it: with known marks, two values could be made to look alike.
+
+Each process may have its own: marks are of public coefficients only, no noise is drawn from them,
+and whatever they are, they tell the same values apart but for a chance of 2⁻⁶⁴.
+"""
 
 Signs: TypeAlias = npt.NDArray[np.uint64]
 
