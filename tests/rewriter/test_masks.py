@@ -1,7 +1,7 @@
-"""Parts worked out from an attribute's axis are those that DuckDB gives: rows, groups and order.
+"""Parts worked out from attributes' axes are those that DuckDB gives: rows, groups and order.
 
-Every statement is planned twice, once with every component left to DuckDB. What is not read as a
-condition on one attribute is left to DuckDB in both, so the tests count that enough was read.
+Every statement is planned twice, once with every component left to DuckDB. What is not read as
+comparisons of attributes is left to DuckDB in both, so the tests count that enough was read.
 """
 
 from __future__ import annotations
@@ -159,6 +159,25 @@ def test_every_shape(world: World, shape: str, dialect: Dialect) -> None:
         condition = shape.format(a=name, c=low, d=high)
         same(world, f"SELECT count(*) FROM person WHERE {condition}", dialect)
         same(world, f"SELECT count(*) FILTER (WHERE {condition}) FROM person", dialect)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "age = 3 OR sex = 'F'", "age > 3 AND sex = 'F' OR age < 2 AND sex = 'M'",
+        "age IN (1, 3, 9) AND state = 'AL' OR age <> 7 AND state > 'AL' AND married",
+        "NOT (age = 3 AND sex = 'F')", "NOT (age > 3 OR NOT (sex = 'F' AND married))",
+        "(age = 3 OR sex = 'F') AND (age < 9 OR sex IS NULL)", "age = 3 OR sex = 'F' OR true",
+        "(age = 3 OR sex = 'F') AND NOT (age = 3 OR sex = 'F')", "age = NULL OR sex = 'F'",
+        "age > 900 AND sex = 'F' OR age < 0 AND married", "NOT (age = 3 OR NOT true AND married)",
+    ],
+)  # fmt: skip
+def test_conditions_on_several_attributes_are_read(world: World, condition: str) -> None:
+    for outputs in ["count(*)", "sum(age), count(sex)", "sex, count(*)", "age, sex, sum(age)"]:
+        keys = [name for name in ("age", "sex") if name in outputs.split(", ")]
+        sql = f"SELECT {outputs} FROM person WHERE {condition}"
+        assert same(world, sql + (f" GROUP BY {', '.join(keys)}" if keys else ""), "postgres"), sql
+    assert same(world, f"SELECT sum(age) FILTER (WHERE {condition}) FROM person", "duckdb")
 
 
 _DIALECTS: st.SearchStrategy[Dialect] = st.sampled_from(["postgres", "duckdb"])

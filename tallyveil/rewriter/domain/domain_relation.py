@@ -19,7 +19,7 @@ from tallyveil.rewriter.engine.database import domain_table
 from tallyveil.rewriter.resolve.branches import Source
 from tallyveil.rewriter.sql.check import position
 
-__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "relation", "too_slow"]
+__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "relation", "too_slow"]
 
 MAX_CELLS: Final = 4_000_000
 MAX_COEFFICIENTS: Final = 12_000_000
@@ -160,10 +160,16 @@ def _is_there(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=exp.paren(value, copy=False), expression=exp.Null()))
 
 
+def fits(domain: Domain, mentioned: frozenset[str], aggregates: int) -> bool:
+    """Whether so many aggregates over the attributes' cells are within the limits."""
+    cells = math.prod(axis.size for axis in domain.project(mentioned))
+    return cells <= MAX_CELLS and cells * aggregates <= MAX_COEFFICIENTS
+
+
 def _refuse_many(domain: Domain, mentioned: frozenset[str], aggregates: int) -> None:
     axes = domain.project(mentioned)
     cells = math.prod(axis.size for axis in axes)
-    if cells * aggregates > MAX_COEFFICIENTS and cells <= MAX_CELLS:
+    if cells <= MAX_CELLS and not fits(domain, mentioned, aggregates):
         raise InvalidParameterValue(
             f"{aggregates} aggregates over {cells} cells have {cells * aggregates} coefficients; "
             f"the limit is {MAX_COEFFICIENTS}",

@@ -1,7 +1,7 @@
-"""Conditions on one attribute as the cells that meet them, without asking DuckDB.
+"""Comparisons of an attribute as the cells that meet them, without asking DuckDB.
 
-A comparison with a constant is a span of the attribute's cells in the order of their values, and
-conditions combine in SQL's three-valued logic. Only what DuckDB compares as Python does is read:
+A comparison with a constant is a span of the attribute's cells in the order of their values, in
+SQL's three-valued logic. Only what DuckDB compares as Python does is read:
 constants of the attribute's own family, in their plain forms. Texts compare by code points in both
 (UTF-8 keeps their order), and everything else is left to DuckDB.
 """
@@ -99,23 +99,14 @@ class Axis:
         kind = np.float64 if self.attribute.sql_type == "DOUBLE" else np.int64
         return np.array([cell or 0 for cell in self.attribute.cells], dtype=kind)
 
+    @cached_property
+    def every(self) -> BoolArray:
+        """All of the cells."""
+        return np.ones(self.attribute.size, dtype=np.bool_)
+
     def truth(self, node: exp.Expr) -> Truth | None:
-        """Where a condition on the attribute holds; None for one that is left to DuckDB."""
+        """Where a comparison of the attribute holds; None for one that is left to DuckDB."""
         match node:
-            case exp.Paren():
-                return self.truth(node.this)
-            case exp.Boolean():
-                whole = Truth(np.ones_like(self.known), np.zeros_like(self.known))
-                return whole if node.this else ~whole
-            case exp.Not():
-                inner = self.truth(node.this)
-                return None if inner is None else ~inner
-            case exp.And() | exp.Or():
-                left = self.truth(node.this)
-                right = None if left is None else self.truth(node.expression)
-                if left is None or right is None:
-                    return None
-                return left & right if isinstance(node, exp.And) else ~(~left & ~right)
             case exp.Is() if self.is_own(node.this) and isinstance(node.expression, exp.Null):
                 null = Truth(~self.known, self.known)
                 return ~null if node.args.get("negate") else null

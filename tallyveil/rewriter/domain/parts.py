@@ -1,7 +1,7 @@
 """One component's share of a block: the groups it makes, and a factor for every output.
 
-A component of one attribute whose conditions are comparisons with constants is worked out here, by
-the attribute's axis, and kept; DuckDB evaluates every other one.
+A component whose conditions compare attributes with constants is worked out here, by the axes of
+the attributes, and kept; DuckDB evaluates every other one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
+from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator
 from tallyveil.rewriter.domain.masks import Axis
+from tallyveil.rewriter.domain.regions import Space
 from tallyveil.workload.workload import Factor
 
 __all__ = ["Part", "Parts", "part_of_rows"]
@@ -107,76 +109,81 @@ class Parts:
     """The parts that need no query, of all statements. Threads may share it."""
 
     def __init__(self) -> None:
-        self._axes: dict[tuple[str, frozenset[str]], Axis] = {}
+        self._axes: dict[tuple[str, str], Axis] = {}
         self._kept: Cache[Part] = Cache(4096, 1 << 27, _bytes)
 
     def find(self, domain: Domain, component: Component, grouped: bool) -> Part | None:
-        """The component's part; None where it takes DuckDB to know."""
-        if len(component.attributes) > 1:
-            return None
+        """The component's part; None where it takes DuckDB to know, or has too many cells."""
         outputs = component.coefficients | component.passing
+        if len(component.attributes) > 1 and not fits(domain, component.attributes, len(outputs)):
+            return None
         asked = (component.where, tuple(component.keys.items()), tuple(outputs.items()))
         key = (*asked, domain.table, component.attributes, grouped, *component.coefficients)
         kept = self._kept.find(key)
         if kept is None:
-            kept = _made(domain, component, self._axis(domain, component.attributes), grouped)
+            kept = _made(domain, component, self._space(domain, component.attributes), grouped)
             if kept is not None:
                 for made, _ in kept.counted.values() or [kept.passing]:
                     _ = made.named  # so that rows are named once
                 self._kept.put(key, kept)
         return kept
 
-    def _axis(self, domain: Domain, attributes: frozenset[str]) -> Axis:
-        key = (domain.table, attributes)
-        if key not in self._axes:
-            own = domain.project(attributes)
-            self._axes[key] = Axis(own[0] if own else _WHOLE)
-        return self._axes[key]
+    def _space(self, domain: Domain, attributes: frozenset[str]) -> Space:
+        axes = []
+        for attribute in domain.project(attributes) or [_WHOLE]:
+            key = (domain.table, attribute.name)
+            if key not in self._axes:
+                self._axes[key] = Axis(attribute)
+            axes.append(self._axes[key])
+        return Space(axes)
 
 
-def _made(domain: Domain, component: Component, axis: Axis, grouped: bool) -> Part | None:
-    if not all(map(axis.is_own, component.keys.values())):
+def _made(domain: Domain, component: Component, space: Space, grouped: bool) -> Part | None:
+    own = {number: space.place(key) for number, key in component.keys.items()}
+    places = {number: place for number, place in own.items() if place is not None}
+    if len(places) < len(own):
         return None
-    where = axis.truth(component.where or exp.true())
-    if where is None:
+    passing = space.meeting(component.where or exp.true())
+    if passing is None:
         return None
-    cells = np.flatnonzero(where.yes)
+    cells = np.flatnonzero(passing)
     values: dict[int, pa.ChunkedArray] = {}
     for number, output in (component.coefficients | component.passing).items():
-        value = _value(output, axis)
+        value = _value(output, space, cells)
         if value is None:
             return None
         if not isinstance(output, exp.Count) or not isinstance(output.this, exp.Star):
-            values[number] = pa.chunked_array([pa.array(value[cells])])
+            values[number] = pa.chunked_array([pa.array(value)])
     types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
-    passing = axis.values.take(pa.array(cells))
-    keys = pa.table({f"__k{number}": passing for number in component.keys})
-    first = np.arange(len(cells) if component.keys else 0, dtype=np.int64)
-    rows = first if component.keys else np.zeros_like(cells)
-    return _part(domain, component, keys, rows, cells, first, values, types, grouped)
+    rows, first = space.groups(set(places.values()), cells)
+    at = {place: pa.array(space.coordinates(place, cells[first])) for place in places.values()}
+    keys = {f"__k{n}": space.axes[place].values.take(at[place]) for n, place in places.items()}
+    return _part(domain, component, pa.table(keys), rows, cells, first, values, types, grouped)
 
 
-def _value(output: exp.Expr, axis: Axis) -> Any:
-    """What the output counts of each cell; None where it is more than a COUNT, or a SUM of the
+def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
+    """What the output counts of each cell; None where it is more than a COUNT, or a SUM of an
     attribute, with a FILTER perhaps.
     """
+    deadline.check()
     summed = isinstance(output, exp.Coalesce)
     aggregate = output.this if summed else output
-    condition: exp.Expr = exp.true()
+    passes: Any = np.True_
     if isinstance(aggregate, exp.Filter):
-        condition, aggregate = aggregate.expression.this, aggregate.this
-    truth = axis.truth(condition)
-    if truth is None:
-        return None
-    passes = truth.yes
+        meeting = space.meeting(aggregate.expression.this)
+        if meeting is None:
+            return None
+        aggregate, passes = aggregate.this, meeting[cells]
     if type(aggregate) is exp.Count and isinstance(aggregate.this, exp.Star):
-        return passes.astype(np.int64)
-    if not isinstance(aggregate.this, exp.Expr) or not axis.is_own(aggregate.this):
+        return np.broadcast_to(passes, cells.shape).astype(np.int64)
+    place = space.place(aggregate.this) if isinstance(aggregate.this, exp.Expr) else None
+    if place is None:
         return None
+    axis, own = space.axes[place], space.coordinates(place, cells)
     if type(aggregate) is exp.Count:
-        return (passes & axis.known).astype(np.int64)
+        return (passes & axis.known[own]).astype(np.int64)
     if type(aggregate) is exp.Sum and summed and axis.attribute.sql_type in _SUMMED:
-        return np.where(passes, axis.numbers, 0)
+        return np.where(passes, axis.numbers[own], 0)
     return None
 
 

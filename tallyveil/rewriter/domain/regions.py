@@ -1,0 +1,168 @@
+"""Conditions on several attributes as the cells that meet them, without asking DuckDB.
+
+A condition is taken apart at AND, OR and NOT; what is left is about one attribute each (`masks`).
+A conjunction of those is a box: some cells of each axis. Boxes are united as bits, so that
+thousands of them over millions of cells take a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.rewriter.domain.masks import Axis, BoolArray
+
+__all__ = ["Space"]
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+# The cells of some axes, by their places, and every cell of the others.
+_Box: TypeAlias = dict[int, BoolArray]
+# A bit for each cell, the last axis packed into bytes; what follows its last cell says nothing.
+_Bits: TypeAlias = npt.NDArray[np.uint8]
+_Region: TypeAlias = _Box | _Bits
+
+
+class Space:
+    """The cells of some axes together, numbered in C-order."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self.axes = tuple(axes)
+        self.shape = tuple(axis.attribute.size for axis in axes)
+        self._places = {axis.attribute.name: place for place, axis in enumerate(axes)}
+
+    def place(self, node: exp.Expr) -> int | None:
+        """The axis that an expression is, as it stands."""
+        column = node.unnest()
+        place = self._places.get(column.name) if isinstance(column, exp.Column) else None
+        return place if place is not None and self.axes[place].is_own(column) else None
+
+    def coordinates(self, place: int, cells: IntArray) -> IntArray:
+        """Where cells lie on an axis."""
+        if len(self.axes) == 1:
+            return cells
+        return cells // math.prod(self.shape[place + 1 :]) % self.shape[place]
+
+    def groups(self, places: Collection[int], cells: IntArray) -> tuple[IntArray, IntArray]:
+        """Number the groups that different axes make of sorted cells, by their first cells.
+
+        Returns (group of each cell, where the first cell of each group stands).
+        """
+        if len(places) == len(self.axes):
+            every = np.arange(len(cells))
+            return every, every
+        if not places:
+            return np.zeros_like(cells), cells[:0]
+        code = np.zeros_like(cells)
+        for place in places:
+            code = code * self.shape[place] + self.coordinates(place, cells)
+        first = np.full(math.prod(self.shape[place] for place in places), -1)
+        first[code[::-1]] = np.arange(len(cells))[::-1]
+        there = np.sort(first[first >= 0])
+        rank = np.empty_like(first)
+        rank[code[there]] = np.arange(len(there))
+        return rank[code], there
+
+    def meeting(self, condition: exp.Expr) -> BoolArray | None:
+        """The cells where a condition is true; None for one that is left to DuckDB."""
+        region = self._region(condition, sure=True)
+        if region is None:
+            return None
+        if len(self.axes) == 1 and not isinstance(region, np.ndarray):
+            return region.get(0, self.axes[0].every)
+        bits = self._bits([region])
+        return np.unpackbits(bits, axis=-1, count=self.shape[-1]).view(np.bool_).ravel()
+
+    def _region(self, node: exp.Expr, sure: bool) -> _Region | None:
+        """Where a condition is true or, if not ``sure``, where it is true or NULL."""
+        deadline.check()
+        match node:
+            case exp.Paren():
+                return self._region(node.this, sure)
+            case exp.Boolean():
+                return {} if node.this else self._complement({})
+            case exp.Not():
+                inner = self._region(node.this, not sure)
+                return None if inner is None else self._complement(inner)
+            case exp.And() | exp.Or():
+                parts = []
+                for part in node.flatten():
+                    region = self._region(part, sure)
+                    if region is None:
+                        return None
+                    parts.append(region)
+                return self._intersection(parts) if type(node) is exp.And else self._union(parts)
+        return self._compared(node, sure)
+
+    def _compared(self, node: exp.Expr, sure: bool) -> _Region | None:
+        column = node.find(exp.Column)
+        place = None if column is None else self._places.get(column.name)
+        truth = None if place is None else self.axes[place].truth(node)
+        if place is None or truth is None:
+            return None
+        return {place: truth.yes if sure else ~truth.no}
+
+    def _complement(self, region: _Region) -> _Region:
+        if isinstance(region, np.ndarray) or len(region) > 1:
+            return ~self._bits([region])
+        return {place: ~mask for place, mask in (region or self._whole).items()}
+
+    def _intersection(self, regions: Sequence[_Region]) -> _Region:
+        box: _Box = {}
+        others: list[_Region] = []
+        for region in regions:
+            if isinstance(region, np.ndarray):
+                others.append(region)
+                continue
+            for place, mask in region.items():
+                box[place] = box[place] & mask if place in box else mask
+        if not others:
+            return box
+        return ~self._bits([~self._bits([region]) for region in [box, *others]])
+
+    def _union(self, regions: Sequence[_Region]) -> _Region:
+        """Those that one axis decides about are one box."""
+        box: _Box = {}
+        others: list[_Region] = []
+        for region in regions:
+            if isinstance(region, np.ndarray) or len(region) > 1:
+                others.append(region)
+                continue
+            for place, mask in (region or self._whole).items():
+                box[place] = box[place] | mask if place in box else mask
+        if len(box) == 1 and not others:
+            return box
+        return self._bits([*({place: mask} for place, mask in box.items()), *others])
+
+    @property
+    def _whole(self) -> _Box:
+        return {0: self.axes[0].every}
+
+    def _bits(self, regions: Sequence[_Region]) -> _Bits:
+        """The cells of at least one of them."""
+        *sizes, last = self.shape
+        bits = np.zeros((*sizes, -(-last // 8)), dtype=np.uint8)
+        for region in regions:
+            deadline.check()
+            if isinstance(region, np.ndarray):
+                bits |= region
+                continue
+            lines = [np.flatnonzero(region.get(n, self.axes[n].every)) for n in range(len(sizes))]
+            bits[_index(lines)] |= np.packbits(region.get(len(sizes), self.axes[-1].every))
+        return bits
+
+
+def _index(lines: Sequence[IntArray]) -> Any:
+    """Of a product of places: without copies where they lie side by side."""
+    spans = [slice(line[0], line[-1] + 1) if len(line) else slice(0) for line in lines]
+    if all(
+        span.stop - (span.start or 0) == len(line) for span, line in zip(spans, lines, strict=True)
+    ):
+        return tuple(spans)
+    return np.ix_(*lines)
