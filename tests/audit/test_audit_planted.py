@@ -44,9 +44,9 @@ from tallyveil.mechanisms.matrix import (
 )
 from tallyveil.mechanisms.matrix import tightest_alpha as tightest_in_integers
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
+from tallyveil.mechanisms.noise.inversion import Integers, Words
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records.randomised_response import DRAWS
-from tallyveil.mechanisms.records.uniform import Words
 from tallyveil.mechanisms.units import IntArray
 
 ONE = Fraction(1)
@@ -84,14 +84,14 @@ class Noise(DiscreteLaplace):
         self.spoil = spoil
         self.stretch = stretch
 
-    def sampler(self, scale: float) -> Callable[[list[int]], list[int]]:
-        draw = super().sampler(scale * self.stretch)
-        return lambda values: [self.spoil(noise) for noise in draw(values)]
+    def draw(self, scale: float, count: int) -> Integers:
+        drawn = super().draw(scale * self.stretch, count)
+        return np.array([self.spoil(noise) for noise in drawn.tolist()], dtype=np.int64)
 
 
 class NarrowGaussian(DiscreteGaussian):
-    def sampler(self, scale: float) -> Callable[[list[int]], list[int]]:
-        return super().sampler(scale / 2)
+    def draw(self, scale: float, count: int) -> Integers:
+        return super().draw(scale / 2, count)
 
 
 def same(noise: int) -> int:
@@ -146,8 +146,8 @@ class Hasty(DiscreteLaplace):
         self.stretch = 0.5 if relation.neighbours == "replace" else 1.0
         return super().scales_for(workload, cost, relation, measure)
 
-    def sampler(self, scale: float) -> Callable[[list[int]], list[int]]:
-        return super().sampler(scale * self.stretch)
+    def draw(self, scale: float, count: int) -> Integers:
+        return super().draw(scale * self.stretch, count)
 
 
 @pytest.mark.parametrize(("make", "claim"), [(Unmoved, "charged for"), (Hasty, "epsilon at")])

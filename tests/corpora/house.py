@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 import tallyveil
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import Gate
 from tallyveil.mechanisms import registry
-from tallyveil.mechanisms.noise.additive import Sampler
+from tallyveil.mechanisms.noise.inversion import Integers
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.rewriter import Dialect
 
@@ -67,8 +68,8 @@ class Silent(DiscreteLaplace):
 
     name = "silent"
 
-    def sampler(self, scale: float) -> Sampler:
-        return list
+    def draw(self, scale: float, count: int) -> Integers:
+        return np.zeros(count, dtype=np.int64)
 
 
 @contextmanager

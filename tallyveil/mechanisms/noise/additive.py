@@ -1,13 +1,14 @@
 """What mechanisms have in common that add independent noise to every answer.
 
-Noise is drawn around 0 by OpenDP's exact samplers over the system's cryptographic source and added
-in Python's integers, so nothing rounds or saturates depending on the data.
+Noise is drawn around 0, exactly, from the system's cryptographic source (`inversion`), and added in
+Python's integers, so nothing rounds or saturates depending on the data.
 """
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
@@ -16,13 +17,12 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise import calibrate
+from tallyveil.mechanisms.noise.inversion import Integers
 from tallyveil.mechanisms.protocol import Needs
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload
 
-__all__ = ["AdditiveNoise", "Sampler"]
-
-Sampler = Callable[[list[int]], list[int]]
+__all__ = ["AdditiveNoise"]
 
 
 class AdditiveNoise(ABC):
@@ -64,20 +64,20 @@ class AdditiveNoise(ABC):
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float: ...
 
     @abstractmethod
-    def sampler(self, scale: float) -> Sampler:
-        """Adds noise of ``scale`` to each of some integers.
+    def draw(self, scale: float, count: int) -> Integers:
+        """``count`` independent draws of the noise.
 
-        Raises InvalidParameterValue for a scale that cannot be drawn, and ReceiptError if the
-        sampler states a greater loss than is charged.
+        Raises InvalidParameterValue for a scale that cannot be drawn (`calibrate.check_scale`).
         """
         ...
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-        samplers = [self.sampler(scale) if scale != 0 else None for scale in receipt.scales]
+        for scale in filter(None, receipt.scales):
+            calibrate.check_scale(scale)
         exact = open_answer(answer, receipt)
         return tuple(
-            column if sampler is None else _add(column, sampler([0] * len(column)))
-            for column, sampler in zip(exact, samplers, strict=True)
+            _add(column, self.draw(scale, len(column))) if scale else column
+            for column, scale in zip(exact, receipt.scales, strict=True)
         )
 
     def _check(self, measure: Measure) -> None:
@@ -90,5 +90,5 @@ class AdditiveNoise(ABC):
             )
 
 
-def _add(column: Sequence[int], noise: Sequence[int]) -> tuple[int, ...]:
-    return tuple(value + k for value, k in zip(column, noise, strict=True))
+def _add(column: Sequence[int], noise: Integers) -> tuple[int, ...]:
+    return tuple(map(operator.add, column, noise.tolist()))

@@ -3,25 +3,34 @@
 Pure ε: a step of one on the lattice multiplies probabilities by at most e^{1/b}, so a cell pays
 Σ_i |C_ij| / b_c under add/remove (BAYES eq. 71) and a pair Σ_i |C_ij − C_ik| / b_c under replace.
 In ρ they pay what `measure` says.
+
+It is drawn as the difference of two independent geometric numbers, P(G = g) = (1−a) a^g:
+
+    P(G − G′ = k) = Σ_j (1−a)² a^{2j+|k|} = (1−a)² a^|k| / (1−a²).
+
+With G = Σ_{i<n} d_i 8^i + 8^n T, a^G is a product of powers of the d_i and T. So these are
+independent: d_i, from 0 to 7, with weights e^{−d 8^i/b}, and T with e^{−t 8^n/b}, where n is so
+large that b < 8^{n+1}. Each has a small table (`inversion`), however large b is.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
-import opendp.prelude as dp
+import numpy as np
 
 from tallyveil import inference
-from tallyveil.errors import ReceiptError
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.noise.additive import AdditiveNoise, Sampler
+from tallyveil.mechanisms.noise.additive import AdditiveNoise
+from tallyveil.mechanisms.noise.inversion import Integers, Table
 
-__all__ = ["DiscreteLaplace", "integer_noise"]
+__all__ = ["DiscreteLaplace", "geometric_numbers", "integer_noise"]
 
-dp.enable_features("contrib")
+_BASE = 8
+# Numbers of less than so many bits are added in 64.
+_SHORT = 62
 
 
 class DiscreteLaplace(AdditiveNoise):
@@ -39,23 +48,33 @@ class DiscreteLaplace(AdditiveNoise):
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
         return min(calibrate.MAX_SCALE, inference.scale_for_half_width(half, confidence))
 
-    def sampler(self, scale: float) -> Sampler:
-        return _sampler(scale)
+    def draw(self, scale: float, count: int) -> Integers:
+        return integer_noise(scale, count)
 
 
-def integer_noise(scale: float, count: int) -> list[int]:
-    """``count`` independent draws."""
-    return _sampler(scale)([0] * count)
+def integer_noise(scale: float, count: int) -> Integers:
+    """``count`` independent draws. Raises InvalidParameterValue for a scale out of range."""
+    return geometric_numbers(scale, count) - geometric_numbers(scale, count)
+
+
+def geometric_numbers(scale: float, count: int) -> Integers:
+    """Independent draws of P(G = g) = (1−a) a^g, a = e^{−1/scale}; where one is too large for 64
+    bits, an array of Python's integers. Raises InvalidParameterValue for a scale out of range.
+    """
+    *digits, top = _tables(scale)
+    found: Integers = top.draw(count)
+    if count and int(found.max()).bit_length() + 3 * len(digits) > _SHORT:
+        found = found.astype(np.object_)
+    for table in reversed(digits):
+        found = found * _BASE + table.draw(count)
+    return found
 
 
 @lru_cache(maxsize=256)
-def _sampler(scale: float) -> Sampler:
-    """OpenDP's measurement on integer vectors under the L1 distance, after a cross-check."""
-    loss = calibrate.rate(scale, "epsilon")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    measurement: Any = dp.m.make_laplace(*space, scale=scale)
-    # OpenDP states its loss as a float rounded up: some units in the last place above 1/b.
-    if not Fraction(measurement.map(1)) <= loss * (1 + Fraction(1, 2**48)):
-        raise ReceiptError("the noise sampler is less private than what was charged")
-    sampler: Sampler = measurement
-    return sampler
+def _tables(scale: float) -> tuple[Table, ...]:
+    """Of the digits, the lowest first, and of T."""
+    rate, found = calibrate.rate(scale, "epsilon"), []
+    while rate * _BASE <= 1:
+        found.append(Table(rate, count=_BASE))
+        rate *= _BASE
+    return (*found, Table(rate))

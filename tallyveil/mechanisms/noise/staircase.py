@@ -20,19 +20,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
 
-from tallyveil.errors import InvalidParameterValue, ReceiptError
+from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["MAX_SENSITIVITY", "Staircase"]
-
-dp.enable_features("contrib")
 
 MAX_SENSITIVITY = 1_000_000
 
@@ -127,17 +124,9 @@ class Staircase:
                 return place
 
     def _geometric(self, batch: int) -> Iterator[int]:
-        """P(G = k) = (1−b) bᵏ: the discrete Laplace noise that happens not to be negative."""
+        """P(G = k) = (1−b) bᵏ."""
         while True:
-            yield from (drawn for drawn in self._laplace([0] * batch) if drawn >= 0)
-
-    @cached_property
-    def _laplace(self) -> Any:
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-        measurement: Any = dp.m.make_laplace(*space, scale=self.scale)
-        if not Fraction(measurement.map(1)) <= self.epsilon * (1 + Fraction(1, 2**48)):
-            raise ReceiptError("the noise sampler is less private than what was charged")
-        return measurement
+            yield from geometric_numbers(self.scale, batch).tolist()
 
     def _beyond(self, half: int) -> Fraction:
         """P(|K| > half), too large by a part in about 10⁴⁰ at most."""

@@ -87,8 +87,8 @@ class ClampedLaplace:
         flags = self.flag.perturb((codes == null).astype(np.int64))
         grid = np.where(codes == null, self.middle, codes)
         if self.scale != 0:
-            noise = np.array(integer_noise(self.scale, len(codes)), dtype=np.int64)
-            grid = np.clip(grid + np.clip(noise, -self.cells, self.cells), 0, null - 1)
+            noise = np.clip(integer_noise(self.scale, len(codes)), -self.cells, self.cells)
+            grid = np.clip(grid + noise.astype(np.int64), 0, null - 1)
         return np.where(flags == 1, null, grid)
 
 

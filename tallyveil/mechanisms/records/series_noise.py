@@ -49,7 +49,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.laplace import integer_noise
+from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.records.clamped_laplace import scale_above
 from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse, exp_below
 from tallyveil.mechanisms.records.uniform import uniform_below
@@ -163,13 +163,8 @@ class SeriesNoise:
 
 
 def geometric(scale: float, count: int) -> IntArray:
-    """Draws of P(G = g) = (1−a) a^g, g ≥ 0, a = e^{−1/b}, with b = ``scale``; at most 2⁵⁶.
-
-    Of discrete Laplace noise K it is K, or −K − 1 if that is not negative:
-    (1−a)/(1+a) · (a^g + a^{g+1}).
-    """
-    noise = np.array(integer_noise(scale, count), dtype=np.int64)
-    return np.minimum(np.where(noise >= 0, noise, -(noise + 1)), _LONGEST)
+    """Draws of P(G = g) = (1−a) a^g, a = e^{−1/b}, with b = ``scale``; at most 2⁵⁶."""
+    return np.minimum(geometric_numbers(scale, count), _LONGEST).astype(np.int64)
 
 
 def type_b_eulerian(k: int) -> list[int]:

@@ -32,8 +32,9 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.noise.inversion import Words
 from tallyveil.mechanisms.records.randomised_response import exp_below
-from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, Words, uniform_below
+from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["SetResponse"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["LARGEST_BOUND", "Words", "uniform_below"]
+from tallyveil.mechanisms.noise.inversion import Words, random_words
 
-Words: TypeAlias = npt.NDArray[np.uint64]
+__all__ = ["LARGEST_BOUND", "uniform_below"]
 
 LARGEST_BOUND: Final = 2**64 - 1
 
@@ -25,7 +23,7 @@ def uniform_below(bounds: Words) -> Words:
     found = np.zeros(len(bounds), dtype=np.uint64)
     open_ = np.arange(len(bounds))
     while len(open_):
-        words = np.frombuffer(secrets.token_bytes(8 * len(open_)), dtype="<u8").astype(np.uint64)
+        words = random_words(len(open_))
         fits = words < accepted[open_]
         found[open_[fits]] = words[fits] % bounds[open_[fits]]
         open_ = open_[~fits]

@@ -1,0 +1,165 @@
+"""Drawing from laws with weights 1, e^{−x}, …: many numbers at once, exactly.
+
+By inversion. Let C_j be the probability of the outcomes 0 … j, and U uniform on [0, 1): the outcome
+is the first j with U < C_j. Of U the first 64 bits are drawn, and of C_j there are two bounds of 64
+bits, which differ in the last of them. Only where U lies between these, about once in 2⁵⁰ draws, is
+the outcome not decided yet; then U is continued and the bounds are worked out to more bits, until
+it is. So what is drawn has its law exactly, outcomes of any size included: nothing is rounded, cut
+off or worked out in floats. Which steps are taken depends on U only where it is continued.
+
+All bits are the operating system's, drawn for this and used once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from bisect import bisect_left
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.mechanisms.units import IntArray
+
+__all__ = ["Integers", "Table", "Words", "chances", "random_words"]
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Integers: TypeAlias = npt.NDArray[Any]
+"""Of 64 bits, or Python's where one does not fit these."""
+
+_WORD: Final = 64
+_ALL_ONES: Final = 2**_WORD - 1
+# Bits beyond a word by which weights are known, so that bounds of some 2¹² differ by one.
+_SPARE: Final = 16
+# Bits beyond those of the weights with which `_falling` computes, and the weight it ends at.
+_GUARD: Final = 48
+_END: Final = 1 << _GUARD - 5
+
+
+def random_words(count: int) -> Words:
+    """So many times 64 bits of the system's random source."""
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+class Table:
+    """The law with weights W_0 = 1, W_{j+1} = W_j e^{−(exponent + j change)}: ``count`` of them, or
+    without end. Then each is at most e^{−1/16} of the one before, or is where W_j < 2⁻⁶⁴."""
+
+    def __init__(
+        self, exponent: Fraction, change: Fraction = Fraction(0), count: int | None = None
+    ) -> None:
+        self._law = exponent, change, count
+        low, high = self._bounds(_WORD)
+        # What lies beyond all bounds is not decided by them.
+        self._low, self._high = _words([*low, 0]), _words(high)
+
+    def draw(self, count: int) -> IntArray:
+        """Independent outcomes."""
+        words = random_words(count)
+        found = np.searchsorted(self._high, words, side="left").astype(np.int64)
+        for at in np.flatnonzero(self._low[found] <= words):
+            found[at] = self._decided(int(words[at]))
+        return found
+
+    def _decided(self, word: int) -> int:
+        """The outcome for a U that begins with ``word``."""
+        bits = _WORD
+        while True:
+            word, bits = word << _WORD | secrets.randbits(_WORD), bits + _WORD
+            low, high = self._bounds(bits)
+            found = bisect_left(high, word)
+            if found < len(low) and word < low[found]:
+                return found
+
+    def _bounds(self, bits: int) -> tuple[list[int], list[int]]:
+        """Integers l_j and h_j, ascending, with l_j ≤ 2^bits C_j < h_j + 1.
+
+        If the first ``bits`` of U are less than l_j, then U < C_j; if more than h_j, U ≥ C_j.
+        """
+        sums = list(accumulate(_falling(*self._law, bits + _SPARE)))
+        error = len(sums) + 1
+        most, least = sums[-1] + error, sums[-1] - error
+        low = [((one - error) << bits) // most for one in sums]
+        return low, [((one + error) << bits) // least for one in sums]
+
+
+def chances(numbers: Integers, exponent: Fraction) -> npt.NDArray[np.bool_]:
+    """Of each n ≥ 0, independently, yes with probability e^{−n exponent}.
+
+    For n = Σ d_i 256^i that is yes for every digit with probability e^{−d_i 256^i exponent}.
+    """
+    found = np.ones(len(numbers), dtype=np.bool_)
+    rest, rate = numbers, exponent
+    while rest.any():
+        digits = (rest & 255).astype(np.int64)
+        low, high = _chances(rate)
+        words = random_words(len(digits))
+        yes = words < low[digits]
+        for at in np.flatnonzero(~yes & (words <= high[digits])):
+            yes[at] = _happens(int(words[at]), int(digits[at]), rate)
+        found &= yes
+        rest, rate = rest >> 8, rate * 256
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _chances(rate: Fraction) -> tuple[Words, Words]:
+    """Of yes by digit, between which bounds of 64 bits it is."""
+    low, high = _between(rate, _WORD)
+    return _words(low), _words(high)
+
+
+def _happens(word: int, digit: int, rate: Fraction) -> bool:
+    """Whether a U that begins with ``word`` is less than e^{−digit rate}."""
+    bits = _WORD
+    while True:
+        word, bits = word << _WORD | secrets.randbits(_WORD), bits + _WORD
+        low, high = (bounds[digit] for bounds in _between(rate, bits))
+        if not low <= word <= high:
+            return word < low
+
+
+def _between(rate: Fraction, bits: int) -> tuple[list[int], list[int]]:
+    """As `Table._bounds`, for e^{−digit rate} of each digit."""
+    found = _falling(rate, Fraction(0), 256, bits + _SPARE)
+    return [max(0, one - 1) >> _SPARE for one in found], [one + 1 >> _SPARE for one in found]
+
+
+def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int) -> list[int]:
+    """2^bits times the weights of a `Table`, each off by at most 1; those left out sum up to 1 at
+    most.
+
+    With G = 48 more bits, a factor is off by at most 2 units more after each product, and W_j so by
+    at most j² + j: less than 2^{G−16} up to j = 2¹⁴. What follows the last is less than 2^{G−5}; so
+    all others together, at most 1/(1 − e^{−1/16}) < 17 times as much, are less than 2^G.
+    """
+    fine, changing = bits + _GUARD, change != 0
+    factor, step = _exp(exponent, fine), _exp(change, fine)
+    found: list[int] = []
+    weight = 1 << fine
+    while len(found) != count and (count is not None or weight >= _END):
+        found.append((weight >> _GUARD - 1) + 1 >> 1)
+        weight = weight * factor >> fine
+        if changing:
+            factor = factor * step >> fine
+    return found
+
+
+def _exp(exponent: Fraction, bits: int) -> int:
+    """2^bits e^{−exponent}, off by at most 1."""
+    if exponent > bits:
+        return 0
+    # Of these digits three stand before the point of the exponent, and the others are correct.
+    with localcontext(prec=bits * 302 // 1000 + 15):
+        power = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
+        return round(power * (1 << bits))
+
+
+def _words(bounds: Sequence[int]) -> Words:
+    return np.array([min(bound, _ALL_ONES) for bound in bounds], dtype=np.uint64)

@@ -1,0 +1,220 @@
+"""Numbers are drawn from their law exactly: by bounds that hold, and as many bits as it takes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from tallyveil.mechanisms.noise import gaussian, inversion, laplace
+from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
+from tallyveil.mechanisms.noise.inversion import Table, chances
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
+
+TABLES = {
+    "digits": (Fraction(1, 10**6), Fraction(0), 8),
+    "even digits": (Fraction(1, 10**30), Fraction(0), 8),
+    "geometric": (Fraction(1, 7), Fraction(0), None),
+    "short": (Fraction(2**30), Fraction(0), None),
+    "gaussian": (Fraction(1, 7000), Fraction(2, 7000), None),
+    "narrow gaussian": (Fraction(3), Fraction(6), None),
+}
+
+
+@pytest.fixture(autouse=True)
+def _digits() -> Iterator[None]:
+    with mpmath.workdps(150):
+        yield
+
+
+def cumulative(exponent: Fraction, change: Fraction, count: int | None) -> list[Any]:
+    """The oracle: P(outcome ≤ j), each weight and the sum of them all by mpmath."""
+    x, y = (mpmath.mpf(one.numerator) / one.denominator for one in (exponent, change))
+
+    def weight(j: Any) -> Any:
+        return mpmath.exp(-(j * x + j * (j - 1) / 2 * y))
+
+    last = 8000 if count is None else count
+    weights = list(
+        itertools.takewhile(lambda w: w > mpmath.mpf(2) ** -400, map(weight, range(last)))
+    )
+    total = mpmath.fsum(weights)
+    return [one / total for one in itertools.accumulate(weights)]
+
+
+@pytest.mark.parametrize("law", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("bits", [64, 128, 192])
+def test_every_probability_lies_between_its_bounds(law: Any, bits: int) -> None:
+    low, high = Table(*law)._bounds(bits)
+    chance = cumulative(*law)
+    assert len(low) == len(high) <= len(chance) or law[2] is None
+    for least, most, exact in zip(low, high, chance, strict=False):
+        assert least <= exact * 2**bits < most + 1
+        assert most - least <= 2
+    # What is beyond all bounds is less likely than can be seen in so many bits.
+    assert high[-1] >= 2**bits - 1
+    assert low == sorted(low)
+    assert high == sorted(high)
+
+
+@pytest.mark.parametrize(
+    "exponent", [Fraction(1, 3), Fraction(1, 10**20), Fraction(1, 200), Fraction(99)]
+)
+def test_every_chance_lies_between_its_bounds(exponent: Fraction) -> None:
+    for bits in (64, 192):
+        for digit, low, high in zip(
+            itertools.count(), *inversion._between(exponent, bits), strict=False
+        ):
+            exact = mpmath.exp(-digit * mpmath.mpf(exponent.numerator) / exponent.denominator)
+            assert low <= exact * 2**bits < high + 1
+            assert high - low <= 1
+
+
+class Bits:
+    """What the system's source is made to give: the first bits of each U, then the following."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, numbers: Sequence[int], bits: int) -> None:
+        """``numbers`` are the U, of so many bits each, in the order in which they are continued."""
+        self._words = [
+            [number >> (bits - 64 * (i + 1)) & (2**64 - 1) for i in range(bits // 64)]
+            for number in numbers
+        ]
+        self._later = iter([word for words in self._words for word in words[1:]])
+        monkeypatch.setattr(inversion.os, "urandom", self.urandom)
+        monkeypatch.setattr(inversion.secrets, "randbits", self.randbits)
+
+    def urandom(self, size: int) -> bytes:
+        assert size == 8 * len(self._words)
+        return np.array([words[0] for words in self._words], dtype=np.uint64).tobytes()
+
+    def randbits(self, bits: int) -> int:
+        assert bits == 64
+        return next(self._later)
+
+
+@pytest.mark.parametrize("law", TABLES.values(), ids=TABLES)
+def test_a_uniform_number_that_64_bits_do_not_decide_is_continued(
+    monkeypatch: pytest.MonkeyPatch, law: Any
+) -> None:
+    """Just below and just above C_j, by 2⁻¹⁸⁸."""
+    chance = cumulative(*law)
+    for j in range(0, min(len(chance) - 1, 60), 7):
+        if chance[j + 1] - chance[j] < mpmath.mpf(2) ** -180:
+            continue
+        for away, outcome in ((-(2**68), j), (2**68, j + 1)):
+            number = int(mpmath.floor(chance[j] * 2**256)) + away
+            Bits(monkeypatch, [number], 256)
+            assert Table(*law).draw(1).tolist() == [outcome]
+
+
+def test_a_uniform_number_in_the_far_tail_gives_its_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """U = 1 − 2⁻¹⁹²: the first j with a^{j+1} < 2⁻¹⁹², beyond any table of 64 bits."""
+    Bits(monkeypatch, [2**192 - 1, 0], 192)
+    rate = Fraction(1, 4)
+    assert Table(rate).draw(2).tolist() == [math.ceil(192 * math.log(2) * 4) - 1, 0]
+
+
+@pytest.mark.parametrize("digit", [0, 1, 200])
+def test_a_chance_that_64_bits_do_not_decide_is_continued(
+    monkeypatch: pytest.MonkeyPatch, digit: int
+) -> None:
+    rate = Fraction(1, 50)
+    exact = mpmath.exp(-digit * mpmath.mpf(rate.numerator) / rate.denominator)
+    for away, yes in ((-(2**68), True), (2**68, False)):
+        number = int(mpmath.floor(exact * 2**256)) + away
+        if digit:
+            Bits(monkeypatch, [number], 256)
+            assert inversion.chances(np.array([digit]), rate).tolist() == [yes]
+    # Of 0 it is certain, whatever the bits.
+    assert not inversion._between(rate, 64)[0][0] > 2**64 - 1
+
+
+def test_outcomes_come_as_often_as_their_law_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With U on a grid instead of random: each outcome as often as points lie in its interval."""
+    points = 2**14
+    for law in TABLES.values():
+        Bits(monkeypatch, [i << 50 | 1 << 49 for i in range(points)], 64)
+        seen = np.bincount(Table(*law).draw(points))
+        ends = [0, *(math.ceil(float(c * points) - 0.5) for c in cumulative(*law))]
+        expected = np.diff(ends)[: len(seen)]
+        assert np.abs(seen - expected).max() <= 1
+        assert seen.sum() == points
+
+
+def test_chances_of_large_numbers_are_powers() -> None:
+    """e^{−n x} of n = 70,000, which has three digits, also as Python's integer."""
+    rate = Fraction(1, 100_000)
+    for kind in (np.int64, np.object_):
+        numbers = np.full(40_000, 70_000, dtype=kind)
+        share = chances(numbers, rate).mean()
+        assert abs(share - math.exp(-0.7)) < 6 * 0.5 / 200
+    assert chances(np.array([0] * 50), rate).all()
+    assert not chances(np.array([2**60] * 50), rate).any()
+    assert not chances(np.array([2**200] * 50, dtype=np.object_), rate).any()
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e6, 1e12, 2.0**52])
+def test_noise_of_large_scales_has_the_law_of_its_limit(scale: float) -> None:
+    """A sound sampler fails one run in 10⁷. The lattice is finer than 20,000 draws can tell."""
+    drawn = np.array([float(k) for k in DiscreteLaplace().draw(scale, 20_000)]) / scale
+    jitter = np.random.default_rng(1).random(20_000) - 0.5
+    assert kstest(drawn + jitter / scale, "laplace").pvalue > 1e-7
+    drawn = np.array([float(k) for k in DiscreteGaussian().draw(scale, 20_000)]) / scale
+    assert kstest(drawn + jitter / scale, "norm").pvalue > 1e-7
+
+
+@pytest.mark.parametrize("draw", [DiscreteLaplace().draw, DiscreteGaussian().draw])
+def test_the_lowest_bits_of_large_noise_are_even(draw: Callable[[float, int], Any]) -> None:
+    """Each of 8 remainders as often as the others; a sound sampler fails one run in 10⁸."""
+    rest = np.bincount([int(k) % 8 for k in draw(2.0**40 + 1, 16_000)], minlength=8)
+    assert ((rest - 2_000) ** 2 / 2_000).sum() < 52.0
+
+
+def test_noise_beyond_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first draw is the largest that U = 1 − 2⁻³²⁰⁰ gives; chance never would."""
+    scale = 2.0**52
+    bits = iter([2**64 - 1] * 49)
+    monkeypatch.setattr(inversion.os, "urandom", lambda size: b"\xff" * 8 + bytes(size - 8))
+    monkeypatch.setattr(inversion.secrets, "randbits", lambda _: next(bits, 0))
+    large, small = geometric_numbers(scale, 2).tolist()
+    assert small == 0
+    assert large > 2**63
+    assert abs(large / (scale * 3200 * math.log(2)) - 1) < 0.02
+
+
+def test_a_law_is_drawn_by_many_threads_at_once() -> None:
+    """They share its tables: whoever comes first makes them."""
+    gaussian._sizes.cache_clear()
+    laplace._tables.cache_clear()
+    inversion._chances.cache_clear()
+    found: list[Any] = []
+
+    def draw() -> None:
+        found.append(DiscreteGaussian().draw(1e6, 2_000))
+        found.append(DiscreteLaplace().draw(1e6, 2_000))
+
+    threads = [threading.Thread(target=draw) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for law, deviation in ((0, 1.0), (1, math.sqrt(2))):
+        drawn = np.concatenate([one for one in found if (np.std(one) > 1.2e6) == bool(law)])
+        assert len(drawn) == 12_000
+        assert abs(drawn.std() / 1e6 - deviation) < 0.1
+    assert len({tuple(one) for one in found}) == len(found)
+
+
+@pytest.mark.parametrize("draw", [DiscreteLaplace().draw, DiscreteGaussian().draw])
+def test_no_numbers_are_asked_for_and_none_are_given(draw: Callable[[float, int], Any]) -> None:
+    assert len(draw(20.0, 0)) == len(draw(1e9, 0)) == 0
