@@ -94,6 +94,11 @@ OUTPUTS = [
     "count(*)", "count(b)", "sum(a)", "sum(c)", "sum(a * c)", "avg(c)", "sum(2)",
     "sum(CASE WHEN d THEN a ELSE -a END)", "2 * count(*) - sum(a)", "sum(c * 0.25)",
     "count(*) FILTER (WHERE a = 1 AND b = 'x')", "sum(a) FILTER (WHERE c > 0 AND d)",
+    "sum(CASE WHEN d AND b = 'x' THEN a ELSE 0 END)", "count(CASE WHEN a > 1 THEN c END)",
+    "avg(CASE WHEN d THEN c END)", "sum(CASE WHEN b = 'x' THEN 1 ELSE 0 END)",
+    "sum(CASE WHEN d THEN a ELSE CAST(NULL AS double precision) END)",
+    "sum(CASE WHEN a = 1 THEN c ELSE 1 END)", "count(CASE WHEN d THEN c ELSE 0 END)",
+    "sum(CASE WHEN a = 1 THEN c WHEN d THEN 2 ELSE 0 END)", "sum(CASE a WHEN 1 THEN c END)",
     "sum(c) FILTER (WHERE a > 0 AND d AND c < 2)", "count(c) FILTER (WHERE b = 'x')", "sum(a / 2)",
 ]  # fmt: skip
 
@@ -140,6 +145,8 @@ def factored(planned: Plan) -> list[list[tuple[str, ...]]]:
         ("SELECT a + c, b, count(*) FROM t GROUP BY 1, 2", [[("a", "c"), ("b",)]]),
         ("SELECT count(*) FILTER (WHERE a = 1 AND d) FROM t", [[("a",), ("d",)]]),
         ("SELECT count(*) FROM t WHERE a >= 0 AND d", [[("d",)]]),
+        ("SELECT sum(CASE WHEN d AND c > 0 THEN a END) FROM t", [[("a",), ("c",), ("d",)]]),
+        ("SELECT count(CASE WHEN d AND b = 'x' THEN 1 END) FROM t", [[("b",), ("d",)]]),
     ],
 )  # fmt: skip
 def test_what_is_kept_apart(database: PublicDatabase, sql: str, axes: Any) -> None:

@@ -99,7 +99,8 @@ def conditions(draw: st.DrawFn, depth: int = 2) -> str:
 _OUTPUTS = [
     "count(*)", "count({a})", "sum({a})", "avg({a})", "count(*) FILTER (WHERE {c})",
     "sum({a}) FILTER (WHERE {c})", "count({a}) FILTER (WHERE {c})", "2 * count(*) - count({a})",
-    "count(1)", "count(NULL)", "dp_stddev(count(*))",
+    "count(1)", "count(NULL)", "sum(3)", "sum(CASE WHEN {c} THEN 1 ELSE 0 END)",
+    "count(CASE WHEN {c} THEN {a} END)", "avg(CASE WHEN {c} THEN {a} END)", "dp_stddev(count(*))",
 ]  # fmt: skip
 
 

@@ -26,6 +26,9 @@ __all__ = ["SMALL", "Component", "attributes_of", "components"]
 # Up to so many cells, one query over all of them is sooner done than one for each component.
 SMALL: Final = 20_000
 
+_ZERO: Final = exp.Literal.number(0)
+_DOUBLE: Final = exp.DataType.build("double")
+
 
 @dataclass
 class Component:
@@ -161,16 +164,38 @@ def _and(first: exp.Expr | None, second: exp.Expr) -> exp.Expr:
 def _counted(coefficient: exp.Expr) -> _Counted:
     """The value and the FILTER of a single aggregate; anything else is a value altogether."""
     inner = coefficient.this if isinstance(coefficient, exp.Coalesce) else coefficient
-    if not isinstance(inner, exp.Filter):
-        return _Counted(coefficient, ())
-    value = coefficient.copy()
-    bare = value.this if isinstance(value, exp.Coalesce) else value
-    aggregate = bare.this
-    if bare is value:
-        value = aggregate
+    if isinstance(inner, exp.Filter):
+        aggregate, condition = inner.this.copy(), inner.expression.this
     else:
-        bare.replace(aggregate)
-    return _Counted(value, tuple(_conjuncts(inner.expression.this)))
+        aggregate, condition = _chosen(inner)
+    if condition is None:
+        return _Counted(coefficient, ())
+    if inner is not coefficient:
+        rest = [value.copy() for value in coefficient.expressions]
+        aggregate = exp.Coalesce(this=aggregate, expressions=rest)
+    return _Counted(aggregate, tuple(_conjuncts(condition)))
+
+
+def _chosen(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """SUM(CASE WHEN c THEN x ELSE 0 END) as SUM(x) and c, and the like; as it stands, and None,
+    where it is not of this form.
+    """
+    case = aggregate.this.unnest() if type(aggregate) in (exp.Sum, exp.Count) else None
+    if not isinstance(case, exp.Case) or case.this is not None or len(case.args["ifs"]) > 1:
+        return aggregate, None
+    (branch,) = case.args["ifs"]
+    value, otherwise = branch.args["true"], case.args.get("default")
+    if _is_double(otherwise):
+        value, otherwise = exp.cast(value, exp.DType.DOUBLE), otherwise.this
+    none = otherwise is None or isinstance(otherwise.unnest(), exp.Null)
+    if value.is_string or not (none or (isinstance(aggregate, exp.Sum) and otherwise == _ZERO)):
+        return aggregate, None
+    return type(aggregate)(this=value.copy()), branch.this
+
+
+def _is_double(node: exp.Expr | None) -> bool:
+    """Whether it is a cast that makes a CASE a double, whatever its other value is."""
+    return type(node) is exp.Cast and node.to == _DOUBLE
 
 
 def _filtered(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:

@@ -36,6 +36,8 @@ _WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
 _ENTRY: Final = 8192
 _NODE: Final = 1024
 
+_DIGITS: Final = 10
+
 _SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
 
 
@@ -174,8 +176,10 @@ def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
         if meeting is None:
             return None
         aggregate, passes = aggregate.this, meeting[cells]
-    if type(aggregate) is exp.Count and isinstance(aggregate.this, exp.Star):
-        return np.broadcast_to(passes, cells.shape).astype(np.int64)
+    each = 1 if isinstance(aggregate.this, exp.Star) else _whole(aggregate.this)
+    if each is not None and type(aggregate) in (exp.Count, exp.Sum):
+        times = each if summed else 1
+        return np.broadcast_to(passes, cells.shape).astype(np.int64) * times
     place = space.place(aggregate.this) if isinstance(aggregate.this, exp.Expr) else None
     if place is None:
         return None
@@ -185,6 +189,12 @@ def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
     if type(aggregate) is exp.Sum and summed and axis.attribute.sql_type in _SUMMED:
         return np.where(passes, axis.numbers[own], 0)
     return None
+
+
+def _whole(node: object) -> int | None:
+    """A small whole number as it is written, whatever its sign is."""
+    number = isinstance(node, exp.Literal) and not node.is_string and node.this
+    return int(number) if number and number.isdigit() and len(number) < _DIGITS else None
 
 
 def _bytes(key: Any, part: Part) -> int:
