@@ -185,17 +185,12 @@ def _chosen(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
         return aggregate, None
     (branch,) = case.args["ifs"]
     value, otherwise = branch.args["true"], case.args.get("default")
-    if _is_double(otherwise):
+    if type(otherwise) is exp.Cast and otherwise.to == _DOUBLE:
         value, otherwise = exp.cast(value, exp.DType.DOUBLE), otherwise.this
     none = otherwise is None or isinstance(otherwise.unnest(), exp.Null)
     if value.is_string or not (none or (isinstance(aggregate, exp.Sum) and otherwise == _ZERO)):
         return aggregate, None
     return type(aggregate)(this=value.copy()), branch.this
-
-
-def _is_double(node: exp.Expr | None) -> bool:
-    """Whether it is a cast that makes a CASE a double, whatever its other value is."""
-    return type(node) is exp.Cast and node.to == _DOUBLE
 
 
 def _filtered(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:

@@ -12,13 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Domain
 from tallyveil.workload.workload import Factor
 
-__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "IntArray", "factor", "groups", "indicator", "nothing"]
+__all__ = [
+    "GRID_BITS", "MAX_COEFFICIENT", "IntArray", "by_first_cells", "factor", "groups", "indicator",
+    "nothing",
+]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 _Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
@@ -29,6 +33,10 @@ GRID_BITS: Final = 40
 _PORTION: Final = 1024
 # And how many floating-point numbers.
 _FLOATS: Final = 1 << 16
+# How many numbers are sorted by counting them.
+_MANY: Final = 1 << 16
+# Up to so many different numbers groups have before they are numbered anew.
+_CODES: Final = 1 << 24
 
 
 def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, IntArray]:
@@ -36,22 +44,34 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
 
     Returns (group of each row, row with the first cell of each group).
     """
-    combined = np.zeros(len(cells), dtype=np.int64)
+    codes, size = np.zeros(len(cells), dtype=np.int64), 1
     for key in keys:
         deadline.check()
         encoded = _plain(key).dictionary_encode(null_encoding="encode")
-        codes = encoded.indices.to_numpy().astype(np.int64)
-        _, combined = np.unique(
-            combined * max(len(encoded.dictionary), 1) + codes, return_inverse=True
-        )
+        several = max(len(encoded.dictionary), 1)
+        codes, size = codes * several + encoded.indices.to_numpy(), size * several
+        if size > _CODES:
+            found, codes = np.unique(codes, return_inverse=True)
+            size = len(found)
+    return by_first_cells(codes, size, cells)
+
+
+def by_first_cells(codes: IntArray, size: int, cells: IntArray) -> tuple[IntArray, IntArray]:
+    """Number groups, of which each row has a number less than ``size``, as `groups` does."""
     deadline.check()
-    order = np.argsort(cells, kind="stable")
-    _, first, inverse = np.unique(combined[order], return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    group = np.empty(len(cells), dtype=np.int64)
-    group[order] = rank[inverse]
-    return group, order[np.sort(first)]
+    last = np.iinfo(np.int64).max
+    least = np.full(size, last)
+    np.minimum.at(least, codes, cells)
+    deadline.check()
+    rows = np.flatnonzero(cells == least[codes])[::-1]
+    first = np.empty(size, dtype=np.int64)
+    first[codes[rows]] = rows
+    there = np.flatnonzero(least < last)
+    there = there[np.lexsort((first[there], least[there]))]
+    deadline.check()
+    rank = np.empty(size, dtype=np.int64)
+    rank[there] = np.arange(len(there))
+    return rank[codes], first[there]
 
 
 def _plain(key: pa.ChunkedArray) -> pa.Array:
@@ -133,9 +153,21 @@ def _in_order(
             coefficients = laid_out[places]
             deadline.check()
             return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
-    order = np.lexsort((cells, rows))
-    deadline.check()
+    order = _order(cells, size)
+    order = order[_order(rows[order], height)]
     return rows[order], cells[order], coefficients[order]
+
+
+def _order(numbers: IntArray, size: int) -> IntArray:
+    """The stable order of numbers less than ``size``: of many by counting them."""
+    deadline.check()
+    if len(numbers) < _MANY:
+        return np.argsort(numbers, kind="stable")
+    every = np.arange(len(numbers))
+    lines = sparse.csr_array((every, numbers, np.arange(len(numbers) + 1)), (len(numbers), size))
+    deadline.check()
+    order: IntArray = lines.tocsc().data
+    return order
 
 
 def _refuse_other_than_numbers(kind: pa.DataType) -> None:

@@ -16,11 +16,10 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.rewriter.domain.linearise import IntArray, by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, BoolArray
 
 __all__ = ["Space"]
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 # The cells of some axes, by their places, and every cell of the others.
 _Box: TypeAlias = dict[int, BoolArray]
@@ -62,12 +61,7 @@ class Space:
         code = np.zeros_like(cells)
         for place in places:
             code = code * self.shape[place] + self.coordinates(place, cells)
-        first = np.full(math.prod(self.shape[place] for place in places), -1)
-        first[code[::-1]] = np.arange(len(cells))[::-1]
-        there = np.sort(first[first >= 0])
-        rank = np.empty_like(first)
-        rank[code[there]] = np.arange(len(there))
-        return rank[code], there
+        return by_first_cells(code, math.prod(self.shape[place] for place in places), cells)
 
     def meeting(self, condition: exp.Expr) -> BoolArray | None:
         """The cells where a condition is true; None for one that is left to DuckDB."""
