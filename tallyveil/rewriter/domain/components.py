@@ -157,7 +157,7 @@ def _conjuncts(where: exp.Expr | None) -> list[exp.Expr]:
 
 def _and(first: exp.Expr | None, second: exp.Expr) -> exp.Expr:
     if first is None:
-        return second.copy()
+        return second if second.parent is None else second.copy()
     return exp.And(this=first, expression=exp.paren(second.copy()))
 
 
