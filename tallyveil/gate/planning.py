@@ -65,6 +65,7 @@ class Planner:
         now = local_now(self._settings.time_zone)
 
         def make() -> Plan:
+            alone = query.time or query.of_session or query.parameters
             return self._gate.rewriter.plan(
                 query.sql,
                 self._dialect,
@@ -74,6 +75,7 @@ class Planner:
                 session=self._session_function,
                 share=shares,
                 now=now,
+                shape=None if alone else query.shape,
             )
 
         key: tuple[Any, ...] = (

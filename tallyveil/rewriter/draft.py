@@ -56,7 +56,7 @@ class Planning(Draft):
 
     def plan(self) -> Plan:
         """After the last pass."""
-        noisy = tuple(table for part in self.turned for table in part.tables)
+        noisy = tuple(table for part in self.turned for table in part.released.tables)
         cautions = dict.fromkeys(c for part in self.turned for c in part.cautions)
         return Plan(
             self.collected.workloads(),
@@ -64,7 +64,7 @@ class Planning(Draft):
             self.tree.sql("duckdb", identify=True, comments=False),
             self.used,
             tuple(query for part in self.turned for query in part.queries),
-            tuple(remark for part in self.turned for remark in part.remarks),
+            tuple(remark for part in self.turned for remark in part.released.remarks),
             tuple(cautions)[:MAX_CAUTIONS],
             projection(self.tree, noisy),
         )

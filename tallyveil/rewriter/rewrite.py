@@ -27,7 +27,9 @@ from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.resolve.views import read_views
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.instants import local_now
+from tallyveil.rewriter.sql.shape import Shape
 from tallyveil.rewriter.sql.statements import Dialect, parse_query
+from tallyveil.rewriter.template import Templates
 
 __all__ = ["Rewriter"]
 
@@ -53,6 +55,7 @@ class Rewriter:
         names = [name for domain in domains.values() for name in domain.names]
         self._spelled = {name.lower(): name for name in names if name != name.lower()}
         self._parts = Parts()
+        self._templates = Templates(self._parts)
         self._catalog = read_views(Catalog(domains, relations, public), views)
 
     def parameter_types(
@@ -77,19 +80,28 @@ class Rewriter:
         session: Callable[[str, list[str]], Any] = lambda name, arguments: None,
         share: bool = True,
         now: dt.datetime | None = None,
+        shape: Shape | None = None,
     ) -> Plan:
         """Plan one query.
 
         ``session`` gives the value of a session function (version, current_user, …). ``share``
         lets grouping sets be summed up from finer ones, whose interval is then wider than that
         of a release. ``now`` is the time the statement means by now(), as a clock in the
-        cursor's time zone shows it; by default this moment.
+        cursor's time zone shows it; by default this moment. ``shape`` is the query's, where it
+        depends on no session, time or parameter.
 
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
+        setting = (cursor.time_zone, share)
+        plan = None if shape is None else self._templates.find(shape, setting)
+        if plan is not None:
+            return plan
         with cursor.limited(), _bounded_depth():
+            draft = self._parsed(sql, dialect)
+            if shape is not None and not self._templates.mark(draft[0], shape, self._catalog.views):
+                shape = None
             planning = Planning(
-                *self._parsed(sql, dialect),
+                *draft,
                 cursor=cursor,
                 parts=self._parts,
                 types=types,
@@ -98,7 +110,10 @@ class Rewriter:
                 share=share,
                 now=now or local_now(cursor.time_zone),
             )
-            return _run(PLANNING, planning).plan()
+            plan = _run(PLANNING, planning).plan()
+            if shape is not None:
+                self._templates.keep(planning, plan, shape, setting)
+            return plan
 
     def _parsed(
         self, sql: str, dialect: Dialect

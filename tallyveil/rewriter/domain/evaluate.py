@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -29,7 +29,7 @@ from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import Source
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["MAX_GROUPS", "Evaluated", "EvaluatedOutput", "evaluate"]
+__all__ = ["MAX_GROUPS", "Evaluated", "EvaluatedOutput", "Together", "combined", "evaluate"]
 
 MAX_GROUPS: Final = 100_000
 _FEW_CELLS: Final = 5_000
@@ -47,13 +47,22 @@ class EvaluatedOutput:
 
 
 @dataclass(frozen=True)
+class Together:
+    """Outputs, by number, that are evaluated together, and the components that takes."""
+
+    components: tuple[Component, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Evaluated:
     """``keys`` (``__k0 …``) are the groups; ``queries`` what was asked of the domain."""
 
     keys: pa.Table
     height: int
     outputs: tuple[EvaluatedOutput, ...]
-    queries: tuple[str, ...]
+    divided: tuple[Together, ...] = ()
+    queries: tuple[str, ...] = ()
 
 
 class _Asked:
@@ -85,18 +94,34 @@ def evaluate(
     groups; and what DuckDB finds wrong with the expressions, anywhere in the domain.
     """
     ask = _Asked(cursor)
-    outputs: dict[int, EvaluatedOutput] = {}
-    names, height = pa.table({}), 1
 
     def free(component: Component) -> bool:
         return known.find(domain, component, grouped) is not None
 
-    for found, numbers in _divided(domain, source, where, keys, coefficients, free):
-        parts = [
-            (known.find(domain, c, grouped) if source.plain else None)
-            or _evaluate(domain, source, c, grouped, ask)
-            for c in found
-        ]
+    def part(component: Component) -> Part:
+        found = known.find(domain, component, grouped) if source.plain else None
+        return found or _evaluate(domain, source, component, grouped, ask)
+
+    divided = tuple(_divided(domain, source, where, keys, coefficients, free))
+    return replace(
+        combined(domain, divided, coefficients, part), divided=divided, queries=tuple(ask.results)
+    )
+
+
+def combined(
+    domain: Domain,
+    divided: Sequence[Together],
+    coefficients: Sequence[exp.Expr],
+    part_of: Callable[[Component], Part],
+) -> Evaluated:
+    """The matrix of each coefficient, from the parts of the components.
+
+    Raises InvalidParameterValue where there are too many groups.
+    """
+    outputs: dict[int, EvaluatedOutput] = {}
+    names, height = pa.table({}), 1
+    for together in divided:
+        parts = [part_of(component) for component in together.components]
         # The groups are the same each time, and so is their order: an axis that decides about
         # no group meets each of them with each of its cells.
         height = math.prod(part.height for part in parts)
@@ -108,11 +133,11 @@ def evaluate(
         rows = _order(domain, parts, height)
         names = _keys(parts, height, rows)
         types = {number: kind for part in parts for number, kind in part.types.items()}
-        for number in numbers:
+        for number in together.outputs:
             kind = value_type(types[number], coefficients[number], domain)
             outputs[number] = EvaluatedOutput(_column(parts, number), rows, kind)
     in_order = tuple(outputs[number] for number in range(len(coefficients)))
-    return Evaluated(names, height, in_order, tuple(ask.results))
+    return Evaluated(names, height, in_order)
 
 
 def _divided(
@@ -122,7 +147,7 @@ def _divided(
     keys: Sequence[exp.Expr],
     coefficients: Sequence[exp.Expr],
     free: Callable[[Component], bool],
-) -> Iterator[tuple[tuple[Component, ...], list[int]]]:
+) -> Iterator[Together]:
     """The outputs that are evaluated together, with their components.
 
     All of them while the components are small; else those that mention the same attributes, so
@@ -132,14 +157,14 @@ def _divided(
     whole = components(domain, source, where, keys, numbered, free)
     cells = max(math.prod(a.size for a in domain.project(c.attributes)) for c in whole)
     if cells <= _FEW_CELLS or len(coefficients) < 2 or not source.plain:
-        yield whole, list(numbered)
+        yield Together(whole, tuple(numbered))
         return
     alike: dict[frozenset[str], list[int]] = {}
     for number, coefficient in numbered.items():
         alike.setdefault(attributes_of(coefficient), []).append(number)
     for numbers in alike.values():
         some = {number: numbered[number] for number in numbers}
-        yield components(domain, source, where, keys, some, free), numbers
+        yield Together(components(domain, source, where, keys, some, free), tuple(numbers))
 
 
 def _evaluate(

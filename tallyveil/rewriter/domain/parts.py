@@ -66,6 +66,13 @@ class Part:
         made = indicator(self.domain, self.attributes, self.height, self.rows, self.cells)
         return made, Fraction(1)
 
+    @property
+    def nbytes(self) -> int:
+        """About what it holds of any size."""
+        arrays = [a for f, _ in self.counted.values() for a in (f.rows, f.cells, f.coefficients)]
+        held = sum(array.nbytes for array in (self.rows, self.cells, self.first_cells, *arrays))
+        return 2 * held + int(self.keys.nbytes)
+
     def factor(self, output: int) -> tuple[Factor, Fraction]:
         """The output's matrix in integers, and the unit they count."""
         return self.counted.get(output) or self.passing
@@ -199,11 +206,9 @@ def _whole(node: object) -> int | None:
 
 def _bytes(key: Any, part: Part) -> int:
     """About what a kept part and the expressions of its key hold."""
-    arrays = [a for f, _ in part.counted.values() for a in (f.rows, f.cells, f.coefficients)]
-    held = sum(array.nbytes for array in (part.rows, part.cells, part.first_cells, *arrays))
     where = key[0]
     nodes = 0 if where is None else sum(1 for _ in where.walk())
-    return _ENTRY + _NODE * nodes + 2 * held + int(part.keys.nbytes)
+    return _ENTRY + _NODE * nodes + part.nbytes
 
 
 def _refuse_composite(keys: pa.Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,7 @@ from tallyveil.rewriter.private.undeclared import unmet
 from tallyveil.rewriter.sql.check import position
 from tallyveil.workload.workload import Column, IntArray, Workload
 
-__all__ = ["MAX_ROWS", "Collected", "Turned", "turn"]
+__all__ = ["MAX_ROWS", "Collected", "Released", "Turned", "release", "turn"]
 
 MAX_ROWS: Final = 300_000
 
@@ -66,15 +66,30 @@ class Collected:
 
 
 @dataclass(frozen=True)
+class Released:
+    """A block's noisy tables, and what was chosen."""
+
+    tables: tuple[NoisyTable, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Turned:
-    """A block's noisy tables, the SQL that gave their coefficients, what was chosen, and what the
+    """A block as it was evaluated, what its noisy tables are called, what was chosen, and what the
     analyst should know.
     """
 
-    tables: tuple[NoisyTable, ...]
-    queries: tuple[str, ...]
-    remarks: tuple[str, ...]
-    cautions: tuple[Caution, ...] = ()
+    block: Block
+    name: str
+    outputs: Outputs
+    evaluated: tuple[Evaluated, ...]
+    released: Released
+    cautions: tuple[Caution, ...]
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The SQL that gave the coefficients."""
+        return tuple(query for one in self.evaluated for query in one.queries)
 
 
 def turn(
@@ -89,16 +104,15 @@ def turn(
     evaluated = []
     for keys in block.groups.sets:
         evaluated.append(_evaluate(block, keys, outputs, cursor, parts))
-        asked = len(outputs.coefficients) + len(outputs.deviations) + len(outputs.claims)
-        collected.count(evaluated[-1].height * asked)
-    turned = _tables(block, name, evaluated, collected, outputs, share)
+        collected.count(evaluated[-1].height * outputs.width)
+    released = release(block, name, evaluated, collected, outputs, share)
     joined = not block.source.plain
     cautions = block.cautions or unmet(block.where, joined, outputs.coefficients, evaluated)
-    block.select.set("from_", exp.From(this=_source(turned.tables)))
+    block.select.set("from_", exp.From(this=_source(released.tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
-    return replace(turned, cautions=cautions)
+    return Turned(block, name, outputs, tuple(evaluated), released, cautions)
 
 
 def _evaluate(
@@ -180,21 +194,20 @@ def _order(outputs: Outputs, order: exp.Order, items: int) -> exp.Order:
     return exp.Order(expressions=parts)
 
 
-def _tables(
+def release(
     block: Block,
     name: str,
     evaluated: Sequence[Evaluated],
     collected: Collected,
     wanted: Outputs,
     share: bool,
-) -> Turned:
+) -> Released:
     """A noisy table for each grouping set, released or summed up from another."""
     groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
-    queries = tuple(query for one in evaluated for query in one.queries)
     if not groups.several:
         outputs = _outputs(block, evaluated[0], collected)
         table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)
-        return Turned((table,), queries, ())
+        return Released((table,))
     keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
     heights = [one.height for one in evaluated]
     sources = choose(groups.sets, heights) if share else list(map(groups.sets.index, groups.sets))
@@ -211,7 +224,7 @@ def _tables(
         tables.append(
             NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs, *about)
         )
-    return Turned(tuple(tables), queries, _remarks(groups, sources))
+    return Released(tuple(tables), _remarks(groups, sources))
 
 
 def _outputs(

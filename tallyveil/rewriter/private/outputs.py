@@ -66,6 +66,11 @@ class Outputs:
             [*block.select.expressions, *(c for c in clauses if c is not None)]
         )
 
+    @property
+    def width(self) -> int:
+        """How many numbers are asked of each group."""
+        return len(self.coefficients) + len(self.deviations) + len(self.claims)
+
     def _standing_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
         """The aggregates some expression needs by themselves."""
         alone: set[exp.Expr] = set()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
+from tallyveil.cache import Cache
 from tallyveil.rewriter.resolve.records import is_aggregate
 from tallyveil.rewriter.sql.check import function_name
 from tallyveil.rewriter.sql.instants import asks_the_time
 from tallyveil.rewriter.sql.parameters import count
+from tallyveil.rewriter.sql.shape import Shape, Shapes, spelled
 from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
@@ -26,7 +28,7 @@ class Query:
     Clients may keep many of them prepared, and a tree takes hundreds of times its text: trees are
     kept by `parse_query`, and what each call asks of them is noted here. ``time`` says whether a
     plan holds for the day or for the instant it is made at, ``of_session`` whether it is the
-    session's own.
+    session's own. ``shape`` is what it has in common with statements of other constants.
     """
 
     sql: str
@@ -35,13 +37,33 @@ class Query:
     parameters: int
     time: Time | None
     of_session: bool
+    shape: Shape | None = None
 
 
 def read_query(piece: Piece, dialect: Dialect) -> Query:
-    """Raises as `parse_query`, and UndefinedParameter for $0 or $name."""
-    tree = parse_query(piece.sql, dialect, piece)
-    own = any(is_session_function(node) for node in tree.find_all(exp.Func))
-    return Query(piece.sql, dialect, piece.offset, count(tree), asks_the_time(tree), own)
+    """A statement that differs in nothing but its holes from one read before is not parsed again.
+
+    Raises as `parse_query`, and UndefinedParameter for $0 or $name.
+    """
+    one = spelled(piece)
+    shape = None if one is None else _SHAPES.find(one, dialect)
+    noted = None if shape is None else _NOTED.find(shape.key)
+    if noted is None:
+        tree = parse_query(piece.sql, dialect, piece)
+        own = any(is_session_function(node) for node in tree.find_all(exp.Func))
+        noted = (count(tree), asks_the_time(tree), own)
+        shape = None if one is None else _SHAPES.learn(one, dialect, tree)
+        if shape is not None:
+            _NOTED.put(shape.key, noted)
+    return Query(piece.sql, dialect, piece.offset, *noted, shape)
+
+
+_SHAPES: Final = Shapes()
+
+# By a statement's shape, what else its query says of it.
+_NOTED: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
+    4096, 1 << 26, lambda key, _: len(str(key))
+)
 
 
 def is_session_function(node: exp.Func) -> bool:

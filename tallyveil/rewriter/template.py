@@ -1,0 +1,225 @@
+"""Plans with holes: a statement takes the plan of one that differs in its holes' constants alone.
+
+Nothing of a plan depends on a hole but which cells of the domain pass: the constant is compared
+with an attribute, by the attribute's axis, and stands nowhere else. With other constants the masks
+are made anew, or found, and put together as they were. Wherever more could depend on them, on what
+a constant means to DuckDB or on one that no declared value meets, the statement is planned from its
+text like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallyveil.cache import Cache
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.components import Component
+from tallyveil.rewriter.domain.evaluate import combined
+from tallyveil.rewriter.domain.parts import Part, Parts
+from tallyveil.rewriter.draft import Planning
+from tallyveil.rewriter.plan import Caution, Plan
+from tallyveil.rewriter.private.moments import MOMENTS
+from tallyveil.rewriter.private.noisy_select import Collected, Turned, release
+from tallyveil.rewriter.private.projection import projection
+from tallyveil.rewriter.private.undeclared import cautions, unmet
+from tallyveil.rewriter.resolve.branches import RECORD
+from tallyveil.rewriter.sql.shape import DAY, INTEGER, TEXT, Shape
+
+__all__ = ["Templates"]
+
+_HOLE: Final = "hole"
+
+# What a hole's constant is compared with as it stands, by the attribute's type.
+_FITTING: Final = MappingProxyType(
+    {
+        "INTEGER": (INTEGER,),
+        "BIGINT": (INTEGER,),
+        "DOUBLE": (INTEGER,),
+        "VARCHAR": (TEXT, DAY),
+        "DATE": (DAY,),
+    }
+)
+
+# A character of a statement takes so many bytes of its template.
+_BYTES: Final = 1800
+
+
+class _NotAlike(Exception):
+    """With these constants the statement has to be planned from its text."""
+
+
+class Templates:
+    """Kept by shape and by ``setting``, what else of a session planning depends on. Threads may
+    share it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._open: Cache[tuple[int, ...]] = Cache(1024, 1 << 26, lambda key, _: len(str(key)))
+        self._kept: Cache[_Template] = Cache(1024, 1 << 27, lambda key, _: _BYTES * len(str(key)))
+        self._masks: Cache[Part] = Cache(4096, 1 << 26, lambda _, part: 4096 + 2 * part.nbytes)
+
+    def find(self, shape: Shape, setting: tuple[Any, ...]) -> Plan | None:
+        """The statement's plan; None where it has to be planned from its text."""
+        holes = self._open.find((shape.key, setting))
+        if holes is None:
+            return None
+        template = self._kept.find((shape.key, setting, _fixed(shape, holes)))
+        if template is None:
+            return None
+        try:
+            return template.plan(shape.holes, self._parts, self._masks)
+        except _NotAlike:
+            return None
+
+    def mark(self, tree: exp.Expr, shape: Shape, views: Container[str]) -> bool:
+        """Number the holes in a statement's tree, in place; False where none could be kept."""
+        if tree.find(*MOMENTS) or any(table.name in views for table in tree.find_all(exp.Table)):
+            return False  # these have constants of their own, or such as depend on all of it
+        for literal in tree.find_all(exp.Literal):
+            if literal.meta.get("start") in shape.starts:
+                literal.meta[_HOLE] = shape.starts.index(literal.meta["start"])
+        return True
+
+    def keep(self, planning: Planning, plan: Plan, shape: Shape, setting: tuple[Any, ...]) -> None:
+        """Keep the plan of a statement whose tree was marked, if it can serve others."""
+        template = _template(planning, plan, shape)
+        if template is None:
+            return
+        if self._open.get((shape.key, setting), lambda: template.holes) == template.holes:
+            self._kept.put((shape.key, setting, _fixed(shape, template.holes)), template)
+
+
+def _fixed(shape: Shape, holes: Sequence[int]) -> tuple[str | None, ...]:
+    return tuple(None if n in holes else text for n, text in enumerate(shape.holes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Mask:
+    """A component with the numbers of its holes."""
+
+    component: Component
+    holes: tuple[int, ...]
+
+    def part(self, domain: Domain, grouped: bool, texts: Sequence[str], parts: Parts) -> Part:
+        """Its part with these constants in all holes of the statement. Raises _NotAlike."""
+        component = self.component
+        if self.holes:
+            where = component.where
+            component = replace(
+                component,
+                where=None if where is None else _filled(where, texts),
+                coefficients={n: _filled(c, texts) for n, c in component.coefficients.items()},
+                passing={n: _filled(c, texts) for n, c in component.passing.items()},
+            )
+            if any(_cautions(component, domain)):
+                raise _NotAlike
+        found = parts.find(domain, component, grouped)
+        if found is None:
+            raise _NotAlike
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Template:
+    """A plan without its workloads and noisy tables, and how to make these again: ``tree`` is the
+    statement over noisy rows, and ``constants`` are those that are no holes.
+    """
+
+    bare: Plan
+    tree: exp.Expr
+    turned: Turned
+    masks: Mapping[int, _Mask]
+    holes: tuple[int, ...]
+    constants: frozenset[str]
+
+    def plan(self, texts: Sequence[str], parts: Parts, kept: Cache[Part]) -> Plan:
+        """Raises _NotAlike, and what planning raises."""
+        if any(texts[n] in self.constants for n in self.holes):
+            raise _NotAlike  # what were two expressions may be one now
+        turned, collected = self.turned, Collected()
+        block, outputs = turned.block, turned.outputs
+        grouped = bool(block.groups.keys)
+
+        def part(component: Component) -> Part:
+            mask = self.masks[id(component)]
+            key = (mask, tuple(texts[n] for n in mask.holes))
+            return kept.get(key, lambda: mask.part(block.domain, grouped, texts, parts))
+
+        divided = turned.evaluated[0].divided
+        evaluated = combined(block.domain, divided, outputs.coefficients, part)
+        if unmet(block.where, False, outputs.coefficients, [evaluated]):
+            raise _NotAlike
+        collected.count(evaluated.height * outputs.width)
+        noisy = release(block, turned.name, [evaluated], collected, outputs, False).tables
+        workloads, projected = collected.workloads(), projection(self.tree, noisy)
+        return replace(self.bare, workloads=workloads, noisy=noisy, projection=projected)
+
+
+def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
+    if len(planning.turned) != 1 or plan.domain_queries or plan.cautions:
+        return None
+    turned = planning.turned[0]
+    if not turned.block.source.plain or turned.block.groups.several:
+        return None
+    components = [c for one in turned.evaluated[0].divided for c in one.components]
+    outside = set(_holes(planning.tree))
+    masks = {
+        id(c): _Mask(c, tuple(sorted(set(_holes(*_expressions(c))) - outside))) for c in components
+    }
+    domain = turned.block.domain
+    if not all(_fits(mask, shape.kinds, domain) for mask in masks.values()):
+        return None
+    holes = sorted({n for mask in masks.values() for n in mask.holes})
+    others = frozenset(
+        node.name
+        for part in (planning.tree, *(e for c in components for e in _expressions(c)))
+        for node in part.find_all(exp.Literal)
+        if node.meta.get(_HOLE) not in holes
+    )
+    if not holes or any(shape.holes[n] in others for n in holes):
+        return None
+    bare = replace(plan, workloads={}, noisy=())
+    return _Template(bare, planning.tree, turned, masks, tuple(holes), others)
+
+
+def _expressions(component: Component) -> list[exp.Expr]:
+    where = [component.where] if component.where is not None else []
+    return [*where, *component.coefficients.values(), *component.passing.values()]
+
+
+def _holes(*parts: exp.Expr) -> Iterator[int]:
+    for part in parts:
+        for literal in part.find_all(exp.Literal):
+            if _HOLE in literal.meta:
+                yield literal.meta[_HOLE]
+
+
+def _fits(mask: _Mask, kinds: Sequence[str], domain: Domain) -> bool:
+    """Whether the holes hold what an axis compares: with cells of one value, of its own type."""
+    return all(
+        attribute.edges is None
+        and attribute.truncates is None
+        and all(kinds[n] in _FITTING.get(attribute.sql_type, ()) for n in mask.holes)
+        for attribute in (domain.project(mask.component.attributes) if mask.holes else ())
+    )
+
+
+def _filled(node: exp.Expr, texts: Sequence[str]) -> exp.Expr:
+    copy = node.copy()
+    for literal in copy.find_all(exp.Literal):
+        if _HOLE in literal.meta:
+            literal.set("this", texts[literal.meta[_HOLE]])
+    return copy
+
+
+def _cautions(component: Component, domain: Domain) -> Iterator[Caution]:
+    """What is to be said of its constants, as of those of any statement."""
+    for part in _expressions(component):
+        for column in part.find_all(exp.Column):
+            if column.table == RECORD:
+                yield from cautions(column, domain[column.name], domain.table)

@@ -1,0 +1,164 @@
+"""A statement planned by its like, with its own constants put in, is planned as from its text.
+
+Statements are asked again and again with other constants, good ones, foolish ones and wrong ones,
+by two rewriters of one policy: one that keeps templates, and one that plans each from its text.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pytest
+from corpora_house import House, create, draw_rows, policy, silent
+from corpora_lab import case
+
+from tallyveil.errors import TallyveilError
+from tallyveil.rewriter import Dialect, Plan, read_query, split
+from tallyveil.rewriter.template import Templates
+
+_NUMBERS = ("0", "1", "2", "4", "7", "7", "12", "19", "20", "999", "2147483648", "05", "2.5", "1e1")
+_TEXTS = (
+    "AL", "AK", "F", "M", "F", "al", "", "it''s", "5", "now", "A%", "2020-01-25", "2020-02-03",
+    "2020-02-30", "1999-12-31", "2020-01-25 00:00",
+)  # fmt: skip
+
+SHAPES = (
+    "select count(*) from person where age < 7 and wage >= 4",
+    "select count(*) from person where (age < 7 or age > -4) and not sex = 'F' and 12 >= age",
+    "select count(*), count(*) from person where age between 4 and 7",
+    "select state, count(*) from person where state in ('AL', 'AK') group by state order by 1",
+    "select age, count(*) as n from person where age in (4, 7, 12) group by age order by age",
+    "select count(*) filter (where age < 7) as a, count(*) filter (where age < 12) from person",
+    "select count(*) filter (where cost < 4) a, count(*) filter (where cost < 5) b from visit",
+    "select count(*) filter (where cost < 3) a, count(*) filter (where cost < 3) b from visit",
+    "select young, count(*) filter (where young) as n"
+    " from (select age, age < 7 as young from person) p group by age",
+    "select age, count(*) as n from person where sex = 'F' group by 1 order by 2 limit 4 offset 1",
+    "select sex, count(*) as n from person where age < 12 group by sex having count(*) > 4",
+    "select age < 7 as young, count(*) as n from person where age < 7 group by age < 7",
+    "select count(*) as n, 7 as seven, 'F' as f from person where age < 7 and sex = 'F'",
+    "select sum(wage) as s, sum(wage) filter (where wage > 4) as t from person where age > 7",
+    "select avg(age) as s from person where born >= DATE '2020-01-25' and born < '2020-02-03'",
+    "select born, count(*) as n from person where born > '2020-01-25' group by born",
+    "select sex, count(*) from person where income < 250 and age < 7 group by sex",
+    "select count(*) from person where state like 'A%' and age = 7",
+    "select count(*) from person where age + 1 < 7 and wage = 4",
+    "select count(*) from person where age < 7::int and sex = 'F'::text and age > 4::bigint",
+    "with old as (select * from person where age > 7) select count(*) from old where wage < 4",
+    "with g as (select age, count(*) as n from person where sex = 'F' group by age)"
+    " select * from g where n > 12 and age < 7",
+    "select count(*) from person where age < 7 union all select count(*) from person where age < 4",
+    "select rollup.age, count(*) as n from person as rollup where age < 4 group by rollup(age)",
+    "select count(*) from adult where age < 12",
+    "select variance(age) from person where sex = 'F' and age < 12",
+    "select dp_probability(count(*), 4, 12) as p, count(*) from person where age < 7",
+    "select count(*) from person where born > current_date and age < 4",
+    "select 4 from person where age < 7",
+    "select count(*) from person where ages < 7",
+    "select count(*) from person where age < 'F' and sex < 7",
+    "select count(*) from person where sex = 'F' limit 4",
+    "select count(*) from person where state = 'AL' and state = 'AL' and sex = 'F'",
+    "select count(*) from (select age, wage from person where sex = 'F') p where p.age > 4",
+    "select r.pop, count(*) from person p join region r on p.state = r.code where p.age < 7"
+    " group by r.pop",
+)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with silent(), duckdb.connect() as source:
+        for sql, values in create(draw_rows(1, 20), edges=False, division="//"):
+            source.executemany(sql, values) if values else source.execute(sql)
+        made = House(policy(tmp_path_factory.mktemp("house")), source)
+        yield made
+        made.close()
+
+
+def with_other_constants(sql: str, dialect: Dialect, chosen: random.Random) -> str:
+    """The statement with some of its constants, or all, replaced."""
+    pieces, end = [], 0
+    some = chosen.random()
+    for token in (token for piece in split(sql, dialect) for token in piece.tokens):
+        written, kind = sql[token.start : token.end + 1], token.token_type.name
+        if kind not in ("NUMBER", "STRING") or chosen.random() < some:
+            continue
+        text = kind == "STRING" and written.startswith("'")
+        other = f"'{chosen.choice(_TEXTS)}'" if text else chosen.choice(_NUMBERS)
+        pieces += [sql[end : token.start], other]
+        end = token.end + 1
+    return "".join([*pieces, sql[end:]])
+
+
+def meaning(plan: Plan) -> Any:
+    """Everything the gate sees of a plan."""
+    noisy = []
+    for t in plan.noisy:
+        places = [[None if x is None else x.tolist() for x in (o.rows, o.sums)] for o in t.outputs]
+        outputs = [(o.table, o.column, o.type) for o in t.outputs]
+        noisy.append((t.name, t.keys, t.height, outputs, places, t.deviations, t.claims))
+    workloads = {
+        table: (workload.key, [(c.multiplier, c.row_keys) for c in workload.columns])
+        for table, workload in plan.workloads.items()
+    }
+    said = (plan.domain_queries, plan.remarks, plan.cautions)
+    return workloads, noisy, plan.sql, plan.relations, said, plan.projection
+
+
+def planned(house: House, sql: str, dialect: Dialect, kept: bool) -> Any:
+    """What the statement means, or how it is refused."""
+    cursor = house.gate.database.cursor()
+    try:
+        [piece] = split(sql, dialect)
+        query = read_query(piece, dialect)
+        alone = query.time or query.of_session or query.parameters
+        shape = query.shape if kept and not alone else None
+        return meaning(house.gate.rewriter.plan(sql, dialect, cursor, shape=shape))
+    except TallyveilError as error:
+        return type(error), error.message, error.detail, error.hint, getattr(error, "position", 0)
+    finally:
+        cursor.close()
+
+
+def run(house: House, statements: Sequence[tuple[str, Dialect]], times: int, seed: int) -> int:
+    """How many plans were made from templates."""
+    chosen, served = random.Random(seed), 0
+    find = Templates.find
+
+    def counted(*arguments: Any) -> Plan | None:
+        nonlocal served
+        plan = find(*arguments)
+        served += plan is not None
+        return plan
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Templates, "find", counted)
+        for sql, dialect in statements:
+            for number in range(times):
+                asked = with_other_constants(sql, dialect, chosen) if number else sql
+                ours = planned(house, asked, dialect, kept=True)
+                assert ours == planned(house, asked, dialect, kept=False), asked
+    return served
+
+
+def test_shapes_are_planned_alike_with_any_constants(house: House) -> None:
+    dialects: tuple[Dialect, ...] = ("postgres", "duckdb")
+    statements = [(sql, dialect) for dialect in dialects for sql in SHAPES]
+    assert run(house, statements, 7, seed=1) > 100
+
+
+def generated(seeds: range) -> list[tuple[str, Dialect]]:
+    cases = [case(seed, 1 + seed % 5) for seed in seeds]
+    return [(one.statement.sql, one.dialect) for one in cases]
+
+
+def test_generated_statements_are_planned_alike_with_any_constants(house: House) -> None:
+    run(house, generated(range(400_000, 400_050)), 3, seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(410_000, 413_000, 500))
+def test_generated_statements_are_planned_alike_long(house: House, start: int) -> None:
+    run(house, generated(range(start, start + 500)), 4, seed=start)
