@@ -8,6 +8,7 @@ It sees workloads, scales and noisy answers, never a true answer; the ledger fil
 from tallyveil.accountant.accountant import Accountant, Draw, Overtaken, Sale
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
+from tallyveil.accountant.invariants import PUBLISHED, invariants_of
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
@@ -24,6 +25,7 @@ from tallyveil.accountant.values import (
 )
 
 __all__ = [
+    "PUBLISHED",
     "ROW_BYTES",
     "Account",
     "Accountant",
@@ -46,4 +48,5 @@ __all__ = [
     "TableQuote",
     "check_data",
     "check_tables",
+    "invariants_of",
 ]

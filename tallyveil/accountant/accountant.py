@@ -12,6 +12,7 @@ from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import Position
 from tallyveil.accountant.derivation import Derivation, encode_derivation
+from tallyveil.accountant.invariants import DECLARED, PUBLISHED, write_invariants
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Noisy
 from tallyveil.accountant.pricing import Priced
@@ -23,6 +24,7 @@ from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.mechanisms.units import from_units
+from tallyveil.workload.workload import Workload
 
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
@@ -78,6 +80,21 @@ class Accountant(Balances):
         """
         with self._lock:
             remember_data(self._ledger, table, digest)
+
+    def declare_exact(self, table: str, counts: Mapping[str, Workload]) -> list[Receipt]:
+        """Write down counts that are to be exact, by their SQL, before they are counted: they have
+        no charge. A receipt for each, durable when it returns."""
+        with self._lock:
+            write_invariants(self._ledger, table, DECLARED, counts)
+        return [
+            issue_receipt(0, workload.key, (0.0,) * len(workload.columns))
+            for workload in counts.values()
+        ]
+
+    def publish_exact(self, table: str, counts: Mapping[str, Workload]) -> None:
+        """Write down that they are published, which is for good."""
+        with self._lock:
+            write_invariants(self._ledger, table, PUBLISHED, counts)
 
     def summarise(self, least: int = 1_000) -> None:
         """Write down what follows from the ledger, if there are so many charges that no summary
@@ -143,23 +160,20 @@ class Accountant(Balances):
         ``decided_on`` are `state`s of tables that must not have changed, in any process, since
         somebody looked at what the charges would tell.
 
-        Raises Overtaken if a state has changed, and what `deadline.check` raises, with nothing
-        charged: once the charges are written, nothing is stopped here. Raises what `charge` raises;
-        and what ``draw`` raises, with everything charged.
+        Raises Overtaken if a state has changed, with nothing charged; what `charge` raises; and
+        what ``draw`` raises, with everything charged.
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
         durable: list[Position] = []
         try:
-            # Others wait for the lock: who has it waits for nobody's turn.
-            with deadline.taking(None), self._lock:
+            with self._lock:
                 sale = self._sell(
                     charges, priced, analyst, custodian, decided_on or {}, draw, durable
                 )
         finally:
             for end, one in zip(durable, priced, strict=False):
                 _report(end.number, one, analyst)
-        with deadline.unlimited():
-            self.summarise(_OFTEN)
+        self.summarise(_OFTEN)
         return sale
 
     def _sell(
@@ -182,21 +196,18 @@ class Accountant(Balances):
                 quote, steps = books.plan(priced, analyst, custodian)
                 if quote.refused is not None:
                     raise exceeded(quote.refused)
-                # The last moment at which a cancel costs nothing.
-                deadline.check()
-                with deadline.unlimited():
-                    ends = books.append(priced, analyst)
-                    receipts = tuple(
-                        issue_receipt(end.number, charge.key, charge.scales)
-                        for end, charge in zip(ends, charges, strict=True)
-                    )
-                    if draw is not None and ends:
-                        self._ledger.keep()
-                        drawn = True
-                        for n, (receipt, charge) in enumerate(zip(receipts, charges, strict=True)):
-                            noisy[receipt.charge_id] = draw(n, receipt)
-                            _check_heights(n, noisy[receipt.charge_id], charge)
-                        answered = books.append_answers(noisy)
+                ends = books.append(priced, analyst)
+                receipts = tuple(
+                    issue_receipt(end.number, charge.key, charge.scales)
+                    for end, charge in zip(ends, charges, strict=True)
+                )
+                if draw is not None and ends:
+                    self._ledger.keep()
+                    drawn = True
+                    for n, (receipt, charge) in enumerate(zip(receipts, charges, strict=True)):
+                        noisy[receipt.charge_id] = draw(n, receipt)
+                        _check_heights(n, noisy[receipt.charge_id], charge)
+                    answered = books.append_answers(noisy)
         except BaseException:
             # Of any kind, also an interrupt: who has an answer drawn and sees it fail, by whatever
             # error, has learnt from it. Failing must not be free.

@@ -27,7 +27,7 @@ from tallyveil.accountant.stored_charge import FIELDS, StoredCharge, charge_link
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation"]
+__all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation", "StoredInvariant"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
 _SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
 _CHARGE = _Table("charge", FIELDS[1:], charge_link)
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
+_INVARIANT = _Table("invariant", ("table_name", "event", "sql", "rows", "columns", "added"))
 _DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
 
 
@@ -51,6 +52,17 @@ class StoredAnswer:
     id: int
     charge_id: int
     noisy: bytes
+
+
+@dataclass(frozen=True)
+class StoredInvariant:
+    """Counts by ``sql``, whose rows have the digest ``rows``, were declared or published."""
+
+    table: str
+    event: str
+    sql: str
+    rows: bytes
+    columns: bytes
 
 
 @dataclass(frozen=True)
@@ -151,6 +163,17 @@ class Ledger:
     def add_snapshot(self, table: str, key: bytes, digest: bytes) -> None:
         """Once for each table; inside `writing`."""
         self._add(_SNAPSHOT, (table, key, digest, _now()), self._end(_SNAPSHOT))
+
+    def invariants(self, table: str) -> list[StoredInvariant]:
+        """What was declared and published of a table, oldest first; inside `reading`."""
+        rows = [row for row, _ in self._after(_INVARIANT, START) if row[1] == table]
+        return [StoredInvariant(*row[1:6]) for row in rows]
+
+    def add_invariant(self, invariant: StoredInvariant) -> None:
+        """Inside `writing`."""
+        one = invariant
+        row = (one.table, one.event, one.sql, one.rows, one.columns, _now())
+        self._add(_INVARIANT, row, self._end(_INVARIANT))
 
     def append(
         self, *, analyst: str, table: str, mechanism: str, sql: str, cost: int, height: int,

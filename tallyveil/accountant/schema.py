@@ -11,7 +11,10 @@ import functools
 import os
 import secrets
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 __all__ = [
     "APPLICATION_ID",
@@ -30,10 +33,12 @@ APPLICATION_ID = 0x54560001  # "TV", then the family of formats
 # in which measure a charge was paid; before it was always epsilon. Version 4 chains all tables and
 # knows the data; it is one file at rest, where versions before had a write-ahead log beside it. The
 # charges of version 5 say which law the noise has (`codec`); its tables are those of version 4.
-FIRST_VERSION, SAME_TABLES, SCHEMA_VERSION = 1, 4, 5
+# Version 6 has the invariants besides.
+FIRST_VERSION, SAME_TABLES, SCHEMA_VERSION = 1, 4, 6
 
-_TABLES = (
-    """
+_TABLES: Final = MappingProxyType(
+    {
+        "protected_table": """
 CREATE TABLE protected_table (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
@@ -41,7 +46,7 @@ CREATE TABLE protected_table (
     added TEXT NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
-    """
+        "snapshot": """
 CREATE TABLE snapshot (                           -- the data that a table's answers are about
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     table_name TEXT NOT NULL UNIQUE REFERENCES protected_table (name),
@@ -50,7 +55,7 @@ CREATE TABLE snapshot (                           -- the data that a table's ans
     added TEXT NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
-    """
+        "charge": """
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     time TEXT NOT NULL,
@@ -64,14 +69,14 @@ CREATE TABLE charge (
     measure TEXT NOT NULL,                        -- epsilon or rho
     chain BLOB NOT NULL
 ) STRICT""",
-    """
+        "answer": """
 CREATE TABLE answer (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     charge_id INTEGER NOT NULL UNIQUE REFERENCES charge (id),
     noisy BLOB NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
-    """
+        "derivation": """
 CREATE TABLE derivation (                         -- of estimates that were reported
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     table_name TEXT NOT NULL REFERENCES protected_table (name),
@@ -79,19 +84,30 @@ CREATE TABLE derivation (                         -- of estimates that were repo
     body BLOB NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
+        "invariant": """
+CREATE TABLE invariant (                          -- counts that are exact, and free
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    event TEXT NOT NULL,                          -- declared, before they were counted; published
+    sql TEXT NOT NULL,
+    rows BLOB NOT NULL,                           -- a digest of the rows
+    columns BLOB NOT NULL,
+    added TEXT NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
+    }
 )
-TABLES = ("protected_table", "snapshot", "charge", "answer", "derivation")
+TABLES: Final = tuple(_TABLES)
 
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
+def create_tables(connection: sqlite3.Connection, tables: Sequence[str] = TABLES) -> None:
     """Inside a transaction, if one is open."""
-    for statement in _TABLES:
-        connection.execute(statement)
-    for table in TABLES:
+    for table in tables:
+        connection.execute(_TABLES[table])
         for verb in ("UPDATE", "DELETE"):
             connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

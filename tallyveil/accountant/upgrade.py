@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tallyveil.accountant.chain import START, linked
-from tallyveil.accountant.schema import SAME_TABLES, SCHEMA_VERSION, create_tables
+from tallyveil.accountant.schema import SAME_TABLES, SCHEMA_VERSION, TABLES, create_tables
 from tallyveil.accountant.stored_charge import FIELDS, charge_link
 from tallyveil.errors import LedgerError
 
@@ -34,6 +34,9 @@ def upgrade(connection: sqlite3.Connection, name: str) -> None:
         if version == SCHEMA_VERSION:
             return  # another process was faster
         if version >= SAME_TABLES:
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            known = {name for (name,) in connection.execute(query)}
+            create_tables(connection, [name for name in TABLES if name not in known])
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             return
         if not _fits(connection):

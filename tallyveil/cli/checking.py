@@ -10,8 +10,10 @@ from pathlib import Path
 import typer
 
 from tallyveil.accountant import Ledger, check_data, check_tables
+from tallyveil.cli.invariants import as_json, examined, said
 from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public
 from tallyveil.gate.gate import accounts
+from tallyveil.gate.invariants import Published
 from tallyveil.gate.policy_check import check_mechanisms, check_views
 from tallyveil.policy import Policy, load_policy, summary
 
@@ -28,14 +30,17 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     check_mechanisms(policy)
     check_views(policy)
     check_files(policy)
+    exact: dict[str, Published] = {}
     if source:
         cubes = load_cubes(policy)
         policy = as_read(policy, cubes)
-        load_public(policy)
+        public = load_public(policy)
         _compare(policy, cubes)
-    lines = summary(policy)
+        exact = examined(policy, cubes, public)
+    lines = [*summary(policy), *said(policy, exact)]
     if json:
-        typer.echo(json_format.dumps({"summary": lines}, ensure_ascii=False))
+        found = {"summary": lines, "invariants": as_json(exact)}
+        typer.echo(json_format.dumps(found, ensure_ascii=False))
         return
     typer.echo("\n".join(lines))
     if source:

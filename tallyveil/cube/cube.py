@@ -44,29 +44,17 @@ class Cube:
     """The counts of one protected table, behind two questions: `answer` and `records`.
 
     They are kept sparsely, so the size of the domain does not matter, only the number of cells
-    in use. A cube shows no count but ``public_total``, and is neither copied nor pickled.
-
-    ``public_total`` is the number of records where the policy makes it public, else None.
+    in use. A cube shows no count, and is neither copied nor pickled.
     """
 
-    __slots__ = ("_counts", "domain", "public_total")
+    __slots__ = ("_counts", "domain")
 
-    public_total: int | None
-
-    def __init__(
-        self,
-        domain: Domain,
-        codes: tuple[IntArray, ...],
-        counts: IntArray,
-        *,
-        total_public: bool = False,
-    ) -> None:
+    def __init__(self, domain: Domain, codes: tuple[IntArray, ...], counts: IntArray) -> None:
         """The t-th cell in use is ``codes[a][t]`` on axis a and holds ``counts[t]`` records."""
         if len(codes) != len(domain.attributes):
             raise ValueError("every axis needs its codes")
         self.domain = domain
         self._counts = _Counts(codes, counts)
-        self.public_total = int(counts.sum()) if total_public else None
 
     def __repr__(self) -> str:
         axes = ", ".join(self.domain.names)

@@ -57,7 +57,7 @@ def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     domain = _domain(table, columns)
-    return Cube(domain, codes, counts, total_public=table.total_public)
+    return Cube(domain, codes, counts)
 
 
 def _domain(table: Table, columns: Mapping[str, str]) -> Domain:

@@ -48,6 +48,7 @@ class Answering:
         self._settings = settings
         self._user = user
         self._planner = planner
+        self._guaranteed = False
 
     def release(self, plan: Plan, sql: str, see: See, after: ExitStack) -> Released:
         """Everything the statement over the noisy rows needs. This is where budget is spent.
@@ -68,7 +69,21 @@ class Answering:
             tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
             if plan.private and settings.notices:
                 notices = (notice(request, answered, self._gate.accountant, looks),)
+                notices += self._guarantees()
         return Released(plan, tables | self._planner.relations(plan), notices)
+
+    @property
+    def owes_guarantee(self) -> bool:
+        """Whether the next private answer says what is guaranteed."""
+        return bool(self._gate.published) and self._settings.notices and not self._guaranteed
+
+    def _guarantees(self) -> tuple[Notice, ...]:
+        """With a session's first answer: of all tables that have invariants."""
+        if not self.owes_guarantee:
+            return ()
+        self._guaranteed = True
+        said = self._gate.guarantees
+        return tuple(Notice(f"{table}: {said[table]}") for table in self._gate.published)
 
     def rows(
         self, released: Released, begin: See, takers: Sequence[Take]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from tallyveil.accountant import Account, Accountant, Ledger, Share
 from tallyveil.cache import Cache
-from tallyveil.cube import Given, as_read, connected, load_cubes, load_public
+from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
+from tallyveil.gate.guarantee import guarantee
+from tallyveil.gate.invariants import declared_invariants, publish
 from tallyveil.gate.policy_check import check_mechanisms
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
@@ -25,7 +28,6 @@ from tallyveil.mechanisms import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
-from tallyveil.workload.workload import Column
 
 __all__ = ["Gate", "accounts"]
 
@@ -129,21 +131,43 @@ class Gate(Shared):
         self.accountant.summarise()
         for name, cube in cubes.items():
             self.accountant.remember_data(name, cube.digest)
-        totals = {n: c.public_total for n, c in cubes.items() if c.public_total is not None}
-        choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
-        knowledge = {name: Knowledge(self.accountant, name) for name in policy.tables}
-        for name, total in totals.items():
-            knowledge[name].declare(Column(), (total,))
-        for known in knowledge.values():
-            known.learn()
-        control = Control(self.accountant, policy.tables, knowledge)
-        self.decision = Decision(self.accountant, choice, cubes, knowledge, control)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
         self.copies = read_copies(policy, public)
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
-        columns = {name: self.database.columns(name) for name in public}
-        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
+        try:
+            columns = {name: self.database.columns(name) for name in public}
+            self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
+            self._publish(cubes, public)
+            self._know(cubes)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _publish(self, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table]) -> None:
+        cursor = self.database.cursor()
+        try:
+            declared = declared_invariants(self.policy, cubes, public, self.rewriter, cursor)
+        finally:
+            cursor.close()
+        self.published = publish(self.policy, declared, self.accountant, self._ledger)
+        self.guarantees = {
+            name: guarantee(table, self.accounts[name])
+            for name, table in self.policy.tables.items()
+        }
+
+    def _know(self, cubes: Mapping[str, Cube]) -> None:
+        """What the ledger knows, and what is exact."""
+        policy = self.policy
+        totals = {n: p.total for n, p in self.published.items() if p.total is not None}
+        choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
+        knowledge = {name: Knowledge(self.accountant, name) for name in policy.tables}
+        for name, exact in self.published.items():
+            knowledge[name].declare(exact.declared.span, exact.values)
+        for known in knowledge.values():
+            known.learn()
+        control = Control(self.accountant, policy.tables, knowledge)
+        self.decision = Decision(self.accountant, choice, cubes, knowledge, control)
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

@@ -42,7 +42,7 @@ def notice(
                 ranged.append(known)
     height = sum(len(answers) for _, answers in columns)
     missing = sum(answers.count(None) for _, answers in columns)
-    parts = [cost_text(answered.quote) if answered.quote else "answered from history, free"]
+    parts = [cost_text(answered.quote) if answered.quote else _free(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += f" for {answered.bought} of {height} rows, the others from history"
     if answered.raised:
@@ -100,6 +100,13 @@ def _unknown(missing: int, rows: int) -> str:
         f"NULL: what was answered so far does not determine {which}."
         " SET dp.source = auto to buy what is missing."
     )
+
+
+def _free(answered: Answered) -> str:
+    rows = (row for columns in answered.columns.values() for own in columns for row in own)
+    if all(row is not None and row.exact for row in rows):
+        return "exact, by what is public; free"
+    return "answered from history, free"
 
 
 def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
@@ -198,6 +205,9 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
     known = sum(row is not None for _, row in rows)
     worst = "" if half is None else f", {_interval([half], confidence)} or better"
     lines = [f"Known from history: {known} rows{worst}; to buy: {forecast.bought}"]
+    exact = sum(row is not None and row.exact for _, row in rows)
+    if exact:
+        lines.append(f"  exact, by what is public: {exact} rows")
     for table, scales in forecast.scales.items():
         for index, scale in scales.items():
             column, wanted = plan.workloads[table].columns[index], forecast.noise[table]

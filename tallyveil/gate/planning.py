@@ -103,7 +103,7 @@ class Planner:
     def relations(self, plan: Plan) -> dict[str, pa.Table]:
         """The relations of schema dp that the plan reads, as they are now."""
         gate = self._gate
-        viewer = Viewer(gate.policy, gate.accountant, self._settings, self._user)
+        viewer = Viewer(gate, self._settings, self._user)
         return relation_tables(plan.relations, viewer, gate.copies)
 
     def columns(self, plan: Plan) -> tuple[ColumnType, ...]:

@@ -10,11 +10,12 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from tallyveil.accountant import Accountant, Balance
+from tallyveil.accountant import Balance
 from tallyveil.gate.copies import COPY_RELATIONS
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
+from tallyveil.gate.shared import Shared
 from tallyveil.mechanisms import PARAMETERS, mechanism, mechanism_names
-from tallyveil.policy import Attribute, Policy, Table
+from tallyveil.policy import Attribute, Table
 from tallyveil.sanitise import Copy
 
 __all__ = ["RELATIONS", "Viewer", "relation_tables"]
@@ -28,8 +29,7 @@ _TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 class Viewer:
     """Who looks at which house."""
 
-    policy: Policy
-    accountant: Accountant
+    gate: Shared
     settings: Settings
     user: str
 
@@ -40,11 +40,12 @@ def _budget(viewer: Viewer) -> pa.Table:
     What is left to be recorded is the viewer's in both.
     """
     rows = []
-    accountant = viewer.accountant
-    for name, table in viewer.policy.tables.items():
+    accountant = viewer.gate.accountant
+    for name, table in viewer.gate.policy.tables.items():
         left = accountant.room(name, viewer.user).left
         room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
         highest = accountant.most_expensive(name)
+        room["guarantee"] = viewer.gate.guarantees[name]
         rows.append(_balance(table, None, accountant.balance(name), highest) | room)
         share = accountant.share(name, viewer.user)
         if share is not None:
@@ -74,6 +75,22 @@ def _balance(table: Table, analyst: str | None, balance: Balance, highest: str |
     }
 
 
+def _invariants(viewer: Viewer) -> pa.Table:
+    tables = [
+        pa.Table.from_pydict(
+            {
+                "table_name": [name] * len(found.rows),
+                "source": [row.source for row in found.rows],
+                "counted": [row.counted for row in found.rows],
+                "value": [float(row.value) for row in found.rows],
+            },
+            schema=_SCHEMAS["invariants"],
+        )
+        for name, found in viewer.gate.published.items()
+    ]
+    return pa.concat_tables(tables) if tables else _SCHEMAS["invariants"].empty_table()
+
+
 def _attributes(viewer: Viewer) -> pa.Table:
     rows = [
         {
@@ -86,7 +103,7 @@ def _attributes(viewer: Viewer) -> pa.Table:
             "domain": _domain(attribute),
             "outside": _outside(attribute),
         }
-        for name, table in viewer.policy.tables.items()
+        for name, table in viewer.gate.policy.tables.items()
         for attribute in table.domain.attributes
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["attributes"])
@@ -110,8 +127,8 @@ def _outside(attribute: Attribute) -> str:
 
 def _history(viewer: Viewer) -> pa.Table:
     # Charges first: readings taken later cover them all, but for tables the policy has no more.
-    entries = viewer.accountant.history()
-    spent = {r.entry.charge_id: float(r.spent) for r in viewer.accountant.odometer()}
+    entries = viewer.gate.accountant.history()
+    spent = {r.entry.charge_id: float(r.spent) for r in viewer.gate.accountant.odometer()}
     rows = [
         {
             "charge_id": entry.charge_id,
@@ -133,10 +150,11 @@ def _history(viewer: Viewer) -> pa.Table:
 def _public(viewer: Viewer) -> pa.Table:
     tables = [
         {"name": name, "kind": "table", "definition": table.origin}
-        for name, table in viewer.policy.public.items()
+        for name, table in viewer.gate.policy.public.items()
     ]
     views = [
-        {"name": n, "kind": "view", "definition": sql} for n, sql in viewer.policy.views.items()
+        {"name": n, "kind": "view", "definition": sql}
+        for n, sql in viewer.gate.policy.views.items()
     ]
     return pa.Table.from_pylist([*tables, *views], schema=_SCHEMAS["public"])
 
@@ -174,6 +192,7 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("remaining", _FLOAT), ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT),
                 ("epsilon_budget", _FLOAT), ("epsilon_spent", _FLOAT), ("analyst", _TEXT),
                 ("most_expensive", _TEXT), ("rows_left", _INT), ("bytes_left", _INT),
+                ("guarantee", _TEXT),
             ]
         ),
         "attributes": pa.schema(
@@ -189,6 +208,9 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("unit", _TEXT), ("rows", _INT), ("spent", _FLOAT),
             ]
         ),
+        "invariants": pa.schema(
+            [("table_name", _TEXT), ("source", _TEXT), ("counted", _TEXT), ("value", _FLOAT)]
+        ),
         "mechanisms": pa.schema(
             [("name", _TEXT), ("parameters", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT)]
         ),
@@ -202,6 +224,7 @@ _MAKERS: Final[Mapping[str, Callable[[Viewer], pa.Table]]] = MappingProxyType(
         "budget": _budget,
         "attributes": _attributes,
         "history": _history,
+        "invariants": _invariants,
         "mechanisms": _mechanisms,
         "public": _public,
         "settings": _settings,

@@ -168,7 +168,7 @@ class GateSession:
 
     def standing(self) -> tuple[Hashable, Hashable] | None:
         position = self._gate.accountant.position()
-        if position is None:
+        if position is None or self._answering.owes_guarantee:
             return None
         return (self._user, self._database, self._dialect, *self.settings.values()), position
 

@@ -8,6 +8,7 @@ from typing import Any
 from tallyveil.accountant import Account, Accountant
 from tallyveil.cache import Cache
 from tallyveil.gate.decision import Decision
+from tallyveil.gate.invariants import Published
 from tallyveil.policy import Policy
 from tallyveil.rewriter import PublicDatabase, Rewriter
 from tallyveil.sanitise import Copy
@@ -16,7 +17,8 @@ __all__ = ["Shared"]
 
 
 class Shared:
-    """`Gate` opens it; ``plans`` and ``descriptions`` are kept by statement."""
+    """`Gate` opens it. ``published`` is what is exact, and ``guarantees`` what is guaranteed, by
+    table; ``plans`` and ``descriptions`` are kept by statement."""
 
     policy: Policy
     accounts: dict[str, Account]
@@ -24,6 +26,8 @@ class Shared:
     decision: Decision
     database: PublicDatabase
     rewriter: Rewriter
+    published: Mapping[str, Published]
+    guarantees: Mapping[str, str]
     copies: Mapping[str, Copy]
     plans: Cache[Any]
     descriptions: Cache[Any]

@@ -30,10 +30,12 @@ from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Charge, Derivation
 from tallyveil.cache import Cache
 from tallyveil.inference import Noises
+from tallyveil.invariants import Span
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answer import Estimated, released
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights, improves, surpasses
+from tallyveil.knowledge.exact import Exact
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.matrix import most
@@ -70,16 +72,24 @@ class Knowledge:
         self._table = table
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State()
+        self._exact: Exact | None = None
         self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, one: one.weight)
         self._derived: Cache[Estimate] = Cache(
             200_000, 1 << 28, lambda _, one: 300 + 16 * len(one.numbers)
         )
 
-    def declare(self, column: Column, values: Sequence[int]) -> None:
-        """Its rows are known exactly, and public: empty cells, a public total, an invariant. All
-        this is said before anything is asked, in the same order by every process."""
+    def declare(self, span: Span, values: Sequence[int]) -> None:
+        """What is published exactly: a value for each row of the span. It is said once, before
+        anything is asked."""
         with self._lock:
-            self._state.declare(column, values)
+            self._exact = Exact(span, values)
+            for column, own in span.basis_columns(values):
+                self._state.declare(column, own)
+
+    @property
+    def exact(self) -> Exact | None:
+        """What is published exactly, if anything is."""
+        return self._exact
 
     @property
     def recorded(self) -> int:
@@ -87,7 +97,14 @@ class Knowledge:
         return self._accountant.recorded(self._table)
 
     def find(self, columns: Sequence[Column], aims: Sequence[Aim], *, fresh: bool = False) -> Found:
-        """What is known of each row; nothing if ``fresh`` answers are asked for."""
+        """What is known of each row; what is exact alone if ``fresh`` answers are asked for."""
+        exact = self._exact
+        if exact is None:
+            return self._found(columns, aims, fresh=fresh)
+        return exact.put(self._found(columns, aims, fresh=fresh or exact.knows_all(columns)))
+
+    def _found(self, columns: Sequence[Column], aims: Sequence[Aim], *, fresh: bool) -> Found:
+        """By what is recorded."""
         rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
         if fresh:
             return Found(tuple(columns), tuple(aims), tuple(map(tuple, rows)))

@@ -76,6 +76,10 @@ class System:
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
                 weights[found.kind] = Weights(found.weights, noises, len(weights) >= _KINDS)
+            if (self.numbers[found.places] < 0).all():
+                # Exact rows alone: that it is exact takes a certificate (`exact`).
+                result.append(None)
+                continue
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
             result.append(Estimate(value, numbers, weights[found.kind], basis))

@@ -11,6 +11,7 @@ alike and cancels from the cost.
 
 from tallyveil.mechanisms.approximate import pure_epsilon
 from tallyveil.mechanisms.counts import CountMechanism
+from tallyveil.mechanisms.exact import published
 from tallyveil.mechanisms.flowchart import AUTO, Flowchart, canonical_choice, chart_of
 from tallyveil.mechanisms.losses.cells import CellLoss
 from tallyveil.mechanisms.losses.pairs import PairLoss
@@ -95,6 +96,7 @@ __all__ = [
     "mechanism",
     "mechanism_names",
     "privacy_loss",
+    "published",
     "pure_epsilon",
     "recorded_law",
     "register",

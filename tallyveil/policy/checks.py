@@ -136,6 +136,21 @@ def min_count(value: Any) -> int:
     return int(value)
 
 
+def acknowledged(value: Any) -> tuple[str, ...]:
+    """Names of counts, as `tallyveil check` writes them."""
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) and v for v in value):
+        raise wrong("expected a list of counts in quotes, as tallyveil check writes them")
+    return tuple(value)
+
+
+def public_column(value: Any) -> tuple[str, str]:
+    """``relation.column`` in its parts."""
+    parts = value.split(".") if isinstance(value, str) else []
+    if len(parts) != 2 or not all(parts):
+        raise wrong('expected a public table and its column, such as "census.persons"')
+    return parts[0], parts[1]
+
+
 def data(value: Any) -> str:
     if value == "fixed":
         return "fixed"

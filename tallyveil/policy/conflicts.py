@@ -39,6 +39,7 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
             for attribute, declared in attributes.items():
                 if isinstance(declared, Mapping):
                     yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
+        yield from _invariants(f"tables.{name}.invariants", table, policy.get("public"))
 
 
 def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
@@ -96,6 +97,23 @@ def _tables(policy: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
     tables = policy.get("tables")
     if isinstance(tables, Mapping):
         yield from ((k, v) for k, v in tables.items() if isinstance(v, Mapping))
+
+
+def _invariants(key: str, table: Mapping[str, Any], public: Any) -> Iterator[str]:
+    """Each says in one way which counts are exact."""
+    declared = table.get("invariants")
+    for number, one in enumerate(declared if isinstance(declared, list | tuple) else ()):
+        given = [k for k in ("sql", "from_public") if isinstance(one, Mapping) and k in one]
+        if isinstance(one, Mapping) and len(given) != 1:
+            found = "both are given" if given else "neither is given"
+            yield f'{key}[{number}]: expected sql = "SELECT …" or from_public = "…"; {found}'
+        elif given == ["from_public"] and isinstance(one["from_public"], str):
+            relation, *column = one["from_public"].split(".")
+            if column and (not isinstance(public, Mapping) or relation not in public):
+                yield (
+                    f"{key}[{number}].from_public = {written(one['from_public'])}: expected a"
+                    f" public table; there is no [public.{relation}]"
+                )
 
 
 def _unit(key: str, unit: Mapping[str, Any]) -> Iterator[str]:

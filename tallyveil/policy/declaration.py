@@ -21,6 +21,7 @@ __all__ = [
     "CountRangeDeclaration",
     "DefaultsDeclaration",
     "InferenceControlDeclaration",
+    "InvariantDeclaration",
     "LimitsDeclaration",
     "PolicyDeclaration",
     "PublicDeclaration",
@@ -183,6 +184,20 @@ class AttributeDeclaration(_Declaration):
     column: str | None = Field(None, min_length=1, description="the name of a column")
 
 
+class InvariantDeclaration(_Declaration):
+    """Counts that are published exactly; `conflicts` sees to it that they come from one place."""
+
+    sql: Annotated[str, AfterValidator(_query)] | None = Field(
+        None, description='a SELECT in quotes, such as "SELECT state, count(*) FROM person GROUP…"'
+    )
+    from_public: Annotated[Any, _checked(checks.public_column)] = Field(
+        None, description='a public table and its column, such as "census.persons"'
+    )
+    acknowledge: Annotated[Any, _checked(checks.acknowledged)] = Field(
+        (), description="a list of counts in quotes, as tallyveil check writes them"
+    )
+
+
 class TableDeclaration(_Declaration):
     origin: Annotated[str, AfterValidator(_origin)] | None = Field(
         None, alias="from", description="the name of a table or view, or a SELECT, in quotes"
@@ -207,6 +222,10 @@ class TableDeclaration(_Declaration):
     limits: LimitsDeclaration = Field(
         default_factory=lambda: LimitsDeclaration.model_validate({}),
         description="limits such as { least_cost = 1e-6, rows = 1000000 }",
+    )
+    invariants: list[InvariantDeclaration] = Field(
+        default_factory=list,
+        description='tables such as [[tables.person.invariants]] with sql = "SELECT …"',
     )
     data: Annotated[Any, _checked(checks.data)] = Field("fixed", description='"fixed"')
     beside: Annotated[Any, _checked(checks.table_names)] = Field(

@@ -31,6 +31,7 @@ from tallyveil.policy.model import (
     CountRange,
     Defaults,
     InferenceControl,
+    Invariant,
     Policy,
     PrivacyUnit,
     PublicTable,
@@ -140,6 +141,9 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         inference_control=_control(declared.inference_control),
         limits=_limits(declared.limits),
         beside=declared.beside,
+        invariants=tuple(
+            Invariant(one.sql, one.from_public, one.acknowledge) for one in declared.invariants
+        ),
     )
 
 

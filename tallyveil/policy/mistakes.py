@@ -13,11 +13,6 @@ from pydantic.fields import FieldInfo
 
 __all__ = ["dotted", "mistakes", "written"]
 
-# Keys of the design that this version does not enforce. Accepting them would let a custodian
-# believe in a protection that is not there.
-_UNSUPPORTED = {
-    "invariants": "this version does not enforce invariants; every count is released with noise",
-}
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _LONGEST = 60
 
@@ -42,11 +37,14 @@ def written(value: Any) -> str:
 
 
 def dotted(location: tuple[int | str, ...]) -> str:
-    """The key as TOML writes it."""
-    return ".".join(
-        str(part) if re.fullmatch(r"[A-Za-z0-9_-]+", str(part)) else written(str(part))
+    """The key as TOML writes it; tables of a list are numbered from 0."""
+    keys = [
+        f"[{part}]"
+        if isinstance(part, int)
+        else f".{part if re.fullmatch(r'[A-Za-z0-9_-]+', part) else written(part)}"
         for part in location
-    )
+    ]
+    return "".join(keys).removeprefix(".")
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
@@ -76,8 +74,6 @@ def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[Ba
 
 
 def _unknown(key: str, owner: type[BaseModel]) -> str:
-    if key in _UNSUPPORTED:
-        return f"not supported; {_UNSUPPORTED[key]}"
     known = [field.alias or name for name, field in owner.model_fields.items()]
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
@@ -94,6 +90,8 @@ def _place(
     """
     owner, field, inside_mapping = model, None, False
     for depth, part in enumerate(location):
+        if isinstance(part, int):
+            continue
         if inside_mapping:
             inside_mapping, field = False, None
             continue

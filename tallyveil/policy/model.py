@@ -21,6 +21,7 @@ __all__ = [
     "CountRange",
     "Defaults",
     "InferenceControl",
+    "Invariant",
     "Neighbours",
     "Policy",
     "PrivacyUnit",
@@ -89,6 +90,31 @@ class InferenceControl:
 
 
 @dataclass(frozen=True)
+class Invariant:
+    """Counts of a table that are published exactly, without protection: those that ``sql`` asks,
+    in PostgreSQL's SQL; or those in a column of a public table, ``from_public``, which everybody
+    has already, by what the other columns say of its attributes.
+
+    ``acknowledge`` names small counts that become known by it, which the custodian has seen.
+    ``implied``: not by the custodian, but by the neighbouring relation.
+    """
+
+    sql: str | None = None
+    from_public: tuple[str, str] | None = None
+    acknowledge: tuple[str, ...] = ()
+    implied: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.sql is None) == (self.from_public is None):
+            raise ValueError("an invariant has its SQL, or is from a public table")
+
+    @property
+    def source(self) -> str:
+        """Where its counts are from, as the policy says it."""
+        return self.sql or ".".join(self.from_public or ())
+
+
+@dataclass(frozen=True)
 class Budget:
     """The table's total privacy loss per privacy unit, exactly as written, in one of three forms.
 
@@ -146,7 +172,8 @@ class Table:
     that may answer, None if all may. ``count_range`` bounds how many records are alike, and
     ``inference_control`` how precisely a count may become known. ``limits`` bound what the ledger
     records. ``beside`` names tables the ledger knows from former policies: the custodian knows
-    that this one has a budget of its own beside theirs.
+    that this one has a budget of its own beside theirs. ``invariants`` are what the custodian
+    declares; `exact` has the others too.
     """
 
     name: str
@@ -162,6 +189,7 @@ class Table:
     inference_control: InferenceControl | None = None
     limits: Limits = field(default_factory=Limits)
     beside: tuple[str, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):
@@ -189,13 +217,22 @@ class Table:
         """Whether ``replace`` makes the number of rows public, so that count(*) is exact."""
         return self.neighbours == "replace" and self.domain.complete and self.whole
 
+    @property
+    def exact(self) -> tuple[Invariant, ...]:
+        """All invariants: the number of records too, where the neighbouring relation makes it
+        public."""
+        if not self.total_public:
+            return self.invariants
+        return (Invariant(f"SELECT count(*) FROM {self.name}", implied=True), *self.invariants)
+
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all that gives the ledger's charges their meaning.
 
         It covers where the rows come from, the neighbouring relation, the privacy unit and the
-        domain; not the budget, the range of counts, the inference control, the limits or the
-        defaults, which may be changed later on.
+        domain; not the invariants, each of which the ledger records by itself; and not the budget,
+        the range of counts, the inference control, the limits or the defaults, which may be changed
+        later on.
         """
         unit = (self.privacy_unit.column, self.privacy_unit.max_rows)
         origin = (self.name, self.origin, self.source_url)

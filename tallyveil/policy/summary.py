@@ -53,11 +53,11 @@ def _table(table: Table) -> Iterator[str]:
         yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
     if table.domain.complete:
         yield f"  every record has a cell: count(*) counts {_counted(table)}"
-        if table.total_public:
-            yield "  the number of records is public: count(*) is exact and free"
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
         yield f"  records without a cell are not counted at all; that can happen by: {left}"
+    for one in table.exact:
+        yield f"  exact, free and without protection: {' '.join(one.source.split())}"
 
 
 def _counted(table: Table) -> str:

@@ -19,6 +19,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.draft import Draft, Planning
 from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING
 from tallyveil.rewriter.plan import Plan
 from tallyveil.rewriter.resolve.catalog import Catalog
@@ -114,6 +115,17 @@ class Rewriter:
             if shape is not None:
                 self._templates.keep(planning, plan, shape, setting)
             return plan
+
+    def exact_counts(self, sql: str, cursor: Cursor) -> Plan:
+        """Plan a query, in PostgreSQL's dialect, whose counts are published exactly: all rows of
+        the plan's workload are.
+
+        Raises a StatementError, with its position, where that would publish more than the query
+        shows, or something else another time.
+        """
+        with _bounded_depth():
+            check_linear(sql, self._catalog)
+        return self.plan(sql, "postgres", cursor, share=False)
 
     def _parsed(
         self, sql: str, dialect: Dialect

@@ -105,7 +105,7 @@ def test_an_older_ledger_goes_on_in_the_present_format(
     with closing(Ledger(path)) as ledger:
         assert known(Accountant(ledger, {"person": cubes.account()})) == more
     with closing(sqlite3.connect(path)) as raw:
-        assert raw.execute("PRAGMA user_version").fetchone() == (5,)
+        assert raw.execute("PRAGMA user_version").fetchone() == (6,)
 
 
 def crash(path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
 from tallyveil.inference import discrete_laplace
+from tallyveil.invariants import Span
 from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import mechanism
 from tallyveil.policy.domain import Attribute, Domain
@@ -37,9 +38,12 @@ def ask(tmp_path: Path) -> Callable[[Accountant], Asks]:
 
     def make(accountant: Accountant) -> Asks:
         knowledge = Knowledge(accountant, "person")
-        knowledge.declare(days([1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]), (0, 0))
-        knowledge.declare(days([0, 0, 1, 1, 0, 0]), (10,))
-        knowledge.declare(Column(), (40,))
+        exact = [
+            days([1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]),
+            days([0, 0, 1, 1, 0, 0]),
+            Column(),
+        ]
+        knowledge.declare(Span(exact, {"day": 6}), (0, 0, 10, 40))
         aim = Aim(LAPLACE, 20.0, None, LEVEL)
         return lambda column: list(knowledge.find([column], [aim]).rows[0])
 
@@ -73,6 +77,23 @@ def test_what_follows_from_exact_rows_is_exact(
         assert found.probability(value, value) == pytest.approx(1)
         assert found.deviation == 0
     assert known(days([0, 0, 1, 0, 0, 0])) == [None]
+
+
+def test_estimates_agree_with_what_is_exact(
+    ask: Callable[[Accountant], Asks], accountant: Accountant
+) -> None:
+    """To 1e-9, before they are rounded, over answers of several scales and shapes."""
+    every = days(*np.eye(6, dtype=np.int64).tolist())
+    ends = days([1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 0])
+    for columns, scale in (([every], 20.0), ([ends], 3.0), ([every, ends], 7.5)):
+        charge = Charge(Workload("person", tuple(columns)), "laplace", (scale,) * len(columns), "")
+        (receipt,) = accountant.charge([charge], "alice")
+        accountant.record(receipt, [range(7, 7 + column.height) for column in columns])
+        found = [row.value for row in ask(accountant)(every) if row is not None]
+        assert len(found) == 6
+        assert found[:2] == [0, 0]
+        assert sum(found[2:4]) == pytest.approx(10, rel=1e-9)
+        assert sum(found) == pytest.approx(40, rel=1e-9)
 
 
 def test_exact_rows_take_part_in_estimates_of_answers(

@@ -29,7 +29,7 @@ from tallyveil.rewriter.sql.statements import parse_query, split
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 from tallyveil.rewriter.sql.written_out import write_out
 
-__all__ = ["expand_views", "expanded_views", "read_views"]
+__all__ = ["expand_views", "expanded_views", "read_views", "refuse_changing"]
 
 # The key under which a subquery's meta says that it stands for a view. Copies of it say so too.
 _VIEW: Final = "view"
@@ -56,15 +56,27 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
     write_out(tree)
     check(tree)
     refuse_reserved_names(tree)
-    for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):
-        if not isinstance(node, exp.Func) or function_name(node) in SESSION_FUNCTIONS:
-            raise StatementError("a view depends on its tables only, on no session or parameter")
-    if asks_the_time(tree) is not None:
-        raise StatementError("a view depends on its tables only, not on the time it is asked at")
+    refuse_changing(tree, "a view")
     expand_views(tree, catalog)
     list(references(tree, catalog))
     name_columns(tree, "postgres", sql)
     return tree
+
+
+def refuse_changing(tree: exp.Expr, what: str) -> None:
+    """Raises StatementError where the query means something else at another time, or to somebody
+    else."""
+    for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):
+        if not isinstance(node, exp.Func) or function_name(node) in SESSION_FUNCTIONS:
+            raise StatementError(
+                f"{what} depends on its tables only, on no session or parameter",
+                position=position(node),
+            )
+    for node in filter(asks_the_time, tree.find_all(exp.Func)):
+        raise StatementError(
+            f"{what} depends on its tables only, not on the time it is asked at",
+            position=position(node),
+        )
 
 
 def expand_views(tree: exp.Expr, catalog: Catalog) -> None:

@@ -1,0 +1,37 @@
+"""Counts that are published exactly, as the ledger records them: facts, without a charge.
+
+They are written down before they are counted, so that nobody chooses them by what they say, and
+again once they are published. What was published is known for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tallyveil.accountant.codec import Event, decode_event, encode_event
+from tallyveil.accountant.ledger import Ledger, StoredInvariant
+from tallyveil.workload.workload import Column, Workload
+
+__all__ = ["DECLARED", "PUBLISHED", "invariants_of", "write_invariants"]
+
+DECLARED, PUBLISHED = "declared", "published"
+
+
+def write_invariants(
+    ledger: Ledger, table: str, event: str, counts: Mapping[str, Workload]
+) -> None:
+    """Record an event of the counts that some SQL asks, unless it is; durable when it returns."""
+    with ledger.writing():
+        known = {(one.event, one.rows) for one in ledger.invariants(table)}
+        for sql, workload in counts.items():
+            if (event, workload.key) not in known:
+                body = encode_event(Event(workload.columns, (0.0,) * len(workload.columns)))
+                ledger.add_invariant(StoredInvariant(table, event, sql, workload.key, body))
+
+
+def invariants_of(ledger: Ledger, table: str, event: str) -> list[tuple[str, tuple[Column, ...]]]:
+    """The SQL and the rows of each event of a kind, oldest first. Where a public table has changed,
+    the same SQL may have had other rows."""
+    with ledger.reading():
+        stored = ledger.invariants(table)
+    return [(o.sql, decode_event(o.columns).columns) for o in stored if o.event == event]

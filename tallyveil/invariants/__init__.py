@@ -1,0 +1,13 @@
+"""Counts that are published exactly: which rows follow from them, and what they give away.
+
+What lives here is exact integer arithmetic over public coefficients; it meets no count but those
+that are published. A row follows from the declared rows C only by a certificate: a λ with
+λC = w, verified in integers. What cannot be decided within the limits does not follow.
+"""
+
+from tallyveil.invariants.combination import Combination
+from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
+from tallyveil.invariants.names import row_names
+from tallyveil.invariants.span import Span
+
+__all__ = ["Combination", "Disclosure", "Exact", "Span", "disclosure", "row_names"]

@@ -1,0 +1,131 @@
+"""Columns over the values of attributes that some columns tell apart, exactly.
+
+Values on which all columns agree are one class; an attribute that no column mentions has one. So
+the cells that matter are few where the questions are simple, however large the cube.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.inference.alike import alike
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["Classes", "spread", "stacked"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """``labels[axis]`` has the number of each value's class, ``firsts[axis]`` the first value of
+    each class."""
+
+    labels: Mapping[str, IntArray]
+    firsts: Mapping[str, IntArray]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> Classes:
+        """Those that some of the columns tell apart."""
+        labels: dict[str, IntArray] = {}
+        for factor in dict.fromkeys(f for column in columns for f in column.factors):
+            deadline.check()
+            for axis in factor.axes:
+                own = _labels(factor, axis)
+                before = labels.get(axis)
+                joint = own if before is None else before * len(own) + own
+                labels[axis] = np.unique(joint, return_inverse=True)[1].ravel().astype(np.int64)
+        firsts = {axis: np.unique(own, return_index=True)[1] for axis, own in labels.items()}
+        return cls(labels, firsts)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(map(len, self.firsts.values()))
+
+    @property
+    def size(self) -> int:
+        """The number of joint classes."""
+        return math.prod(self.shape)
+
+    def column(self, column: Column) -> Column:
+        """The same rows, over classes."""
+        factors = tuple(map(self._factor, column.factors))
+        return Column(factors, column.multiplier, column.selected)
+
+    def _factor(self, factor: Factor) -> Factor:
+        at = np.unravel_index(factor.cells, factor.shape)
+        shape = tuple(len(self.firsts[axis]) for axis in factor.axes)
+        classes = [self.labels[axis][own] for axis, own in zip(factor.axes, at, strict=True)]
+        firsts = [self.firsts[axis][own] for axis, own in zip(factor.axes, classes, strict=True)]
+        kept = np.flatnonzero(
+            np.logical_and.reduce([a == b for a, b in zip(at, firsts, strict=True)])
+        )
+        cells = np.ravel_multi_index([own[kept] for own in classes], shape).astype(np.int64)
+        rows, coefficients = factor.rows[kept], factor.coefficients[kept]
+        order = np.lexsort((cells, rows))
+        return Factor(
+            factor.axes, shape, factor.height, rows[order], cells[order], coefficients[order]
+        )
+
+
+def _labels(factor: Factor, axis: str) -> IntArray:
+    """For each value of the axis the first that no row of the factor tells apart from it."""
+    place = factor.axes.index(axis)
+    at = np.unravel_index(factor.cells, factor.shape)
+    own = at[place]
+    rest = np.ravel_multi_index(
+        [np.zeros_like(c) if n == place else c for n, c in enumerate(at)], factor.shape
+    ).astype(np.int64)
+    order = np.lexsort((rest, factor.rows, own))
+    starts = np.searchsorted(own[order], np.arange(factor.shape[place] + 1))
+    entries = [factor.rows[order], rest[order], factor.coefficients[order]]
+    return alike([], (starts, entries))
+
+
+def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int) -> Factor | None:
+    """The column as one factor over ``axes``, all of its own among them; None if that has more
+    than ``limit`` cells or entries."""
+    size = math.prod(shape)
+    factor = column.multiplied_out(limit)
+    across = [n for n, axis in enumerate(axes) if axis not in column.axes]
+    copies = math.prod(shape[n] for n in across)
+    if factor is None or size > limit or len(factor.rows) * copies > limit:
+        return None
+    if factor.axes == tuple(axes):
+        return factor
+    strides = np.append(np.cumprod(np.array(shape, dtype=np.int64)[::-1])[::-1][1:], 1)
+    own = np.zeros(len(factor.cells), dtype=np.int64)
+    places = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
+    for axis, at in zip(factor.axes, places, strict=True):
+        own += at * strides[list(axes).index(axis)]
+    other = np.zeros(1, dtype=np.int64)
+    for n in across:
+        other = (other[:, None] + np.arange(shape[n]) * strides[n]).ravel()
+    rows, coefficients = (np.repeat(a, copies) for a in (factor.rows, factor.coefficients))
+    cells = (own[:, None] + other).ravel()
+    order = np.lexsort((cells, rows))
+    return Factor(
+        tuple(axes), tuple(shape), factor.height, rows[order], cells[order], coefficients[order]
+    )
+
+
+def stacked(factors: Sequence[Factor]) -> Factor:
+    """The rows of some factors over the same axes, one factor after the other."""
+    starts = itertools.accumulate((f.height for f in factors), initial=0)
+    rows = [f.rows + start for f, start in zip(factors, starts, strict=False)]
+    return Factor(
+        factors[0].axes,
+        factors[0].shape,
+        sum(f.height for f in factors),
+        np.concatenate(rows),
+        np.concatenate([f.cells for f in factors]),
+        np.concatenate([f.coefficients for f in factors]),
+    )

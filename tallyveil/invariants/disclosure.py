@@ -1,0 +1,144 @@
+"""What the declared counts give away: all counts that follow from them.
+
+Looked at are the declared rows, and the cells as far as the declared rows tell them apart: each by
+itself, exactly, and together with x ≥ 0, by bounds that are handed on from row to row. These bounds
+are right; where rows are no two-way table or nested groups, narrower ones may exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.invariants.classes import Classes
+from tallyveil.invariants.names import row_names
+from tallyveil.invariants.span import Span
+from tallyveil.policy.domain import Domain
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["Disclosure", "Exact", "disclosure"]
+
+_CELLS: Final = 20_000  # that are looked at one by one
+_ROUNDS: Final = 30
+_RECORDS: Final = 2**31 - 1  # of a table, at most
+_LARGEST: Final = 2**62
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A count that is known: of ``cells`` cells of the domain. ``bounded``: only since counts are
+    0 or more."""
+
+    name: str
+    value: int
+    cells: int
+    bounded: bool = False
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """``counts`` are all that were found; ``whole`` says that every cell was looked at."""
+
+    rank: int
+    cells: int
+    counts: tuple[Exact, ...]
+    whole: bool
+
+    def small(self, least: int) -> list[Exact]:
+        """Those of few records, but some."""
+        return [one for one in self.counts if 0 < one.value < least]
+
+    @property
+    def unprotected(self) -> int:
+        """Cells of the domain that are known one by one, with somebody in them."""
+        return sum(one.cells == 1 and one.value > 0 for one in self.counts)
+
+
+def disclosure(span: Span, values: Sequence[int], domain: Domain) -> Disclosure:
+    """What follows from ``values``, one of each declared row."""
+    found: dict[bytes, Exact] = {}
+    starts = np.cumsum([0, *(column.height for column in span.columns)]).tolist()
+    for column, start in zip(span.columns, starts, strict=False):
+        names, sizes = row_names(column, domain), _sizes(column, domain)
+        for row, key in enumerate(column.row_keys):
+            if sizes[row]:
+                found.setdefault(key, Exact(names[row], values[start + row], sizes[row]))
+    classes = span.classes()
+    whole = classes.size <= _CELLS
+    if whole:
+        whole = _cells(span, values, domain, classes, found)
+    return Disclosure(span.rank, domain.size, tuple(found.values()), whole)
+
+
+def _sizes(column: Column, domain: Domain) -> list[int]:
+    """How many cells of the domain each row counts the records of; 0 for one that is no count."""
+    across = domain.size // column.size
+    total = np.full(column.height, across, dtype=object)
+    for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
+        plain = np.ones(factor.height, dtype=bool)
+        plain[factor.rows[factor.coefficients != 1]] = False
+        total = total * np.where(plain, factor.entries, 0)[rows]
+    return [int(number) for number in total]
+
+
+def _cells(
+    span: Span, values: Sequence[int], domain: Domain, classes: Classes, found: dict[bytes, Exact]
+) -> bool:
+    """Add the cells that are known; whether all could be looked at."""
+    column = _one_by_one(classes)
+    names, sizes = row_names(column, domain), _sizes(column, domain)
+    known = span.combinations(column)
+    rows = span.over(classes)
+    bounds = None if rows is None else _bounds(rows, span.basis_values(values))
+    for cell, (key, one) in enumerate(zip(column.row_keys, known, strict=True)):
+        if one is not None:
+            found.setdefault(key, Exact(names[cell], one.of(values), sizes[cell]))
+        elif bounds is not None and bounds[0][cell] == bounds[1][cell]:
+            value = int(bounds[0][cell])
+            found.setdefault(key, Exact(names[cell], value, sizes[cell], bounded=True))
+    return bounds is not None
+
+
+def _one_by_one(classes: Classes) -> Column:
+    """A row for each joint class, the first attribute's the most significant."""
+    factors = []
+    for axis, labels in classes.labels.items():
+        order = np.argsort(labels, kind="stable").astype(np.int64)
+        rows, ones = labels[order], np.ones(len(order), dtype=np.int64)
+        height = len(classes.firsts[axis])
+        factors.append(Factor((axis,), (len(labels),), height, rows, order, ones))
+    return Column(tuple(factors))
+
+
+def _bounds(rows: Factor, values: Sequence[int]) -> tuple[IntArray, IntArray] | None:
+    """Ends of each cell's count, from Cx = c and x ≥ 0; None if numbers are too large."""
+    if max(1, rows.largest) * _RECORDS * max(1, rows.size) >= _LARGEST:
+        return None
+    known = np.array(values, dtype=np.int64)
+    low = np.zeros(rows.size, dtype=np.int64)
+    high = np.full(rows.size, _RECORDS, dtype=np.int64)
+    row, cell, a = rows.rows, rows.cells, rows.coefficients
+    up = a > 0
+    for _ in range(_ROUNDS):
+        deadline.check()
+        ends_of_terms = a * low[cell], a * high[cell]
+        least, most = np.minimum(*ends_of_terms), np.maximum(*ends_of_terms)
+        floors, ceilings = np.zeros_like(known), np.zeros_like(known)
+        np.add.at(floors, row, least)
+        np.add.at(ceilings, row, most)
+        # What is left of the row for this cell's term.
+        top, bottom = (known - floors)[row] + least, (known - ceilings)[row] + most
+        size = np.abs(a)
+        ends = np.where(up, top, -bottom) // size
+        starts = -(np.where(up, -bottom, top) // size)
+        new_low, new_high = low.copy(), high.copy()
+        np.minimum.at(new_high, cell, ends)
+        np.maximum.at(new_low, cell, starts)
+        if (new_low == low).all() and (new_high == high).all():
+            break
+        low, high = new_low, new_high
+    return low, high

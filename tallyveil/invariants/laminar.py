@@ -1,0 +1,119 @@
+"""Sets of cells any two of which are nested or disjoint: their span by their atoms.
+
+A row is a multiple of a set's indicator. The atom of a set is what none of the sets inside it has.
+A row w lies in the span exactly if it is 0 on cells of no set and constant on each atom. Then, with
+w(i) its value on the atom of set i, and on the atom around it where that of i is empty,
+
+    w = Σ_i (w(i) − w(parent of i)) / a_i · (row i),   a_i the coefficient of row i,
+
+since on a cell the sum over the sets around it telescopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.invariants.combination import Combination, ratio
+from tallyveil.workload.workload import Factor, IntArray
+
+__all__ = ["Laminar"]
+
+_WORK = 50_000_000
+_LARGEST = 2**62
+
+
+class Laminar:
+    """Of the rows of a factor; ``owner`` is the set whose atom each cell is in, −1 for none,
+    ``parent`` the least set around each set, −1 for none."""
+
+    def __init__(self, factor: Factor, owner: IntArray, parent: IntArray) -> None:
+        self._owner, self._parent = owner, parent
+        height = factor.height
+        self._sizes = np.bincount(owner[owner >= 0], minlength=height)
+        starts = np.searchsorted(factor.rows, np.arange(height))
+        empty = factor.entries == 0
+        first = factor.coefficients[np.where(empty, 0, starts)] if len(factor.rows) else empty
+        self._coefficients = np.where(empty, 1, first)
+        self._nested = bool((parent >= 0).any())
+        self._around = self._nearest(np.argsort(-factor.entries, kind="stable"))
+
+    @classmethod
+    def of(cls, factor: Factor) -> Laminar | None:
+        """None if they are no such sets."""
+        same_row = np.diff(factor.rows) == 0
+        if (same_row & (np.diff(factor.coefficients) != 0)).any():
+            return None
+        owner = np.full(factor.size, -1, dtype=np.int64)
+        parent = np.full(factor.height, -1, dtype=np.int64)
+        if len(np.unique(factor.cells)) == len(factor.cells):
+            owner[factor.cells] = factor.rows
+            return cls(factor, owner, parent)
+        ends = np.searchsorted(factor.rows, np.arange(factor.height + 1))
+        sizes, top = factor.entries, owner.copy()
+        for row in np.argsort(sizes, kind="stable").tolist():
+            deadline.check()
+            cells = factor.cells[ends[row] : ends[row + 1]]
+            tops, counts = np.unique(top[cells], return_counts=True)
+            inside = tops >= 0
+            if (counts[inside] != sizes[tops[inside]]).any():
+                return None
+            parent[tops[inside]] = row
+            owner[cells[top[cells] < 0]] = row
+            top[cells] = row
+        return cls(factor, owner, parent)
+
+    def _nearest(self, outermost_first: IntArray) -> IntArray:
+        """The set itself if its atom is not empty, else the nearest around it with one."""
+        around = np.arange(len(self._parent))
+        for row in outermost_first.tolist() if self._nested else ():
+            if not self._sizes[row]:
+                above = self._parent[row]
+                around[row] = around[above] if above >= 0 else -1
+        return around
+
+    @property
+    def rank(self) -> int:
+        return int(np.count_nonzero(self._sizes))
+
+    def combinations(self, asked: Factor) -> list[Combination | None]:
+        """For each row of a factor over the same cells its combination, None if there is none, or
+        that would take too much work."""
+        found: list[Combination | None] = [None] * asked.height
+        if asked.largest >= _LARGEST or (self._nested and asked.height * len(self._parent) > _WORK):
+            return found
+        sets = self._owner[asked.cells]
+        outside = np.zeros(asked.height, dtype=bool)
+        outside[asked.rows[sets < 0]] = True
+        kept = np.flatnonzero(~outside[asked.rows])
+        order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
+        rows, sets, values = asked.rows[order], sets[order], asked.coefficients[order]
+        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(sets, prepend=-1) != 0))
+        lengths = np.diff(np.append(starts, len(rows)))
+        uneven = values != np.repeat(values[starts], lengths)
+        outside[rows[uneven]] = True
+        outside[rows[starts[lengths != self._sizes[sets[starts]]]]] = True
+        rows, sets, values = rows[starts], sets[starts], values[starts]
+        ends = np.searchsorted(rows, np.arange(asked.height + 1))
+        for row in np.flatnonzero(~outside).tolist():
+            own = slice(ends[row], ends[row + 1])
+            found[row] = self._combined(sets[own], values[own])
+        return found
+
+    def _combined(self, sets: IntArray, values: IntArray) -> Combination:
+        """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""
+        if self._nested:
+            level = np.zeros(len(self._parent) + 1, dtype=np.int64)  # the last is 0: of no set
+            level[sets] = values
+            whole = level[self._around]
+            above = np.where(self._parent >= 0, whole[self._parent], 0)
+            sets = np.flatnonzero(whole != above)
+            values = (whole - above)[sets]
+        return _shared(sets.tolist(), values.tolist(), self._coefficients[sets].tolist())
+
+
+def _shared(sets: Sequence[int], values: Sequence[int], coefficients: Sequence[int]) -> Combination:
+    factors = tuple(ratio(v, c) for v, c in zip(values, coefficients, strict=True))
+    return Combination(tuple(sets), factors)

@@ -1,0 +1,150 @@
+"""Any integer rows: their rank, and what follows from them, modulo a prime of 61 bits.
+
+Modulo a prime the rank never rises, so that what is found is at most the rank. A combination found
+modulo the prime is only a candidate: it is written in fractions again (Wang's rational
+reconstruction) and multiplied out in integers. Only one with λC = w on every cell is given.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil import deadline
+from tallyveil.inference.alike import alike
+from tallyveil.invariants.classes import stacked
+from tallyveil.invariants.combination import Combination, Rational
+from tallyveil.workload.workload import Factor, IntArray
+
+__all__ = ["Modular"]
+
+_PRIME: Final = 2**61 - 1
+_BOUND: Final = math.isqrt(_PRIME // 2)
+_WORK: Final = 40_000_000  # entries that are changed: less than a second
+
+_Residues: TypeAlias = npt.NDArray[np.uint64]
+
+
+class Modular:
+    """Of the rows of a factor. ``rank`` is None where that would take too much work."""
+
+    def __init__(self, factor: Factor) -> None:
+        self._rows = factor
+        matrix = _dense(factor)
+        self.rank = None if matrix is None else len(_reduced(_residues(matrix), matrix.shape[0])[1])
+
+    def combinations(self, asked: Factor) -> list[Combination | None]:
+        """As `Laminar.combinations`."""
+        found: list[Combination | None] = [None] * asked.height
+        height = self._rows.height
+        matrix = None if self.rank is None else _dense(stacked([self._rows, asked]))
+        if matrix is None:
+            return found
+        reduced, pivots = _reduced(_residues(matrix), height)
+        solvable = ~reduced[len(pivots) :, height:].any(axis=0)
+        for row in np.flatnonzero(solvable).tolist():
+            values = reduced[: len(pivots), height + row].tolist()
+            found[row] = _certified(matrix, pivots, values, height + row)
+        return found
+
+
+def _certified(
+    matrix: IntArray, pivots: list[int], values: list[int], row: int
+) -> Combination | None:
+    """The combination of the rows ``pivots`` that is ``values`` modulo the prime, if it is the row
+    in integers."""
+    known: list[tuple[int, Fraction]] = []
+    for place, value in zip(pivots, values, strict=True):
+        factor = _fraction(value)
+        if factor is None:
+            return None
+        if factor:
+            known.append((place, factor))
+    common = math.lcm(*(factor.denominator for _, factor in known))
+    total = np.zeros(matrix.shape[1], dtype=object)
+    for place, factor in known:
+        total = total + matrix[place].astype(object) * int(factor * common)
+    if (total != matrix[row].astype(object) * common).any():
+        return None
+    return Combination(tuple(p for p, _ in known), tuple(_plain(f) for _, f in known))
+
+
+def _plain(factor: Fraction) -> Rational:
+    return factor.numerator if factor.denominator == 1 else factor
+
+
+def _fraction(residue: int) -> Fraction | None:
+    """a/b with a, b below √(p/2) and a ≡ residue · b, by Euclid's algorithm."""
+    before, now, first, second = _PRIME, residue, 0, 1
+    while now > _BOUND:
+        quotient = before // now
+        before, now = now, before - quotient * now
+        first, second = second, first - quotient * second
+    if not 0 < abs(second) <= _BOUND:
+        return None
+    return Fraction(now, second)
+
+
+def _dense(factor: Factor) -> IntArray | None:
+    """Over the cells that its rows tell apart, without those of no row; None if to eliminate its
+    rows would take too much work."""
+    order = np.lexsort((factor.rows, factor.cells))
+    rows, coefficients = factor.rows[order], factor.coefficients[order]
+    starts = np.flatnonzero(np.diff(factor.cells[order], prepend=-1))
+    ends = np.append(starts, len(order))
+    distinct, place = np.unique(alike([], (ends, [rows, coefficients])), return_inverse=True)
+    if factor.height * len(distinct) * min(factor.height, len(distinct)) > _WORK:
+        return None
+    matrix = np.zeros((factor.height, len(distinct)), dtype=np.int64)
+    matrix[rows, np.repeat(place.ravel(), np.diff(ends))] = coefficients
+    return matrix
+
+
+def _residues(matrix: IntArray) -> _Residues:
+    """Of the transposed matrix."""
+    return (matrix.T % _PRIME).astype(np.uint64)
+
+
+def _reduced(matrix: _Residues, columns: int) -> tuple[_Residues, list[int]]:
+    """In reduced echelon form by the first ``columns`` columns, and which of these have pivots."""
+    pivots: list[int] = []
+    for column in range(columns):
+        deadline.check()
+        top = len(pivots)
+        filled = np.flatnonzero(matrix[top:, column])
+        if not len(filled):
+            continue
+        place = top + int(filled[0])
+        matrix[[top, place]] = matrix[[place, top]]
+        inverse = pow(int(matrix[top, column]), -1, _PRIME)
+        matrix[top] = _product(matrix[top], np.uint64(inverse))
+        factors = matrix[:, column].copy()
+        factors[top] = 0
+        others = np.flatnonzero(factors)
+        taken = _product(factors[others, None], matrix[top][None, :])
+        matrix[others] = _residue(matrix[others] + (np.uint64(_PRIME) - taken))
+        pivots.append(column)
+    return matrix, pivots
+
+
+def _product(a: _Residues | np.uint64, b: _Residues | np.uint64) -> _Residues:
+    """a·b mod 2⁶¹ − 1, of residues: in halves of 31 bits, with 2⁶¹ ≡ 1."""
+    low, half = np.uint64(2**31 - 1), np.uint64(31)
+    a_high, a_low, b_high, b_low = a >> half, a & low, b >> half, b & low
+    middle = a_high * b_low + a_low * b_high
+    carried = (middle & np.uint64(2**30 - 1)) << half
+    return _residue(
+        np.uint64(2) * a_high * b_high + (middle >> np.uint64(30)) + carried + a_low * b_low
+    )
+
+
+def _residue(values: _Residues) -> _Residues:
+    """Of numbers below 2⁶⁴."""
+    prime = np.uint64(_PRIME)
+    folded = (values & prime) + (values >> np.uint64(61))
+    result: _Residues = np.where(folded >= prime, folded - prime, folded)
+    return result

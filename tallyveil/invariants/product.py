@@ -1,0 +1,123 @@
+"""Whether rows that are products follow from a column that is a product: factor by factor.
+
+Attributes that factors of the one or the other tie together make a part. A product ⊗w_p ≠ 0 lies in
+the row space of ⊗C_p exactly if every w_p lies in that of C_p, and then λ = ⊗λ_p.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.invariants.classes import spread
+from tallyveil.invariants.combination import Combination, Rational
+from tallyveil.invariants.row_space import RowSpace, row_space
+from tallyveil.workload.workload import Column, Factor
+
+__all__ = ["ProductSpace"]
+
+_LIMIT = 2_000_000  # cells or entries of a part that is multiplied out
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The declared rows over some axes. Row i adds ``numbers[i]`` to the number of a whole row."""
+
+    space: RowSpace
+    numbers: tuple[int, ...]
+
+
+class ProductSpace:
+    """Of a declared column. ``sizes`` has the number of values of each attribute, in order."""
+
+    def __init__(self, column: Column, sizes: Mapping[str, int]) -> None:
+        self._column = column
+        self._sizes = sizes
+        self._parts: dict[tuple[str, ...], _Part | None] = {}
+
+    def rank(self) -> int | None:
+        """None if that would take too much work."""
+        parts = [self._part(axes) for axes in self._tied(())]
+        ranks = [None if part is None else part.space.rank for part in parts]
+        return None if None in ranks else math.prod(rank for rank in ranks if rank is not None)
+
+    def combinations(self, asked: Column) -> list[Combination | None] | None:
+        """For each row of the column its combination of the declared rows, or None; None for all if
+        that would take too much work."""
+        rows = asked.factor_rows(asked.numbers)
+        found: list[list[Combination | None]] = []
+        for axes in self._tied(asked.factors):
+            deadline.check()
+            inside = _inside(asked, axes)
+            part, own = self._part(axes), self._spread([asked.factors[n] for n in inside], axes)
+            if part is None or own is None:
+                return None
+            each = [_moved(one, part.numbers) for one in part.space.combinations(own)]
+            place = np.zeros(asked.height, dtype=np.int64)
+            for n in inside:
+                place = place * asked.factors[n].height + rows[n]
+            found.append([each[n] for n in place.tolist()])
+        if len(found) == 1:
+            return found[0]
+        return [_product([each[row] for each in found]) for row in range(asked.height)]
+
+    def _tied(self, factors: Sequence[Factor]) -> list[tuple[str, ...]]:
+        """The attributes of each part."""
+        whole = self._column.axes if self._column.selected is not None else ()
+        sets = [set(whole), *(set(f.axes) for f in (*self._column.factors, *factors))]
+        parts: list[set[str]] = []
+        for one in filter(None, sets):
+            met = [part for part in parts if part & one]
+            parts = [part for part in parts if not part & one] + [one.union(*met)]
+        return [tuple(axis for axis in self._sizes if axis in part) for part in parts]
+
+    def _part(self, axes: tuple[str, ...]) -> _Part | None:
+        if axes not in self._parts:
+            self._parts[axes] = self._made(axes)
+        return self._parts[axes]
+
+    def _made(self, axes: tuple[str, ...]) -> _Part | None:
+        column = self._column
+        inside = _inside(column, axes)
+        if inside and column.selected is not None:
+            rows = spread(column, axes, [self._sizes[axis] for axis in axes], _LIMIT)
+            numbers = np.arange(column.height)
+        else:
+            rows = self._spread([column.factors[n] for n in inside], axes)
+            heights = [factor.height for factor in column.factors]
+            numbers = np.zeros(1, dtype=np.int64)
+            for n in inside:
+                stride = math.prod(heights[n + 1 :])
+                numbers = (numbers[:, None] + stride * np.arange(heights[n])).ravel()
+        return None if rows is None else _Part(row_space(rows), tuple(numbers.tolist()))
+
+    def _spread(self, factors: Sequence[Factor], axes: tuple[str, ...]) -> Factor | None:
+        return spread(Column(tuple(factors)), axes, [self._sizes[axis] for axis in axes], _LIMIT)
+
+
+def _inside(column: Column, axes: tuple[str, ...]) -> list[int]:
+    return [n for n, factor in enumerate(column.factors) if set(factor.axes) <= set(axes)]
+
+
+def _moved(one: Combination | None, numbers: Sequence[int]) -> Combination | None:
+    if one is None:
+        return None
+    return Combination(tuple(numbers[place] for place in one.places), one.factors)
+
+
+def _product(parts: Sequence[Combination | None]) -> Combination | None:
+    """λ = ⊗λ_p, of those that add to the numbers of rows."""
+    known = [zip(one.places, one.factors, strict=True) for one in parts if one is not None]
+    if len(known) < len(parts):
+        return None
+    places: list[int] = []
+    factors: list[Rational] = []
+    for chosen in itertools.product(*known):
+        places.append(sum(place for place, _ in chosen))
+        factors.append(math.prod(factor for _, factor in chosen))
+    return Combination(tuple(places), tuple(factors))

@@ -1,0 +1,192 @@
+"""All that follows from the declared columns: their rank, and a certificate for each row.
+
+Structure comes first. One product answers by its factors (`product`). Where all factors of several
+products are over one attribute each, those over the same attribute span the same, and the sum over
+the attribute is in there, a product lies in the span exactly if it lies in that of one of them, and
+
+    rank = Σ_{A in the down-closure of the columns' sets of attributes} Π_{i∈A} (r_i − 1).
+
+Other unions are taken over the cells that their rows and those asked tell apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from tallyveil import deadline
+from tallyveil.errors import StatementTooComplex
+from tallyveil.invariants.classes import Classes, spread, stacked
+from tallyveil.invariants.combination import Combination
+from tallyveil.invariants.product import ProductSpace
+from tallyveil.invariants.row_space import row_space
+from tallyveil.workload.workload import Column, Factor
+
+__all__ = ["Span"]
+
+_LIMIT: Final = 1_000_000  # cells or entries of all rows together
+_MOST: Final = 1 << 16  # sets of attributes
+
+
+class Span:
+    """Of declared columns, over attributes with so many values each, in the domain's order.
+
+    Rows are numbered over all columns, one after the other. ``basis`` are the numbers of the
+    columns that the others follow from.
+
+    Raises StatementTooComplex if the rank cannot be found out.
+    """
+
+    def __init__(self, columns: Sequence[Column], sizes: Mapping[str, int]) -> None:
+        self.columns = tuple(columns)
+        self._sizes = dict(sizes)
+        self._starts = [*itertools.accumulate((c.height for c in columns), initial=0)]
+        self._spaces = [ProductSpace(column, self._sizes) for column in columns]
+        self._ranks: dict[tuple[int, ...], dict[str, int] | None] = {}
+        self.basis = tuple(range(len(columns)))
+        for number in sorted(self.basis, key=lambda n: columns[n].height):
+            others = tuple(n for n in self.basis if n != number)
+            if others and None not in self._combinations(columns[number], others):
+                self.basis = others
+        self.rank = self._rank()
+
+    def combinations(self, asked: Column) -> list[Combination | None]:
+        """For each row a certificate that it follows from the declared rows; None if it does not,
+        or that cannot be decided within the limits."""
+        return self._combinations(asked, self.basis)
+
+    @property
+    def holds_total(self) -> bool:
+        """Whether the number of records follows."""
+        return self.combinations(Column())[0] is not None
+
+    def classes(self) -> Classes:
+        """The cells that the declared rows tell apart."""
+        return Classes.of([self.columns[n] for n in self.basis])
+
+    def over(self, classes: Classes) -> Factor | None:
+        """The rows of the basis over joint classes; None if these are too many."""
+        rows = self._over_classes([self.columns[n] for n in self.basis], classes)
+        return None if rows is None else stacked(rows)
+
+    def basis_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
+        """The columns that all others follow from, each with its rows' values."""
+        for n in self.basis:
+            yield self.columns[n], values[self._starts[n] : self._starts[n + 1]]
+
+    def basis_values(self, values: Sequence[int]) -> list[int]:
+        """Of the rows of `over`, from those of all declared rows."""
+        return [value for _, own in self.basis_columns(values) for value in own]
+
+    def _combinations(self, asked: Column, basis: Sequence[int]) -> list[Combination | None]:
+        found: list[Combination | None] = [None] * asked.height
+        decided = len(basis) == 1 or (self._margins(tuple(basis)) is not None and _of_axes(asked))
+        for number in basis:
+            own = self._spaces[number].combinations(asked)
+            if own is None:
+                decided = False
+                continue
+            moved = (_numbered(one, self._starts[number]) for one in own)
+            found = [old or new for old, new in zip(found, moved, strict=True)]
+        if not decided and None in found and len(basis) > 1:
+            joint = self._jointly(asked, basis)
+            found = [old or new for old, new in zip(found, joint, strict=True)]
+        return found
+
+    def _jointly(self, asked: Column, basis: Sequence[int]) -> Sequence[Combination | None]:
+        """Of all columns of the basis together."""
+        columns = [*(self.columns[n] for n in basis), asked]
+        rows = self._over_classes(columns, Classes.of(columns))
+        if rows is None:
+            return [None] * asked.height
+        deadline.check()
+        numbers = [self._starts[n] + row for n in basis for row in range(self.columns[n].height)]
+        return [
+            None
+            if one is None
+            else Combination(tuple(numbers[place] for place in one.places), one.factors)
+            for one in row_space(stacked(rows[:-1])).combinations(rows[-1])
+        ]
+
+    def _over_classes(self, columns: Sequence[Column], classes: Classes) -> list[Factor] | None:
+        """Columns over joint classes, in one factor each."""
+        if classes.size > _LIMIT:
+            return None
+        shape = classes.shape
+        found = [spread(classes.column(one), classes.axes, shape, _LIMIT) for one in columns]
+        known = [factor for factor in found if factor is not None]
+        return known if len(known) == len(found) else None
+
+    def _rank(self) -> int:
+        margins = self._margins(self.basis)
+        if len(self.basis) == 1:
+            rank = self._spaces[self.basis[0]].rank()
+        elif margins is not None:
+            return sum(math.prod(margins[a] - 1 for a in own) for own in self._closure)
+        else:
+            rows = self.over(self.classes())
+            rank = None if rows is None else row_space(rows).rank
+        if rank is None:
+            raise StatementTooComplex(
+                "the invariants are too many, and overlap in too many ways, for their rank",
+                hint="Declare counts by fewer attributes, or groups that are nested or disjoint.",
+            )
+        return rank
+
+    @cached_property
+    def _closure(self) -> set[frozenset[str]]:
+        sets = [frozenset(self.columns[n].axes) for n in self.basis]
+        return {
+            frozenset(own)
+            for one in sets
+            for size in range(len(one) + 1)
+            for own in itertools.combinations(sorted(one), size)
+        }
+
+    def _margins(self, basis: tuple[int, ...]) -> dict[str, int] | None:
+        """r_i of each attribute, if the columns are margins; None if not."""
+        if basis not in self._ranks:
+            self._ranks[basis] = self._ranks_of(basis)
+        return self._ranks[basis]
+
+    def _ranks_of(self, basis: tuple[int, ...]) -> dict[str, int] | None:
+        columns = [self.columns[n] for n in basis]
+        if sum(2 ** len(one.axes) for one in columns) > _MOST or not all(
+            one.selected is None and _of_axes(one) for one in columns
+        ):
+            return None
+        found: dict[str, Factor] = {}
+        ranks: dict[str, int] = {}
+        for factor in dict.fromkeys(f for one in columns for f in one.factors):
+            (axis,) = factor.axes
+            same = found.setdefault(axis, factor)
+            space = ProductSpace(Column((same,)), self._sizes)
+            rank, ones = space.rank(), space.combinations(Column())
+            if rank is None or not ones or ones[0] is None:
+                return None
+            ranks[axis] = rank
+            if same is not factor and not _same(same, factor, self._sizes):
+                return None
+        return ranks
+
+
+def _of_axes(column: Column) -> bool:
+    """Whether each factor is over one attribute."""
+    return all(len(factor.axes) == 1 for factor in column.factors)
+
+
+def _same(one: Factor, other: Factor, sizes: Mapping[str, int]) -> bool:
+    """Whether two factors over one attribute span the same."""
+    return all(
+        None not in (ProductSpace(Column((a,)), sizes).combinations(Column((b,))) or [None])
+        for a, b in ((one, other), (other, one))
+    )
+
+
+def _numbered(one: Combination | None, start: int) -> Combination | None:
+    if one is None or not start:
+        return one
+    return Combination(tuple(place + start for place in one.places), one.factors)

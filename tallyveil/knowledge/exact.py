@@ -1,0 +1,52 @@
+"""Rows that follow from what is published exactly, by a certificate in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from tallyveil.invariants import Span
+from tallyveil.knowledge.answer import Released
+from tallyveil.knowledge.found import Found
+from tallyveil.workload.workload import Column
+
+__all__ = ["Exact"]
+
+_Answers: TypeAlias = tuple[Released | None, ...]
+
+
+class Exact:
+    """Of one table: ``values`` has one for each row that the span declares. Threads may share it.
+
+    What follows from these is free, and asked for again and again: it is kept as long as somebody
+    keeps the question.
+    """
+
+    def __init__(self, span: Span, values: Sequence[int]) -> None:
+        self.span = span
+        self.values = tuple(values)
+        self._known: WeakKeyDictionary[Column, _Answers] = WeakKeyDictionary()
+
+    def answers(self, column: Column) -> _Answers:
+        """The exact answer of each row, None for one that does not follow."""
+        found = self._known.get(column)
+        if found is None:
+            found = tuple(
+                None if one is None else Released(one.of(self.values))
+                for one in self.span.combinations(column)
+            )
+            self._known[column] = found
+        return found
+
+    def knows_all(self, columns: Sequence[Column]) -> bool:
+        return all(None not in self.answers(column) for column in columns)
+
+    def put(self, found: Found) -> Found:
+        """With what is exact in the place of what else is known."""
+        rows = tuple(
+            tuple(exact or known for exact, known in zip(self.answers(column), own, strict=True))
+            for column, own in zip(found.columns, found.rows, strict=True)
+        )
+        return replace(found, rows=rows)

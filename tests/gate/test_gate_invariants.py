@@ -1,0 +1,285 @@
+"""Counts that a policy publishes exactly: exact and free, with all other answers in agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.errors import LedgerMismatch, PolicyError
+
+Connect = Callable[..., tallyveil.Connection]
+
+BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
+STATES = {"AL": 1000, "AK": 1000, "WY": 1000, "other": 0, None: 0}
+
+
+def invariants(*sql: str, **more: Any) -> dict[str, Any]:
+    return {"neighbours": "replace", "invariants": [{"sql": one, **more} for one in sql]}
+
+
+def refused(connect: Connect, *sql: str, **table: Any) -> str:
+    with pytest.raises(PolicyError) as found:
+        connect(**invariants(*sql) | table)
+    (mistake,) = found.value.mistakes
+    return mistake
+
+
+EXACT: dict[str, set[tuple[Any, ...]]] = {
+    BY_STATE: set(STATES.items()),
+    "SELECT count(*) FROM person": {(3000,)},
+    "SELECT count(*) FROM person WHERE state IN ('AL', 'WY')": {(2000,)},
+    "SELECT sum(CASE WHEN state = 'AL' THEN 2 ELSE -1 END) FROM person": {(0,)},
+    "SELECT count(*) FILTER (state = 'AK') * 3 - count(*) FROM person": {(0,)},
+    "SELECT count(*), count(*) FILTER (WHERE state = 'AL') FROM person": {(3000, 1000)},
+    "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n), dp_stddev(n)"
+    " FROM person WHERE state = 'AL'": {(1000, 1000, 1000, 0.0)},
+}
+
+
+@pytest.mark.parametrize("answers", ["auto", "history", "fresh"])
+def test_what_follows_is_exact_and_free(connect: Connect, answers: str) -> None:
+    connection = connect(**invariants(BY_STATE))
+    connection.execute(f"SET dp.source = {answers}")
+    for sql, expected in EXACT.items():
+        assert set(connection.execute(sql).fetchall()) == expected
+        assert connection.notices[0].message.startswith("exact, by what is public; free")
+        explained = connection.explain(sql)
+        assert "Cost: nothing" in explained
+        assert "exact, by what is public" in explained
+    assert connection.budget()[0]["spent"] == 0
+    assert connection.execute("SELECT * FROM dp.history").fetchall() == []
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "'truncated_geometric(n=50)'"])
+def test_whatever_the_mechanism(connect: Connect, mechanism: str) -> None:
+    budget = {"epsilon": 1.0, "delta": 1e-9}
+    connection = connect(**invariants(BY_STATE), budget=budget)
+    connection.execute(f"SET dp.mechanism = {mechanism}")
+    assert dict(connection.execute(BY_STATE).fetchall()) == STATES
+
+
+def test_what_does_not_follow_has_noise(connect: Connect) -> None:
+    connection = connect(**invariants(BY_STATE))
+    connection.execute("SET dp.source = history")
+    sql = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
+    assert connection.execute(sql).fetchall() == [(None,)]
+    connection.execute("SET dp.source = auto")
+    sql = "SELECT dp_interval_low(n) < n FROM (SELECT count(*) AS n FROM person WHERE age < 40)"
+    low = sql.replace("dp_interval_low(n) < n", "*")
+    connection.execute(low)
+    assert connection.budget()[0]["spent"] > 0
+
+
+def test_nearly_is_not_exact(connect: Connect) -> None:
+    """To eleven digits the second row is the first one, divided by 10¹²."""
+    weights = "CASE state WHEN 'AL' THEN 1000000000000 WHEN 'AK' THEN 1000000000001 ELSE 0 END"
+    connection = connect(**invariants(f"SELECT sum({weights}) FROM person"))
+    connection.execute("SET dp.source = history")
+    both = "SELECT count(*) FROM person WHERE state IN ('AL', 'AK')"
+    assert connection.execute(both).fetchall() == [(None,)]
+    assert connection.execute(f"SELECT sum({weights}) FROM person").fetchone() == (
+        1000 * (10**12 + 10**12 + 1),
+    )
+
+
+def test_two_margins_and_what_lies_between(connect: Connect) -> None:
+    by_sex = "SELECT sex, count(*) FROM person GROUP BY sex"
+    connection = connect(**invariants(BY_STATE, by_sex))
+    assert dict(connection.execute(by_sex).fetchall()) == {"F": 1500, "M": 1500, "other": 0}
+    sum_of_both = (
+        "SELECT sum(CASE WHEN state = 'AL' THEN 1 ELSE 0 END + CASE WHEN sex = 'F' THEN 1 ELSE 0"
+        " END) FROM person"
+    )
+    assert connection.execute(sum_of_both).fetchall() == [(2500,)]
+    connection.execute("SET dp.source = history")
+    both = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
+    assert connection.execute(both).fetchall() == [(None,)]
+    assert connection.budget()[0]["spent"] == 0
+
+
+def test_they_are_listed_with_their_values(connect: Connect) -> None:
+    connection = connect(**invariants("SELECT count(*) FROM person WHERE sex = 'F'"))
+    assert connection.execute("SELECT * FROM dp.invariants").fetchall() == [
+        ("person", "SELECT count(*) FROM person", "all records", 3000.0),
+        ("person", "SELECT count(*) FROM person WHERE sex = 'F'", "sex = 'F'", 1500.0),
+    ]
+
+
+def test_the_guarantee_is_said_with_the_first_answer(connect: Connect) -> None:
+    said = (
+        "for any two tables that agree on the invariants and differ in one record's value, the"
+        " probability of any answers differs by a factor of at most exp(1); the invariants are"
+        " exact and have no protection"
+    )
+    connection = connect(**invariants(BY_STATE))
+    first = "SELECT count(*) FROM person WHERE age < 40"
+    connection.execute(first)
+    assert [n.message for n in connection.notices if "invariants" in n.message] == [
+        f"person: {said}"
+    ]
+    connection.execute(first)
+    assert not [n for n in connection.notices if said in n.message]
+    assert connection.execute("SELECT guarantee FROM dp.budget").fetchall() == [(said,)]
+
+
+def test_moved_records_are_counted_where_the_total_is_open(connect: Connect) -> None:
+    women = "SELECT count(*) FROM person WHERE sex = 'F'"
+    connection = connect(neighbours="add_remove", invariants=[{"sql": women}])
+    assert connection.execute(women).fetchall() == [(1500,)]
+    ((said,),) = connection.execute("SELECT guarantee FROM dp.budget").fetchall()
+    assert "differ in n records (one added or removed counts 1, one changed 2)" in said
+    assert "at most exp(n 1)" in said
+    connection.execute("SET dp.source = history")
+    assert connection.execute("SELECT count(*) FROM person").fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "says", "character"),
+    [
+        ("SELECT avg(age) FROM person", "linear", 8),
+        ("SELECT state, count(*) / 2 FROM person GROUP BY state", "linear", 15),
+        ("SELECT state, count(*) FROM person GROUP BY state HAVING count(*) > 3", "HAVING", None),
+        ("SELECT state, count(*) FROM person GROUP BY state LIMIT 3", "LIMIT", None),
+        ("SELECT sum(n) FROM (SELECT count(*) AS n FROM person GROUP BY state) t", "once", None),
+        ("SELECT count(*) FROM person WHERE age < extract(year FROM now())", "the time", 59),
+        ("SELECT count(*) FROM person WHERE state = current_user", "no session", None),
+        ("SELECT count(*) FROM person WHERE age < $1", "no session or parameter", None),
+        ("SELECT state FROM person", "count", None),
+        ("SELECT count(DISTINCT age) FROM person", "DISTINCT", None),
+        ("SELECT count(*) FROM person WHERE height > 3", "height", 35),
+        ("SELECT count(*) FROM people", "people", 22),
+        ("SELECT row_number() OVER (), count(*) FROM person", "window", 8),
+    ],
+)
+def test_what_is_no_linear_count_is_refused_at_its_place(
+    connect: Connect, sql: str, says: str, character: int | None
+) -> None:
+    mistake = refused(connect, sql)
+    assert mistake.startswith("tables.person.invariants[0].sql = ")
+    assert sql in mistake
+    assert says in mistake
+    if character is not None:
+        assert f", character {character}:" in mistake
+
+
+def test_a_known_total_takes_the_relation_that_keeps_it(connect: Connect) -> None:
+    mistake = refused(connect, BY_STATE, neighbours="add_remove")
+    assert "tables.person.invariants: " in mistake
+    assert 'expected neighbours = "replace"' in mistake
+
+
+def test_everything_exact_is_refused(connect: Connect) -> None:
+    attributes = {"sex": {"values": ["F", "M"], "other": True}}
+    mistake = refused(
+        connect, "SELECT sex, count(*) FROM person GROUP BY sex", attributes=attributes
+    )
+    assert "they determine all 3 cells" in mistake
+
+
+@pytest.fixture
+def people(source: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    source.execute("INSERT INTO people SELECT 'AK', 99, 'F' FROM range(3)")
+    return source
+
+
+def test_a_small_count_is_acknowledged_by_name(
+    people: duckdb.DuckDBPyConnection, connect: Connect
+) -> None:
+    old = "SELECT state, count(*) FROM person WHERE age > 90 GROUP BY state"
+    name = "state = 'AK' AND age BETWEEN 91 AND 99"
+    mistake = refused(connect, old)
+    assert "1 counts of fewer than 10 records would be exact" in mistake
+    assert f'acknowledge = ["{name}"]' in mistake
+    connection = connect(**invariants(old, acknowledge=[name]))
+    assert ("AK", 3) in connection.execute(old).fetchall()
+
+
+def test_an_invariant_may_come_later_and_stays(connect: Connect) -> None:
+    connection = connect(neighbours="replace")
+    asked = "SELECT sex, count(*) FROM person WHERE state = 'AL' GROUP BY sex"
+    before = connection.execute(asked).fetchall()
+    connection.close()
+    connection = connect(**invariants(BY_STATE))
+    assert dict(connection.execute(BY_STATE).fetchall()) == STATES
+    after = connection.execute(asked).fetchall()
+    assert connection.budget()[0]["spent"] == pytest.approx(0.1)
+    assert {sex for sex, _ in before} == {sex for sex, _ in after}
+    connection.close()
+    with pytest.raises(LedgerMismatch, match="no longer declares") as found:
+        connect(neighbours="replace")
+    assert BY_STATE in str(found.value.hint)
+    finer = "SELECT state, sex, count(*) FROM person GROUP BY state, sex"
+    assert dict(connect(**invariants(finer)).execute(BY_STATE).fetchall()) == STATES
+
+
+def test_what_was_refused_was_not_published(
+    people: duckdb.DuckDBPyConnection, connect: Connect
+) -> None:
+    refused(connect, "SELECT state, count(*) FROM person WHERE age > 90 GROUP BY state")
+    assert connect(neighbours="replace").execute("SELECT count(*) FROM person").fetchall() == [
+        (3003,)
+    ]
+
+
+def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    source.execute(
+        "CREATE TABLE census AS SELECT * FROM (VALUES ('AL', 1000), ('WY', 1000)) t(state, persons)"
+    )
+    source.execute(
+        "CREATE TABLE wrong AS SELECT * FROM (VALUES ('AL', 1000), ('WY', 1001)) t(state, persons)"
+    )
+    source.execute("CREATE TABLE twice AS SELECT 'AL' AS state, 1000 AS persons FROM range(2)")
+    source.execute("CREATE TABLE beyond AS SELECT 'CA' AS state, 1000 AS persons")
+
+    def connect(name: str) -> tallyveil.Connection:
+        table = {
+            "from": "people",
+            "budget": {"epsilon": 1.0},
+            "attributes": {
+                "state": {"values": ["AL", "AK", "WY"], "other": True, "nullable": True},
+                "age": {"range": [0, 99], "clamp": True, "nullable": True},
+            },
+            "invariants": [{"from_public": name}],
+        }
+        public = {n: {"from": n} for n in ("census", "wrong", "twice", "beyond")}
+        policy = tallyveil.parse_policy(
+            {"tables": {"person": table}, "public": public}, base=tmp_path
+        )
+        return tallyveil.connect(policy, source=source)
+
+    for name, says in (
+        ("wrong.persons", "1 differ: state = 'WY'"),
+        ("census.people", "people is none"),
+        ("twice.persons", "two rows with the same state"),
+        ("beyond.persons", "1 others, such as CA"),
+        ("census.state", "whole numbers"),
+    ):
+        with pytest.raises(PolicyError) as found:
+            connect(name)
+        assert says in found.value.mistakes[0]
+    connection = connect("census.persons")
+    both = "SELECT count(*) FROM person WHERE state IN ('AL', 'WY')"
+    assert connection.execute(both).fetchall() == [(2000,)]
+    assert connection.execute("SELECT source, counted FROM dp.invariants").fetchall() == [
+        ("census.persons", "state = 'AL'"),
+        ("census.persons", "state = 'WY'"),
+    ]
+    connection.close()
+
+
+def test_every_mistake_at_once(connect: Connect) -> None:
+    with pytest.raises(PolicyError) as found:
+        connect(**invariants("SELECT avg(age) FROM person", "SELECT count(*) FROM nowhere"))
+    assert len(found.value.mistakes) == 2
+
+
+def test_a_charge_is_that_of_the_rows_as_they_are_asked(connect: Connect) -> None:
+    """What exchanging a record costs, whichever tables agree on the invariants."""
+    connection = connect(**invariants(BY_STATE))
+    connection.execute("SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'")
+    assert connection.budget()[0]["spent"] == pytest.approx(0.1)

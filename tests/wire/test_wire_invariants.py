@@ -1,0 +1,63 @@
+"""Counts that a policy publishes exactly, with a client's eyes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.wire.conftest import House
+
+BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
+EXACT = {"AL": 3000, "AK": 3000, "WY": 3000}
+
+
+def house(serve: Any) -> House:
+    started: House = serve(neighbours="replace", invariants=[{"sql": BY_STATE}])
+    return started
+
+
+def test_they_are_exact_and_free_and_said(serve: Any) -> None:
+    """Also of an extended query with a parameter, of a repeated one, and of another client."""
+    running = house(serve)
+    for _ in range(2):
+        with running.connect() as client:
+            notices: list[str] = []
+            client.add_notice_handler(lambda d, heard=notices: heard.append(d.message_primary))
+            for _ in range(2):
+                assert dict(client.execute(BY_STATE).fetchall()) == EXACT
+                sql = "SELECT count(*) FROM person WHERE state <> %s"
+                assert client.execute(sql, ["WY"]).fetchone() == (6000,)
+            assert notices[0].startswith("exact, by what is public; free; interval ±0")
+            said = [text for text in notices if "agree on the invariants" in text]
+            assert len(said) == 1
+            assert said[0].endswith("the invariants are exact and have no protection")
+            client.execute("SET dp.source = fresh")
+            assert dict(client.execute(BY_STATE).fetchall()) == EXACT
+            listed = client.execute("SELECT counted, value FROM dp.invariants").fetchall()
+            assert dict(listed) == {f"state = '{state}'": n for state, n in EXACT.items()}
+            ((text,),) = client.execute("SELECT guarantee FROM dp.budget").fetchall()
+            assert said[0] == f"person: {text}"
+    assert running.spent() == 0
+
+
+def test_what_does_not_follow_is_charged_and_known_better(serve: Any) -> None:
+    """Of two groups of a known total one is bought, and the other follows from it."""
+    running = house(serve)
+    ask = "SELECT count(*) FROM person WHERE state = 'AL' AND married"
+    with running.connect() as client:
+        ((married,),) = client.execute(ask).fetchall()
+        spent = running.spent()
+        assert spent > 0
+        client.execute("SET dp.source = history")
+        ((single,),) = client.execute(ask.replace("AND married", "AND NOT married")).fetchall()
+        assert married + single == 3000
+        assert running.spent() == spent
+
+
+def test_a_policy_without_them_says_nothing_of_them(serve: Any) -> None:
+    running = serve()
+    with running.connect() as client:
+        notices: list[str] = []
+        client.add_notice_handler(lambda d: notices.append(d.message_primary))
+        client.execute("SELECT count(*) FROM person")
+        assert client.execute("TABLE dp.invariants").fetchall() == []
+        assert not [text for text in notices if "invariants" in text]
