@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,9 +30,10 @@ __all__ = ["Event", "decode_answers", "decode_event", "encode_answers", "encode_
 
 # Bytes that are compressed between two looks at the deadline.
 _PORTION = 1 << 20
+_WINDOW = 10  # the logarithm of a small stream's bytes
 # Factors of at most so many bytes are shared.
 _SMALL = 512
-_Written: TypeAlias = tuple[int, tuple[str, ...], bytes]
+_Held: TypeAlias = tuple[int, tuple[str, ...], bytes]
 """How many entries arrays have, their types, and their bytes."""
 _WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 4, 8))
 """Types of integers, and how many of them are at least 0."""
@@ -58,17 +60,9 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
             "factors": [],
         }
         for factor in column.factors:
-            arrays = [_narrow(a) for a in (factor.rows, factor.cells, factor.coefficients)]
-            about["factors"].append(
-                {
-                    "axes": factor.axes,
-                    "shape": factor.shape,
-                    "height": factor.height,
-                    "entries": len(factor.rows),
-                    "widths": [a.dtype.str for a in arrays],
-                }
-            )
-            body += [a.tobytes() for a in arrays]
+            described, held = _written(factor)
+            about["factors"].append(described)
+            body.append(held)
         if column.selected is not None:
             selected = _narrow(column.selected)
             about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
@@ -84,9 +78,34 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
-def _compressed(pieces: Iterable[bytes]) -> bytes:
-    """As one stream; between portions of it the statement can be stopped."""
-    compressor = zlib.compressobj(1)
+def _written(factor: Factor) -> tuple[dict[str, Any], bytes]:
+    """Its part of the header and of the body; kept for a small one, which many charges share."""
+    kept = _WRITTEN.get(factor)
+    if kept is None:
+        arrays = [_narrow(a) for a in (factor.rows, factor.cells, factor.coefficients)]
+        described = {
+            "axes": factor.axes,
+            "shape": factor.shape,
+            "height": factor.height,
+            "entries": len(factor.rows),
+            "widths": [a.dtype.str for a in arrays],
+        }
+        kept = described, b"".join(a.tobytes() for a in arrays)
+        if len(kept[1]) <= _SMALL:
+            _WRITTEN[factor] = kept
+    return kept
+
+
+_WRITTEN: WeakKeyDictionary[Factor, tuple[dict[str, Any], bytes]] = WeakKeyDictionary()
+
+
+def _compressed(pieces: Sequence[bytes]) -> bytes:
+    """As one stream; between portions of it the statement can be stopped.
+
+    A small one takes a small window, which is sooner set up than the usual one.
+    """
+    small = sum(map(len, pieces)) <= 1 << _WINDOW
+    compressor = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, 4) if small else zlib.compressobj(1)
     found: list[bytes] = []
     for piece in pieces:
         for start in range(0, len(piece), _PORTION):
@@ -125,7 +144,7 @@ class _Body:
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
 
-    def next(self, about: dict[str, Any]) -> _Written:
+    def next(self, about: dict[str, Any]) -> _Held:
         """Raises ValueError if there are too few."""
         written = about["entries"], tuple(about["widths"])
         start = self._at
@@ -168,7 +187,7 @@ def _shared(*written: Any) -> Factor:
 
 def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
     """Integers of any size, one list per column."""
-    return zlib.compress(json.dumps([[int(v) for v in column] for column in values]).encode(), 1)
+    return _compressed([json.dumps([[int(v) for v in column] for column in values]).encode()])
 
 
 def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...], ...]:

@@ -78,7 +78,7 @@ def grid_product(column: Column, counts: IntArray) -> list[int]:
 
 def _contracted(factor: Factor, counts: IntArray) -> IntArray:
     """Σ_j F[i, j] · counts[j] for each row i, along the first axis."""
-    starts = np.flatnonzero(np.diff(factor.rows, prepend=-1))
+    starts = factor.starts
     sums = np.zeros((factor.height, *counts.shape[1:]), dtype=np.int64)
     if len(starts):
         each = np.expand_dims(factor.coefficients, tuple(range(1, counts.ndim)))

@@ -94,11 +94,22 @@ class Factor:
     @cached_property
     def largest_by_row(self) -> npt.NDArray[np.uint64]:
         """max_j |F_ij| of every row i with a coefficient; unsigned, so that -2^63 has one."""
-        starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
         magnitudes = np.abs(self.coefficients).view(np.uint64)
-        return np.maximum.reduceat(magnitudes, starts) if len(starts) else magnitudes[:0]
+        found: npt.NDArray[np.uint64] = magnitudes[:0]
+        return np.maximum.reduceat(magnitudes, self.starts) if len(self.starts) else found
 
-    @property
+    @cached_property
+    def starts(self) -> IntArray:
+        """The first entry of every row that has one."""
+        return np.flatnonzero(np.diff(self.rows, prepend=-1)).astype(np.int64)
+
+    @cached_property
+    def magnitudes(self) -> tuple[float, float]:
+        """Σ_i max_j |F_ij|^p for p = 1 and 2, as doubles."""
+        largest = self.largest_by_row.astype(np.float64)
+        return float(largest.sum()), float((largest**2).sum())
+
+    @cached_property
     def largest(self) -> int:
         """max |coefficient|, 0 without any."""
         c = self.coefficients
@@ -157,26 +168,26 @@ class Column:
         """The column of one factor."""
         return cls((Factor(axes, shape, height, rows, cells, coefficients),), multiplier)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         """The mentioned axes, factor by factor."""
         return tuple(axis for factor in self.factors for axis in factor.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(size for factor in self.factors for size in factor.shape)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of cells of the mentioned axes (1 without axes)."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def product_height(self) -> int:
         """The number of rows of the product, selected or not."""
         return math.prod(factor.height for factor in self.factors)
 
-    @property
+    @cached_property
     def height(self) -> int:
         return self.product_height if self.selected is None else len(self.selected)
 
@@ -221,6 +232,8 @@ class Column:
     @cached_property
     def entries(self) -> int:
         """The number of coefficients that are not zero."""
+        if self.selected is None:
+            return math.prod(len(factor.rows) for factor in self.factors)
         total = np.ones(self.height, dtype=np.float64)
         for factor, rows in zip(self.factors, self.factor_rows(self.numbers), strict=True):
             total *= factor.entries[rows]

@@ -137,7 +137,7 @@ def _kinds(parts: Sequence[Part]) -> tuple[dict[str, IntArray], dict[str, IntArr
         if len(part.axes) == 1 and part.axes[0] not in tied:
             deadline.check()
             (name,) = part.axes
-            own, distinct = coded(part.values)
+            own, distinct = part.coded
             joint = own if name not in codes else codes[name] * len(distinct) + own
             codes[name], present = coded(joint)
             counts[name] = len(present)

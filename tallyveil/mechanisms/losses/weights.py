@@ -12,12 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT
-from tallyveil.mechanisms.units import IntArray
+from tallyveil.mechanisms.units import IntArray, coded
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Part", "Weights", "check_magnitude", "from_midrange", "from_zero"]
@@ -30,9 +33,24 @@ class Part:
     axes: tuple[str, ...]
     values: IntArray
 
-    @property
+    @cached_property
     def highest(self) -> int:
         return int(self.values.max(initial=0))
+
+    @cached_property
+    def coded(self) -> tuple[IntArray, IntArray]:
+        """The kind of each cell, and the weight of each kind (`units.coded`)."""
+        return coded(self.values)
+
+    @cached_property
+    def merged(self) -> Part:
+        """Without the axes along which nothing changes."""
+        axes, values = self.axes, self.values
+        for n in reversed(range(len(axes))):
+            first = values.take([0], axis=n)
+            if (values == first).all():
+                axes, values = axes[:n] + axes[n + 1 :], first.squeeze(n)
+        return self if axes == self.axes else Part(axes, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +86,7 @@ def check_magnitude(column: Column, power: int) -> None:
     Whatever is summed here is at most four times Σ_i max_j |C_ij|^p, which for a product of factors
     is ∏_f Σ_i max_j |F_f[i, j]|^p: a sum over rows, however many cells a row has.
     """
-    sums = [np.sum(f.largest_by_row.astype(np.float64) ** power) for f in column.factors]
+    sums = [f.magnitudes[power - 1] for f in column.factors]
     if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
         raise StatementTooComplex(
             "the coefficients of this aggregate are too large to account for",
@@ -89,7 +107,7 @@ def from_zero(column: Column, power: int, *, merge: bool) -> Weights:
     exact = column.selected is None or joint is not None
     parts = [_plain(f, power) for f in (column.factors if joint is None else (joint,))]
     if merge:
-        parts = [_merged(part) for part in parts]
+        parts = [part.merged for part in parts]
     kept = _fitting(parts)
     whole = all(kept)
     bounds = math.prod(p.highest for p, keep in zip(parts, kept, strict=True) if not keep)
@@ -121,19 +139,20 @@ def from_midrange(column: Column, power: int, closed: bool) -> Weights:
 
 
 def _plain(factor: Factor, power: int) -> Part:
+    """Kept for a small factor: columns share those of an attribute's conditions."""
+    kept = _PARTS.get(factor, {}).get(power)
+    if kept is not None:
+        return kept
     weights = np.zeros(factor.size, dtype=np.int64)
     np.add.at(weights, factor.cells, np.abs(factor.coefficients) ** power)
-    return Part(factor.axes, weights.reshape(factor.shape))
+    part = Part(factor.axes, weights.reshape(factor.shape))
+    if factor.size <= _SMALL:
+        _PARTS.setdefault(factor, {})[power] = part
+    return part
 
 
-def _merged(part: Part) -> Part:
-    """Without the axes along which nothing changes."""
-    axes, values = part.axes, part.values
-    for n in reversed(range(len(axes))):
-        first = values.take([0], axis=n)
-        if (values == first).all():
-            axes, values = axes[:n] + axes[n + 1 :], first.squeeze(n)
-    return Part(axes, values)
+_PARTS: Final[WeakKeyDictionary[Factor, dict[int, Part]]] = WeakKeyDictionary()
+_SMALL: Final = 4096
 
 
 def _fitting(parts: Sequence[Part]) -> list[bool]:
