@@ -40,6 +40,8 @@ _FILTERS: Final = ", ".join(
 _RANGES: Final = ", ".join(
     f"sum(CASE WHEN a BETWEEN {k} AND {9 * k + 50} THEN 1 ELSE 0 END)" for k in range(200)
 )
+_CASES: Final = _joined("WHEN a = {k} AND b > {k} THEN {k}", 500, " ")
+_CHOSEN: Final = _joined("sum(CASE WHEN a = {k} THEN b ELSE 0 END)", 300, ", ")
 
 # {n} makes each one another statement, which nothing is known of.
 STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -49,12 +51,18 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "3,000 ORs": "SELECT count(*) FROM t WHERE c > {n} OR " + _joined("a = {k}", 3000, " OR "),
         "2,000 ORs of ANDs": "SELECT count(*) FROM t WHERE a = {n} OR "
         + _joined("a = {k} AND b = {k}", 2000, " OR "),
+        "300 ORs of LIKE": "SELECT count(*) FROM t WHERE a = {n} OR "
+        + _joined("CAST(a AS text) LIKE '%{k}' AND b = {k}", 300, " OR "),
+        "CASE of 500": f"SELECT CASE {_CASES} ELSE {{n}} END AS part, count(*) FROM t GROUP BY 1",
+        "300 sums of CASE": f"SELECT {_CHOSEN} FROM t WHERE c > {{n}}",
         "90 common tables": "WITH q0 AS (SELECT a, b FROM t), "
         + ", ".join(f"q{k} AS (SELECT * FROM q{k - 1})" for k in range(1, 90))
         + " SELECT count(*) FROM q89 WHERE a > {n}",
         "product over 4,000,000 cells": "SELECT sum(a * b + {n}) FROM t",
         "remainder over 4,000,000 cells": "SELECT sum((a + b + {n}) % 1000) FROM t",
         "root over 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",
+        "100,000 groups of 4,000,000 cells": "SELECT a * b % 99991, count(*) FROM t "
+        "WHERE c > {n} GROUP BY 1",
         "two sums": "SELECT sum(a + {n}), sum(b) FROM t",
         "100,000 groups": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 GROUP BY a, d",
         "100,000 groups, sorted": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 "

@@ -13,6 +13,9 @@ an estimate is solved, or somebody is waited for, unless the docstring of the cl
 says why. Other processes on the same ledger are ordered by the ledger's transaction alone. The
 server's own locks are leaves too.
 
+Who waits for the accountant's can be stopped: others may hold it while they wait for the disk, or
+for another process on the ledger.
+
 With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, a lock that is taken
 out of order raises RuntimeError at once, whether or not another thread is there to hang with.
 """
@@ -26,9 +29,13 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Final
 
+from tallyveil import deadline
+
 __all__ = ["CheckedLock", "Rank", "ranked_lock"]
 
 _CHECKED: Final = bool(os.environ.get("TALLYVEIL_CHECK_LOCKS"))
+# Seconds between two looks at the deadline.
+_PAUSE: Final = 0.05
 
 
 class Rank(IntEnum):
@@ -41,7 +48,7 @@ class Rank(IntEnum):
 
 def ranked_lock(rank: Rank) -> AbstractContextManager[object]:
     """A lock of this rank, for ``with``. It is not reentrant."""
-    return CheckedLock(rank) if _CHECKED else threading.Lock()
+    return CheckedLock(rank) if _CHECKED or rank == Rank.ACCOUNTANT else threading.Lock()
 
 
 class _Held(threading.local):
@@ -52,7 +59,8 @@ _held: Final = _Held()
 
 
 class CheckedLock:
-    """Raises RuntimeError where its thread holds a lock of this rank or a later one."""
+    """Raises RuntimeError where its thread holds a lock of this rank or a later one, and for the
+    accountant's what `deadline.check` raises while others have it."""
 
     def __init__(self, rank: Rank) -> None:
         self._lock = threading.Lock()
@@ -63,7 +71,11 @@ class CheckedLock:
         outer = _held.rank
         if outer >= self._rank:
             raise RuntimeError(f"a {self._rank.name} lock is taken under a {Rank(outer).name} one")
-        self._lock.acquire()
+        if self._rank == Rank.ACCOUNTANT:
+            while not self._lock.acquire(timeout=_PAUSE):
+                deadline.check()
+        else:
+            self._lock.acquire()
         self._outer = outer
         _held.rank = self._rank
 

@@ -160,20 +160,23 @@ class Accountant(Balances):
         ``decided_on`` are `state`s of tables that must not have changed, in any process, since
         somebody looked at what the charges would tell.
 
-        Raises Overtaken if a state has changed, with nothing charged; what `charge` raises; and
-        what ``draw`` raises, with everything charged.
+        Raises Overtaken if a state has changed, and what `deadline.check` raises, with nothing
+        charged: once the charges are written, nothing is stopped here. Raises what `charge` raises;
+        and what ``draw`` raises, with everything charged.
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
         durable: list[Position] = []
         try:
-            with self._lock:
+            # Others wait for the lock: who has it waits for nobody's turn.
+            with deadline.taking(None), self._lock:
                 sale = self._sell(
                     charges, priced, analyst, custodian, decided_on or {}, draw, durable
                 )
         finally:
             for end, one in zip(durable, priced, strict=False):
                 _report(end.number, one, analyst)
-        self.summarise(_OFTEN)
+        with deadline.unlimited():
+            self.summarise(_OFTEN)
         return sale
 
     def _sell(
@@ -196,18 +199,21 @@ class Accountant(Balances):
                 quote, steps = books.plan(priced, analyst, custodian)
                 if quote.refused is not None:
                     raise exceeded(quote.refused)
-                ends = books.append(priced, analyst)
-                receipts = tuple(
-                    issue_receipt(end.number, charge.key, charge.scales)
-                    for end, charge in zip(ends, charges, strict=True)
-                )
-                if draw is not None and ends:
-                    self._ledger.keep()
-                    drawn = True
-                    for n, (receipt, charge) in enumerate(zip(receipts, charges, strict=True)):
-                        noisy[receipt.charge_id] = draw(n, receipt)
-                        _check_heights(n, noisy[receipt.charge_id], charge)
-                    answered = books.append_answers(noisy)
+                # The last moment at which a cancel costs nothing.
+                deadline.check()
+                with deadline.unlimited():
+                    ends = books.append(priced, analyst)
+                    receipts = tuple(
+                        issue_receipt(end.number, charge.key, charge.scales)
+                        for end, charge in zip(ends, charges, strict=True)
+                    )
+                    if draw is not None and ends:
+                        self._ledger.keep()
+                        drawn = True
+                        for n, (receipt, charge) in enumerate(zip(receipts, charges, strict=True)):
+                            noisy[receipt.charge_id] = draw(n, receipt)
+                            _check_heights(n, noisy[receipt.charge_id], charge)
+                        answered = books.append_answers(noisy)
         except BaseException:
             # Of any kind, also an interrupt: who has an answer drawn and sees it fail, by whatever
             # error, has learnt from it. Failing must not be free.

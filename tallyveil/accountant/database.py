@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tallyveil import deadline
 from tallyveil.accountant.header import Header
 from tallyveil.accountant.schema import (
     APPLICATION_ID,
@@ -29,7 +32,9 @@ from tallyveil.errors import LedgerError
 
 __all__ = ["Database"]
 
+# How long it is tried to get the file from others, and for how long without a look at the deadline.
 _BUSY_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
 _COUNTS = 1 << 32  # positions there are
 _RESTORE = "Restore it from its backup."
 
@@ -96,14 +101,16 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """One snapshot for all reads inside."""
-        with self._transaction("BEGIN", "read"):
+        with self._transaction(partial(self._connection.execute, "BEGIN"), "read"):
             yield
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """All or nothing, alone, and durable once the block is left without an error."""
+        """All or nothing, alone, and durable once the block is left without an error.
+
+        Until it is entered, it can be stopped: raises what `deadline.check` raises."""
         self.written = None
-        with self._transaction("BEGIN IMMEDIATE", "written"):
+        with self._transaction(self._begin_writing, "written"):
             changes = self._connection.total_changes
             version = 0 if self._header is None else self._header.read()
             if version is None:
@@ -129,17 +136,41 @@ class Database:
         return 0 if self.path is None else self.position()
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str, doing: str) -> Iterator[None]:
+    def _transaction(self, begin: Callable[[], object], doing: str) -> Iterator[None]:
         self._check_own()
         with self._reported(doing):
-            self._connection.execute(begin)
             self._keeping = False
             try:
+                begin()
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._undo()
                 raise
+
+    def _begin_writing(self) -> None:
+        """As soon as no other process is writing."""
+        end = time.monotonic() + _BUSY_SECONDS
+        self._wait(_LOOK_SECONDS)
+        try:
+            while not self._began(last=time.monotonic() >= end):
+                deadline.check()
+        finally:
+            self._wait(_BUSY_SECONDS)
+
+    def _began(self, *, last: bool) -> bool:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            # Python's own errors have no code.
+            if last or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        return True
+
+    def _wait(self, seconds: float) -> None:
+        """Let each statement wait so long for other processes."""
+        self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
 
     def _undo(self) -> None:
         """End the transaction without what is not to be kept."""

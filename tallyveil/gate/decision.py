@@ -234,9 +234,7 @@ class Decision:
             self._accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
-                # What is charged is drawn and recorded, whoever has given up meanwhile.
-                with deadline.unlimited():
-                    quote, bought = self._receive(request, purchases, decided_on)
+                quote, bought = self._receive(request, purchases, decided_on)
             except Overtaken:
                 found, purchases = self._weigh(request, wanted)
                 continue
@@ -256,9 +254,11 @@ class Decision:
             decided_on=decided_on,
         )
         noisy = list(sale.answers)
-        for number, receipt in enumerate(sale.receipts[len(noisy) :]):
-            noisy.append(draw(number, receipt))
-            self._accountant.record(receipt, noisy[-1])
+        # What is charged is drawn and recorded, whoever has given up meanwhile.
+        with deadline.unlimited():
+            for number, receipt in enumerate(sale.receipts[len(noisy) :]):
+                noisy.append(draw(number, receipt))
+                self._accountant.record(receipt, noisy[-1])
         bought = {
             purchase.table: purchase.bought(receipt.charge_id, own)
             for purchase, receipt, own in zip(purchases, sale.receipts, noisy, strict=True)

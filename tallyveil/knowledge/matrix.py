@@ -5,12 +5,13 @@ apart are one value here, and attributes that none mentions are left out, so tha
 small where the questions are simple.
 
 What is taken up is bounded by the work it makes: by the matrix's entries, and its cells. What is
-first in order (`candidates`) comes first, and what no longer fits is left out. An estimate from a
+first in order (`relevance`) comes first, and what no longer fits is left out. An estimate from a
 part of the history is unbiased too, and its law is what it says.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tallyveil.workload.workload import Factor
 __all__ = ["Related", "most", "related"]
 
 _COLUMN: Final = 50  # entries that are as much work as a column itself
+_FIRST: Final = 32  # columns that are laid out before it is known how many entries they make
 _AT_ONCE: Final = 1 << 20  # values whose signs are summed
 
 
@@ -50,52 +52,79 @@ def related(
     numbers: Sequence[int],
     history: Callable[[int], Prepared],
     work: int,
+    first: int = _FIRST,
 ) -> Related | None:
     """The matrices of the questions' rows, one column after the other, and of those of the columns
     ``numbers``, from the first, that are ``work`` entries together; None if the questions
     themselves are too large.
 
-    Columns that tell values apart make entries of all others, so where most do not fit, it is done
-    again with fewer.
+    Columns that tell values apart make entries of all others. So the ``first`` of them are laid
+    out, and then more, as long as most of those that are looked at fit.
     """
-    columns = [(n, history(n)) for n in numbers[: most(work)]]
-    while True:
-        values = _Values()
-        if any(question.too_large for question in questions) or not values.told_apart(questions):
-            return None
-        columns = _fitting(values, columns)
-        layout = values.layout()
-        asked = Written(layout, questions)
-        left = work - sum(asked.entries)
-        if left < 0:
-            return None
-        looked_at = [(n, prepared) for n, prepared in columns if not prepared.too_large]
-        recorded = Written(layout, [prepared for _, prepared in looked_at])
-        taken = _taken(recorded.entries, left)
-        if 2 * len(taken) >= len(columns):
-            return Related(
-                recorded.matrix(taken),
-                asked.matrix(range(len(questions))),
-                tuple(looked_at[n][0] for n in taken),
-            )
-        columns = columns[: min(len(columns) // 2, 4 * len(taken))]
+    values = _Values()
+    if any(question.too_large for question in questions) or not values.told_apart(questions):
+        return None
+    best = _Trial(values, questions, 0, [], work)
+    if best.left < 0:
+        return None
+    most_looked_at, size = min(len(numbers), most(work)), first
+    while best.size < most_looked_at:
+        size = min(size, most_looked_at)
+        trial = best.grown([(n, history(n)) for n in numbers[best.size : size]])
+        if not trial.fits:
+            most_looked_at = size = size // 2
+            continue
+        best = trial
+        if 4 * best.left < work:
+            break
+        size *= max(2, math.isqrt(work // max(1, work - best.left)))
+    return best.written()
 
 
-def _taken(entries: Sequence[int], left: int) -> list[int]:
-    """Those of so many entries that there is the work for, from the first."""
-    taken = []
-    for place, number in enumerate(entries):
-        if number <= left:
-            taken.append(place)
-            left -= number + _COLUMN
-    return taken
+class _Trial:
+    """The first ``size`` columns laid out, without those that tell too many cells ``apart``; as
+    many of them are ``taken`` as there is the ``work`` for, of which so much is ``left``."""
 
+    def __init__(
+        self,
+        apart: _Values,
+        questions: Sequence[Prepared],
+        size: int,
+        columns: list[tuple[int, Prepared]],
+        work: int,
+    ) -> None:
+        self.size = size
+        self._apart, self._questions, self._columns, self._work = apart, questions, columns, work
+        layout = apart.layout()
+        self._asked = Written(layout, questions)
+        self._recorded = Written(layout, [prepared for _, prepared in columns])
+        self.left = work - sum(self._asked.entries)
+        self._taken = []
+        for place, entries in enumerate(self._recorded.entries):
+            if entries <= self.left:
+                self._taken.append(place)
+                self.left -= entries + _COLUMN
 
-def _fitting(values: _Values, columns: list[tuple[int, Prepared]]) -> list[tuple[int, Prepared]]:
-    """Those whose cells are few enough together, as told apart by all of them."""
-    if values.told_apart([prepared for _, prepared in columns]):
-        return columns
-    return [(number, prepared) for number, prepared in columns if values.told_apart([prepared])]
+    @property
+    def fits(self) -> bool:
+        """Whether the work is enough for most of what is looked at."""
+        return self.left >= -_COLUMN and 2 * len(self._taken) >= len(self._columns)
+
+    def grown(self, more: list[tuple[int, Prepared]]) -> _Trial:
+        """With more columns."""
+        apart = copy.copy(self._apart)
+        fitting = [one for one in more if not one[1].too_large]
+        if not apart.told_apart([prepared for _, prepared in fitting]):
+            fitting = [one for one in fitting if apart.told_apart([one[1]])]
+        size, columns = self.size + len(more), self._columns + fitting
+        return _Trial(apart, self._questions, size, columns, self._work)
+
+    def written(self) -> Related:
+        return Related(
+            self._recorded.matrix(self._taken),
+            self._asked.matrix(range(len(self._questions))),
+            tuple(self._columns[place][0] for place in self._taken),
+        )
 
 
 class _Values:

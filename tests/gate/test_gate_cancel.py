@@ -1,4 +1,4 @@
-"""A statement looks for a cancel often, whatever it is at, and until its charge is written."""
+"""A statement looks for a cancel often, whatever it is at; what is charged is drawn in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tallyveil.gate import Gate
 
 # Seconds that a statement's thread computes between two looks, on a busy machine; meant is 0.2.
 _BOUND = 0.5
-_DRAWN = 0.4
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +49,7 @@ def test_a_statement_looks_for_a_cancel_all_the_time(gate: Gate, name: str) -> N
         session.execute(parsed, cancelled=look)
     look()
     session.close()
-    *others, longest = sorted(after - before for before, after in itertools.pairwise(looks))
-    assert max(others) < _BOUND
-    assert longest < _BOUND + _DRAWN  # what has been charged is drawn and recorded at once
+    assert max(after - before for before, after in itertools.pairwise(looks)) < _BOUND
 
 
 def test_a_cancel_while_a_charge_is_worked_out_charges_nothing(

@@ -158,3 +158,29 @@ def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
     assert found is not None
     assert found.used == (1,)
     assert related([prepared[0]], (1,), prepared.__getitem__, 100_000) is None
+
+
+def test_of_very_many_columns_only_about_as_many_are_laid_out_as_fit() -> None:
+    """Counts of two ranges: each tells values apart, and so makes entries of all others."""
+    draw = np.random.default_rng(1)
+
+    def ranges() -> Column:
+        (a, b), (c, d) = (np.sort(draw.choice(101, 2, replace=False)) for _ in range(2))
+        values = np.arange(100)
+        return column(
+            a=[((values >= a) & (values < b)).astype(int).tolist()],
+            b=[((values >= c) & (values < d)).astype(int).tolist()],
+        )
+
+    every, question = [ranges() for _ in range(600)], Prepared.of(ranges())
+    looked_at: set[int] = set()
+
+    def history(number: int) -> Prepared:
+        looked_at.add(number)
+        return Prepared.of(every[number])
+
+    found = related([question], range(600), history, 30_000)
+    assert found is not None
+    assert len(found.used) > 16
+    assert len(looked_at) <= 4 * len(found.used)
+    assert related([question], range(32), history, 30_000).used == tuple(range(32))

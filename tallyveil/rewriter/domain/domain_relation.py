@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 from sqlglot import exp
 
 from tallyveil import deadline
@@ -25,8 +28,11 @@ MAX_CELLS: Final = 4_000_000
 MAX_COEFFICIENTS: Final = 12_000_000
 
 
-def relation(domain: Domain, mentioned: frozenset[str]) -> str:
-    """A parenthesised query: ``__cell`` (C-order over the mentioned axes) and their values.
+def relation(
+    domain: Domain, mentioned: frozenset[str], chosen: Mapping[str, npt.NDArray[np.int64]]
+) -> str:
+    """A parenthesised query: ``__cell`` (C-order over the mentioned axes) and their values, of
+    those cells alone that are ``chosen`` of an axis.
 
     Raises InvalidParameterValue where the axes have more than MAX_CELLS cells together.
     """
@@ -41,14 +47,17 @@ def relation(domain: Domain, mentioned: frozenset[str]) -> str:
         )
     if not axes:
         return "(SELECT CAST(0 AS BIGINT) AS __cell)"
-    terms, values, sources = [], [], []
+    terms, values, sources, conditions = [], [], [], []
     stride = cells
     for number, axis in enumerate(axes):
         stride //= axis.size
         terms.append(f"a{number}.code * {stride}")
         values.append(f'a{number}.value AS "{axis.name}"')
         sources.append(f'"{domain_table(domain, axis)}" AS a{number}')
-    return f"(SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)})"
+        if axis.name in chosen:
+            conditions.append(f"a{number}.code IN ({', '.join(map(str, chosen[axis.name]))})")
+    query = f"SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)}"
+    return f"({query} WHERE {' AND '.join(conditions)})" if conditions else f"({query})"
 
 
 def coefficient_query(
@@ -58,8 +67,10 @@ def coefficient_query(
     keys: Mapping[int, exp.Expr],
     coefficients: Mapping[int, exp.Expr],
     source: Source,
+    chosen: Mapping[str, npt.NDArray[np.int64]] = MappingProxyType({}),
 ) -> str:
-    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
+    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it; of
+    the ``chosen`` cells of an attribute alone.
 
     Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so
     that what only counts and sums it takes no grouping.
@@ -74,7 +85,7 @@ def coefficient_query(
         guarded = _guarded(coefficient)
         value = guarded if grouped else _of_one_row(guarded)
         items.append(f"{_sql(value)} AS __c{number}")
-    query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned))}"
+    query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned, chosen))}"
     if where is not None:
         query += f" WHERE {_sql(where)}"
     if coefficients and grouped:

@@ -20,6 +20,7 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.classes import classes
 from tallyveil.rewriter.domain.components import Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.linearise import IntArray, nothing
@@ -170,16 +171,18 @@ def _divided(
 def _evaluate(
     domain: Domain, source: Source, component: Component, grouped: bool, ask: _Asked
 ) -> Part:
-    asked = component.coefficients | component.passing
-    query = coefficient_query(
-        domain, component.attributes, component.where, component.keys, asked, source
-    )
+    asked, where = component.coefficients | component.passing, component.where
     try:
-        return part_of_rows(domain, component, ask(query), grouped)
+        alike = classes(domain, component, source, ask)
+        chosen = {} if alike is None else alike.chosen
+        query = coefficient_query(
+            domain, component.attributes, where, component.keys, asked, source, chosen
+        )
+        return part_of_rows(domain, component, ask(query), grouped, alike)
     except StatementTooComplex as error:
         if deadline.remaining() > 0:
             raise
-        raise too_slow(domain, component.attributes, component.where) from error
+        raise too_slow(domain, component.attributes, where) from error
 
 
 def _column(parts: Sequence[Part], number: int) -> Column:

@@ -20,6 +20,7 @@ from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.domain.classes import Classes
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator
@@ -78,8 +79,16 @@ class Part:
         return self.counted.get(output) or self.passing
 
 
-def part_of_rows(domain: Domain, component: Component, result: pa.Table, grouped: bool) -> Part:
-    """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
+def part_of_rows(
+    domain: Domain,
+    component: Component,
+    result: pa.Table,
+    grouped: bool,
+    alike: Classes | None = None,
+) -> Part:
+    """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``; those of the first
+    cells of ``alike`` speak for their classes.
+    """
     cells = result.column("__cell").to_numpy().astype(np.int64)
     keys = result.select([f"__k{number}" for number in component.keys])
     _refuse_composite(keys)
@@ -90,7 +99,12 @@ def part_of_rows(domain: Domain, component: Component, result: pa.Table, grouped
     values = {number: result.column(f"__c{number}") for number in numbers}
     chosen = keys.take(pa.array(first))
     types = {number: values[number].type for number in component.coefficients}
-    return _part(domain, component, chosen, rows, cells, first, values, types, grouped)
+    first_cells = cells[first]
+    if alike is not None:
+        cells, places = alike.spread(cells)
+        rows, own = rows[places], pa.array(places)
+        values = {number: value.take(own) for number, value in values.items()}
+    return _part(domain, component, chosen, rows, cells, first_cells, values, types, grouped)
 
 
 def _part(
@@ -99,19 +113,19 @@ def _part(
     keys: pa.Table,
     rows: IntArray,
     cells: IntArray,
-    first: IntArray,
+    first_cells: IntArray,
     values: Mapping[int, pa.ChunkedArray],
     types: Mapping[int, pa.DataType],
     grouped: bool,
 ) -> Part:
     # A block with groups has none where nothing passes; one without has its only row.
-    height = len(first) if component.keys else min(1, len(cells)) if grouped else 1
+    height = len(first_cells) if component.keys else min(1, len(cells)) if grouped else 1
     counted = {}
     for number, coefficients in values.items():
         deadline.check()
         counted[number] = factor(domain, component.attributes, height, rows, cells, coefficients)
     attributes = component.attributes
-    return Part(domain, attributes, keys, height, rows, cells, cells[first], counted, types)
+    return Part(domain, attributes, keys, height, rows, cells, first_cells, counted, types)
 
 
 class Parts:
@@ -165,9 +179,11 @@ def _made(domain: Domain, component: Component, space: Space, grouped: bool) -> 
             values[number] = pa.chunked_array([pa.array(value)])
     types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
     rows, first = space.groups(set(places.values()), cells)
-    at = {place: pa.array(space.coordinates(place, cells[first])) for place in places.values()}
+    first_cells = cells[first]
+    at = {place: pa.array(space.coordinates(place, first_cells)) for place in places.values()}
     keys = {f"__k{n}": space.axes[place].values.take(at[place]) for n, place in places.items()}
-    return _part(domain, component, pa.table(keys), rows, cells, first, values, types, grouped)
+    named = pa.table(keys)
+    return _part(domain, component, named, rows, cells, first_cells, values, types, grouped)
 
 
 def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
