@@ -48,10 +48,7 @@ def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Fi
         yield from _released(name, f"{family.name}(n={_DRAWN})", epsilon, draws)
         return
     matrix, truth = matrices[_DRAWN], _DRAWN // 2
-    pair = [
-        np.array([draw(matrix, j) for _ in range(draws)], dtype=np.int64)
-        for j in (truth, truth + 1)
-    ]
+    pair = [np.array(draw(matrix, [j] * draws), dtype=np.int64) for j in (truth, truth + 1)]
     yield bounded(name, pair[0], pair[1], epsilon, Fraction(0))
     for j, drawn in zip((truth, truth + 1), pair, strict=True):
         yield follows(f"{name}, truth {j}", drawn, (0, matrix.probabilities()[:, j]))

@@ -177,7 +177,7 @@ class CountMechanism:
             matrices = [self.matrix(scale) if scale != 0 else None for scale in receipt.scales]
         exact = open_answer(answer, receipt)
         return tuple(
-            column if matrix is None else tuple(draw(matrix, truth) for truth in column)
+            column if matrix is None else draw(matrix, column)
             for column, matrix in zip(exact, matrices, strict=True)
         )
 
@@ -200,6 +200,7 @@ def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
             matrix = design(n, alpha, asked, objective, cache=DesignCache(), time_limit=_SECONDS)
     if not matrix.epsilon <= charged:
         raise ReceiptError("the mechanism is less private than what was charged")
+    _ = matrix.bounds  # now, and not once something is paid for
     return matrix
 
 

@@ -42,7 +42,7 @@ from tallyveil.mechanisms.matrix.properties import (
     parse_properties,
     properties_of,
 )
-from tallyveil.mechanisms.matrix.sampling import Source, draw
+from tallyveil.mechanisms.matrix.sampling import draw
 
 __all__ = [
     "MAX_DESIGNED_RANGE",
@@ -55,7 +55,6 @@ __all__ = [
     "Objective",
     "Posterior",
     "Property",
-    "Source",
     "alpha_for",
     "checked_range",
     "choose",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
 from tallyveil.mechanisms.matrix.proof import prove_pure
+from tallyveil.mechanisms.noise.inversion import Words
 
 __all__ = ["CountMatrix"]
 
@@ -66,6 +68,20 @@ class CountMatrix:
     def epsilon(self) -> Fraction:
         """An upper bound of −ln α, the cost of a step of one in the truth."""
         return epsilon_for(self.alpha)
+
+    @cached_property
+    def bounds(self) -> tuple[Words, Words]:
+        """By truth, for the probabilities C_i of the outputs 0 … i < n: the largest integers that
+        are at most 2⁶⁴ C_i, and that are less. More stand for C_i = 1, up to a power of two.
+        """
+        size = 1 << self.n.bit_length()
+        low = np.full((self.n + 1, size), 2**64 - 1, dtype=np.uint64)
+        high = low.copy()
+        for truth, column in enumerate(self.weights):
+            sums = [one << 64 for one in accumulate(column[:-1])]
+            low[truth, : self.n] = [min(one // self.total, 2**64 - 1) for one in sums]
+            high[truth, : self.n] = [max(one - 1, 0) // self.total for one in sums]
+        return low, high
 
     def probability(self, output: int, truth: int) -> Fraction:
         """P[output | truth], exactly."""

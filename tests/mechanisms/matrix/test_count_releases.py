@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import random
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,64 +23,80 @@ from tallyveil.mechanisms.matrix import (
     sampling,
     uniform,
 )
+from tallyveil.mechanisms.noise import inversion
 
 
-class Fixed:
-    """A source that says what it is told to, and remembers what it was asked."""
+class Source:
+    """Gives the first 64 bits of each of some uniform numbers, and then those that follow."""
 
-    def __init__(self, value: int) -> None:
-        self.value = value
-        self.asked: list[int] = []
+    def __init__(self, patch: pytest.MonkeyPatch, numbers: list[Fraction]) -> None:
+        words = [[math.floor(number * 2**bits) for bits in (64, 128, 192)] for number in numbers]
+        first = np.array([one[0] for one in words], dtype=np.uint64)
+        self._later = iter([bits % 2**64 for one in words for bits in one[1:]])
+        patch.setattr(sampling, "random_words", lambda count: first[:count])
+        patch.setattr(sampling.secrets, "randbits", lambda bits: next(self._later))
 
-    def randrange(self, stop: int, /) -> int:
-        self.asked.append(stop)
-        return self.value
+    @property
+    def used_up(self) -> bool:
+        return next(self._later, None) is None
 
 
-MATRICES = [geometric(3, "1/2"), explicit_fair(4, "2/3"), uniform(2, "1/2")]
+MATRICES = [
+    geometric(3, "1/2"),
+    explicit_fair(4, "2/3"),
+    uniform(2, "1/2"),
+    uniform(7, "1/2"),
+    CountMatrix("constant", "1/2", [[0, 1, 0]] * 3),
+    choose(6, "0.9", ["CM"]),
+]
 
 
 @pytest.mark.parametrize("matrix", MATRICES)
-def test_every_uniform_integer_leads_to_its_output(matrix: CountMatrix) -> None:
-    """All of the source's values, so the law is checked exactly and not by sampling."""
-    for truth in range(matrix.n + 1):
-        counts = [0] * (matrix.n + 1)
-        for value in range(matrix.total):
-            counts[draw(matrix, truth, Fixed(value))] += 1
-        assert tuple(counts) == matrix.weights[truth]
-
-
-def test_large_totals_are_exact_at_every_edge() -> None:
-    matrix = choose(6, "0.9", ["CM"])
+@pytest.mark.parametrize("away", [Fraction(0), Fraction(1, 2**60), Fraction(1, 2**70)])
+def test_each_output_has_its_interval_of_uniform_numbers(
+    monkeypatch: pytest.MonkeyPatch, matrix: CountMatrix, away: Fraction
+) -> None:
+    """At both ends of all intervals, so the law is checked exactly and not by sampling; where 64
+    bits do not tell, by more of them."""
     for truth, column in enumerate(matrix.weights):
-        low = 0
+        sums = list(itertools.accumulate(column, initial=0))
         for output, weight in enumerate(column):
-            assert draw(matrix, truth, Fixed(low)) == output
-            assert draw(matrix, truth, Fixed(low + weight - 1)) == output
-            low += weight
-        assert low == matrix.total
+            if weight:
+                ends = (Fraction(one, matrix.total) for one in sums[output : output + 2])
+                low, high = (Fraction(math.ceil(end * 2**180), 2**180) for end in ends)
+                for number in (low + away, high - max(away, Fraction(2, 2**180))):
+                    Source(monkeypatch, [number])
+                    assert draw(matrix, [truth]) == (output,)
 
 
-def test_one_draw_asks_for_one_integer_below_the_total() -> None:
-    matrix = MATRICES[1]
-    for truth in (0, 2, 4):
-        source = Fixed(0)
-        draw(matrix, truth, source)
-        assert source.asked == [matrix.total]
+def test_more_bits_are_drawn_only_where_64_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = uniform(2, "1/2")
+    source = Source(monkeypatch, [Fraction(1, 3) - Fraction(1, 2**100), Fraction(1, 2)])
+    assert draw(matrix, [1, 1]) == (0, 1)
+    assert not source.used_up
+    assert draw(uniform(1, "1/2"), [0, 1]) == (0, 1)  # 2⁶³ belongs to the second half
 
 
 @pytest.mark.parametrize(("truth", "end"), [(-5, 0), (10**30, 4), (5, 4)])
-def test_truths_outside_the_range_count_as_its_ends(truth: int, end: int) -> None:
-    matrix = MATRICES[1]
-    for value in range(matrix.total):
-        assert draw(matrix, truth, Fixed(value)) == draw(matrix, end, Fixed(value))
+def test_truths_outside_the_range_count_as_its_ends(
+    monkeypatch: pytest.MonkeyPatch, truth: int, end: int
+) -> None:
+    grid = [Fraction(2 * i + 1, 128) for i in range(64)]
+    Source(monkeypatch, grid)
+    assert draw(MATRICES[1], [truth] * 64) == draw(MATRICES[1], [end] * 64)
 
 
-def test_releases_come_from_the_operating_system() -> None:
-    assert isinstance(sampling.SYSTEM, random.SystemRandom)
+def test_releases_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = inversion.os.urandom
+    monkeypatch.setattr(inversion.os, "urandom", lambda size: asked.append(size) or real(size))
     # 200 draws of 101 values are not all alike (10⁻¹⁰⁰ and less).
-    matrix = uniform(100, "1/2")
-    assert len({draw(matrix, 50) for _ in range(200)}) > 1
+    assert len(set(draw(uniform(100, "1/2"), [50] * 200))) > 1
+    assert asked == [1600]
+
+
+def test_no_truths_have_no_outputs() -> None:
+    assert draw(MATRICES[0], []) == ()
 
 
 @given(
