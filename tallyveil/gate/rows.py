@@ -94,11 +94,11 @@ def _table(
         for kind, steps in zip(_KINDS, found, strict=True):
             arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, least)
     for number in table.deviations:
+        deadline.check()
         unit = columns[number].multiplier
-        arrays[f"__s{number}"] = _doubles(
-            double(unit * Fraction(known.deviation)) if known is not None else None
-            for known in groups[number]
-        )
+        own = [None if known is None else known.deviation for known in groups[number]]
+        doubles = {one: double(unit * Fraction(one)) for one in set(own) if one is not None}
+        arrays[f"__s{number}"] = _doubles(None if one is None else doubles[one] for one in own)
     for number, claim in enumerate(table.claims):
         unit = columns[claim.output].multiplier
         low = None if claim.low is None else math.ceil(claim.low / unit)

@@ -188,6 +188,8 @@ def _split(piece: _Piece, untried: tuple[frozenset[str], ...]) -> Iterator[_Piec
     for n, group in enumerate(untried):
         if 2 * len(group) > len(piece.axes) or len(piece.axes) == 1:
             continue
+        if not _may_split(piece, group):
+            continue
         splits, own, rest = _apart(piece, group)
         if splits.any():
             yield own
@@ -199,12 +201,29 @@ def _split(piece: _Piece, untried: tuple[frozenset[str], ...]) -> Iterator[_Piec
     yield piece
 
 
+def _may_split(piece: _Piece, group: frozenset[str]) -> bool:
+    """Whether, in some row, each place of ``group`` that has entries has as many as the others:
+    what an outer product needs, and is quick to check.
+    """
+    size = math.prod(n for axis, n in zip(piece.axes, piece.shape, strict=True) if axis in group)
+    if len(piece.names) * size > len(piece.cells):
+        return True
+    deadline.check()
+    places = piece.rows * size + _project(piece, [axis in group for axis in piece.axes])
+    counts = np.bincount(places, minlength=len(piece.names) * size).reshape(-1, size)
+    deadline.check()
+    most = counts.max(axis=1, keepdims=True)
+    return bool(((counts == 0) | (counts == most)).all(axis=1).any())
+
+
 def _apart(piece: _Piece, group: frozenset[str]) -> tuple[BoolArray, _Piece, _Piece]:
     """Which rows are outer products over ``group`` and the rest, and their two sides."""
     inside = [axis in group for axis in piece.axes]
     first = _project(piece, inside)
     second = _project(piece, [not i for i in inside])
+    deadline.check()
     order = np.lexsort((second, first, piece.rows))
+    deadline.check()
     rows, first, second = piece.rows[order], first[order], second[order]
     new = (np.diff(rows, prepend=-1) != 0) | (np.diff(first, prepend=-1) != 0)
     fibres = np.flatnonzero(new)

@@ -155,6 +155,7 @@ def _in_order(
             return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
     order = _order(cells, size)
     order = order[_order(rows[order], height)]
+    deadline.check()
     return rows[order], cells[order], coefficients[order]
 
 

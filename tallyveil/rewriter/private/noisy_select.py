@@ -243,14 +243,17 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
 
     Public rows that match the same records make equal rows of the groups they stand for.
     """
+    keys = output.column.row_keys
+    deadline.check()
     first: dict[bytes, int] = {}
-    for row, key in enumerate(output.column.row_keys):
+    for row, key in enumerate(keys):
         first.setdefault(key, row)
+    deadline.check()
     if len(first) == output.column.height:
         return output.column, output.rows
     kept = np.array(list(first.values()), dtype=np.int64)
     number = {key: n for n, key in enumerate(first)}
-    rows = np.array([number[key] for key in output.column.row_keys], dtype=np.int64)
+    rows = np.array([number[key] for key in keys], dtype=np.int64)
     return output.column.take(kept), rows if output.rows is None else rows[output.rows]
 
 
