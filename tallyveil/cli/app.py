@@ -9,6 +9,7 @@ import typer
 
 from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.mechanism_commands import mechanisms
+from tallyveil.cli.user_commands import users
 from tallyveil.errors import InvalidParameterValue
 
 __all__ = ["app"]
@@ -80,24 +81,60 @@ def serve(
     policy: Policy,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 5432,
-    password_file: Annotated[
+    users: Annotated[
         Path | None,
-        typer.Option(help="Lines of user:password. Without it, whoever connects is believed."),
+        typer.Option(help="Who may connect, see `tallyveil user`; by default beside the policy."),
     ] = None,
-    allow_remote_trust: Annotated[
+    plaintext_passwords: Annotated[
+        bool | None, typer.Option("--plaintext-passwords", help="Take plain passwords in it, too.")
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="The server's certificate, and those that lead to its CA.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    tls_self_signed: Annotated[
+        bool | None,
+        typer.Option("--tls-self-signed", help="Make both if there are none, for a first run."),
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(help="Who signs the certificates of clients.")
+    ] = None,
+    tls_clientcert: Annotated[
+        str | None,
+        typer.Option(
+            help="verify-full: beside a password; cert: instead.", metavar="<verify-full|cert>"
+        ),
+    ] = None,
+    allow_insecure: Annotated[
         bool,
-        typer.Option("--allow-remote-trust", help="Believe whoever connects from elsewhere, too."),
+        typer.Option("--allow-insecure", help="Listen elsewhere without TLS or without users."),
     ] = False,
     max_connections: Annotated[
-        int, typer.Option(help="Clients that may be logged in at a time.", min=1, max=10_000)
-    ] = 100,
+        int | None, typer.Option(help="Clients that may be logged in at a time; 100.")
+    ] = None,
+    max_user_connections: Annotated[
+        int | None, typer.Option(help="Of one user; all unless given.")
+    ] = None,
+    max_message: Annotated[int | None, typer.Option(help="MiB of one message; 1.")] = None,
     memory: Annotated[
-        int,
-        typer.Option(help="MiB kept for all clients: results, parameters, statements.", min=1),
-    ] = 512,
+        int | None,
+        typer.Option(help="MiB kept for all clients: results, parameters, statements; 512."),
+    ] = None,
     connection_memory: Annotated[
-        int, typer.Option(help="MiB kept for one connection.", min=1)
-    ] = 128,
+        int | None, typer.Option(help="MiB kept for one connection; 128.")
+    ] = None,
+    startup_timeout: Annotated[
+        float | None, typer.Option(help="Seconds a client may take to log in; 10.")
+    ] = None,
+    statement_timeout: Annotated[
+        float | None, typer.Option(help="Seconds a statement may take; 10.")
+    ] = None,
+    idle_timeout: Annotated[
+        float | None, typer.Option(help="Seconds a client may ask nothing; for ever unless given.")
+    ] = None,
+    send_timeout: Annotated[
+        float | None, typer.Option(help="Seconds a client may leave its answer unread; 300.")
+    ] = None,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="How the log on standard error is written.")
     ] = "text",
@@ -114,14 +151,29 @@ def serve(
     from tallyveil.cli.serving import Options
     from tallyveil.cli.serving import serve as work
 
+    server = {
+        "users": users and str(users),
+        "plaintext_passwords": plaintext_passwords,
+        "tls.certificate": tls_certificate and str(tls_certificate),
+        "tls.key": tls_key and str(tls_key),
+        "tls.self_signed": tls_self_signed,
+        "tls.client_ca": tls_client_ca and str(tls_client_ca),
+        "tls.clientcert": tls_clientcert,
+        "max_connections": max_connections,
+        "max_user_connections": max_user_connections,
+        "max_message": max_message,
+        "memory": memory,
+        "connection_memory": connection_memory,
+        "startup_timeout": startup_timeout,
+        "statement_timeout": statement_timeout,
+        "idle_timeout": idle_timeout,
+        "send_timeout": send_timeout,
+    }
     options = Options(
         host=host,
         port=port,
-        password_file=password_file,
-        allow_remote_trust=allow_remote_trust,
-        max_connections=max_connections,
-        memory=memory,
-        connection_memory=connection_memory,
+        allow_insecure=allow_insecure,
+        server=server,
         log_format=log_format,
         log_level=log_level,
         log_statements=log_statements,
@@ -378,3 +430,4 @@ def demo(
 
 
 app.add_typer(mechanisms, name="mechanism")
+app.add_typer(users, name="user")

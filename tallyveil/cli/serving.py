@@ -7,29 +7,39 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
 from tallyveil.cli.log import Format, Level, logging_to_stderr
-from tallyveil.cli.passwords import read_passwords
-from tallyveil.errors import InvalidParameterValue, PolicyError
+from tallyveil.cli.security import authentication, encryption, reloaded
+from tallyveil.errors import InvalidParameterValue
 from tallyveil.events import report
-from tallyveil.gate import Gate
-from tallyveil.policy import load_policy
-from tallyveil.proxy import Authentication, Limits, Server, Trust, leave, run
+from tallyveil.gate import STATEMENT_TIMEOUT, Gate
+from tallyveil.policy import Policy, Serving, load_policy, serving_options
+from tallyveil.proxy import (
+    Authentication,
+    InsecureAddress,
+    Limits,
+    Server,
+    Tls,
+    Trust,
+    leave,
+    run,
+)
 
 __all__ = ["Options", "address_errors", "dsn", "serve"]
 
 _BELIEVED: Final = (
-    "without --password-file whoever connects is believed, so anybody can spend any "
-    "analyst's share; the tables' budgets hold all the same."
+    "without users whoever connects is believed, so anybody can spend any analyst's share; the "
+    "tables' budgets hold all the same."
 )
+_MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})
 
 
 # Seconds after the signal by which the process has ended.
@@ -38,25 +48,23 @@ _LATEST: Final = 3.5
 
 @dataclass(frozen=True)
 class Options:
-    """What `tallyveil serve` was told; sizes in MiB."""
+    """What `tallyveil serve` was told. ``server`` goes before the policy's ``[server]``, and has
+    its keys, with a dot between those of tables; None is left to the policy."""
 
     host: str
     port: int
-    password_file: Path | None
-    allow_remote_trust: bool
-    max_connections: int
-    memory: int
-    connection_memory: int
+    allow_insecure: bool
+    server: Mapping[str, Any]
     log_format: Format
     log_level: Level
     log_statements: bool
 
 
 def serve(path: Path, options: Options) -> None:
-    """Serve until SIGINT or SIGTERM; SIGHUP reads the password file anew.
+    """Serve until SIGINT or SIGTERM; SIGHUP reads users and certificates anew.
 
-    Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for an address that
-    cannot be had, or that lets anybody in from elsewhere without saying so.
+    Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
+    address that cannot be had, or one reachable from elsewhere without TLS and users.
     """
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens, and has a handler
@@ -69,16 +77,18 @@ def serve(path: Path, options: Options) -> None:
 
 def _serve(path: Path, options: Options) -> None:
     policy = load_policy(path)
-    if policy.analysts and options.password_file is None:
-        report(_BELIEVED, level=logging.WARNING)
-    with closing(Gate(policy)) as gate:
-        server = _server(gate, options)
+    serving = policy.server.but(serving_options(options.server, policy.server, path))
+    seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
+    auth, tls = authentication(path, serving), encryption(serving, options.host)
+    with closing(Gate(policy, time_limit=seconds)) as gate:
+        server = _server(gate, auth, tls, serving, options)
+        _warn(policy, server)
         tables = ", ".join(policy.tables)
         with address_errors(options.host, options.port):
             ended = run(
                 server,
                 ready=lambda s: typer.echo(f"serving {tables}: {dsn(options.host, s.port)}"),
-                reload=partial(_reload, server, options.password_file),
+                reload=partial(_reload, server, path, serving),
                 ending=_end_soon,
             )
         if not ended:
@@ -94,45 +104,49 @@ def _end_soon() -> None:
     timer.start()
 
 
-def _authentication(password_file: Path | None) -> Authentication:
-    return Trust() if password_file is None else read_passwords(password_file)
+def _warn(policy: Policy, server: Server) -> None:
+    if policy.analysts and isinstance(server.auth, Trust):
+        report(_BELIEVED, level=logging.WARNING)
 
 
-def _reload(server: Server, password_file: Path | None) -> None:
-    """Take the passwords as they are now; if the file is wrong, those from before go on."""
-    if password_file is None:
+def _reload(server: Server, path: Path, serving: Serving) -> None:
+    """Take users and certificates as they are now; if they are wrong, those before go on."""
+    if isinstance(server.auth, Trust) and server.tls is None:
         report("nothing to reload")
         return
-    try:
-        server.auth = _authentication(password_file)
-    except PolicyError as error:
-        # Neither message nor detail holds a password.
-        reason = " ".join((error.message, *error.mistakes))
-        report("passwords not reloaded", level=logging.ERROR, reason=reason)
-    else:
-        report("passwords reloaded")
+    found = reloaded(path, serving, server.host)
+    if found is not None:
+        server.auth, server.tls = found
+        report("users reloaded")
 
 
-def _server(gate: Gate, options: Options) -> Server:
-    limits = Limits(
-        max_connections=options.max_connections,
-        memory=options.memory << 20,
-        connection_memory=options.connection_memory << 20,
-    )
+def _limits(given: Mapping[str, float]) -> Limits:
+    sizes: dict[str, Any] = {
+        key: int(value) << 20 if key in _MEBIBYTES else value for key, value in given.items()
+    }
+    return Limits(**sizes)
+
+
+def _server(
+    gate: Gate, auth: Authentication, tls: Tls | None, serving: Serving, options: Options
+) -> Server:
+    limits = {k: v for k, v in serving.limits.items() if k != "statement_timeout"}
     try:
         return Server(
             gate.session,
             options.host,
             options.port,
-            auth=_authentication(options.password_file),
-            limits=limits,
-            allow_remote_trust=options.allow_remote_trust,
+            auth=auth,
+            tls=tls,
+            limits=_limits(limits),
+            allow_insecure=options.allow_insecure,
         )
-    except ValueError:
+    except InsecureAddress as error:
         raise InvalidParameterValue(
-            f"listening on {options.host} would let everybody who can reach it connect as anybody",
-            hint="Give --password-file, listen on 127.0.0.1, or say --allow-remote-trust if the "
-            "network is closed.",
+            error.args[0],
+            hint="Give --tls-certificate and --tls-key, or --tls-self-signed for a first run; "
+            "make users with `tallyveil user add`; or listen on 127.0.0.1. --allow-insecure "
+            "listens all the same, for a closed network.",
         ) from None
 
 

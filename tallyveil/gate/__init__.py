@@ -6,7 +6,7 @@ carries it out, and says what it cost. Sockets, files and dialects of the wire s
 """
 
 from tallyveil.cube import Given
-from tallyveil.gate.gate import Gate
+from tallyveil.gate.gate import STATEMENT_TIMEOUT, Gate
 from tallyveil.gate.interface import (
     ColumnType,
     Description,
@@ -21,6 +21,7 @@ from tallyveil.gate.settings import SERVER_VERSION
 
 __all__ = [
     "SERVER_VERSION",
+    "STATEMENT_TIMEOUT",
     "ColumnType",
     "Description",
     "Gate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -29,7 +29,10 @@ from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
-__all__ = ["Gate", "accounts"]
+__all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts"]
+
+STATEMENT_TIMEOUT: Final = 10.0
+"""Seconds that a statement may take unless told otherwise."""
 
 
 def _key_bytes(key: Hashable) -> int:
@@ -106,7 +109,7 @@ class Gate(Shared):
         policy: Policy,
         source: Given = None,
         *,
-        time_limit: float = 10.0,
+        time_limit: float = STATEMENT_TIMEOUT,
     ) -> None:
         check_mechanisms(policy)
         self.policy = policy

@@ -21,11 +21,13 @@ from tallyveil.policy.model import (
     Source,
     Table,
 )
+from tallyveil.policy.server import Certificate, Serving, serving_options
 from tallyveil.policy.summary import summary
 
 __all__ = [
     "Attribute",
     "Budget",
+    "Certificate",
     "CountRange",
     "Defaults",
     "Domain",
@@ -35,9 +37,11 @@ __all__ = [
     "Policy",
     "PrivacyUnit",
     "PublicTable",
+    "Serving",
     "Source",
     "Table",
     "load_policy",
     "parse_policy",
+    "serving_options",
     "summary",
 ]

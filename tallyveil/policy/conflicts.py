@@ -24,6 +24,10 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
     defaults = policy.get("defaults")
     if isinstance(defaults, Mapping):
         yield from _defaults(policy, defaults)
+    server = policy.get("server")
+    tls = server.get("tls") if isinstance(server, Mapping) else None
+    if isinstance(tls, Mapping) and "clientcert" in tls and "client_ca" not in tls:
+        yield "server.tls.clientcert: expected client_ca beside it, which signs them"
     yield from _names(policy)
     for name, table in _tables(policy):
         budget = table.get("budget")

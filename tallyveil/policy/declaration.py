@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tallyveil.policy import checks, limits
 from tallyveil.policy.names import is_table_reference, name_mistake
+from tallyveil.policy.server import ServerDeclaration
 
 __all__ = [
     "AnalystDeclaration",
@@ -306,6 +307,10 @@ class PolicyDeclaration(_Declaration):
         default_factory=dict,
         min_length=1,
         description="analysts such as [analysts.alice] with budget = { epsilon = 1.0 }",
+    )
+    server: ServerDeclaration = Field(
+        default_factory=lambda: ServerDeclaration.model_validate({}),
+        description="a table [server]",
     )
     ledger: Annotated[str, _checked(checks.ledger)] | None = Field(
         None, description="the path of an SQLite file"

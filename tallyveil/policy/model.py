@@ -14,6 +14,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
+from tallyveil.policy.server import Serving
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 
 __all__ = [
@@ -270,3 +271,4 @@ class Policy:
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     views: Mapping[str, str] = field(default_factory=dict)
     analysts: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
+    server: Serving = field(default_factory=Serving)

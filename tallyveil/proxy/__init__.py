@@ -4,10 +4,11 @@
 
     server, connection, run     sockets, the event loop, worker threads     (all the I/O)
     conversation                the state machine: messages in, bytes out
-      startup, auth             who connects, with which settings
+      startup, auth, scram      who connects, with which settings
       extended, rows            prepared statements, portals, pages of rows
       executor, transaction     what a statement does, and to the transaction block
       interruption              which call a cancel request hits
+    tls, certificate            the network's bytes to the client's, and back
     codec, frontend, messages   bytes to messages
     backend                     messages to bytes
     pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back
@@ -19,19 +20,27 @@ refused for belongs to the gate.
 
 from __future__ import annotations
 
-from tallyveil.proxy.auth import Authentication, Passwords, Trust
+from tallyveil.proxy.auth import Authentication, Clientcert, Trust, Users
+from tallyveil.proxy.certificate import self_sign
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.run import ServerThread, leave, run
-from tallyveil.proxy.server import Server, SessionFactory
+from tallyveil.proxy.scram import Verifier
+from tallyveil.proxy.server import InsecureAddress, Server, SessionFactory
+from tallyveil.proxy.tls import Tls
 
 __all__ = [
     "Authentication",
+    "Clientcert",
+    "InsecureAddress",
     "Limits",
-    "Passwords",
     "Server",
     "ServerThread",
     "SessionFactory",
+    "Tls",
     "Trust",
+    "Users",
+    "Verifier",
     "leave",
     "run",
+    "self_sign",
 ]

@@ -14,9 +14,9 @@ __all__ = [
     "AUTHENTICATION_OK",
     "BIND_COMPLETE",
     "BLOCKING",
-    "CLEARTEXT_PASSWORD",
     "CLOSE_COMPLETE",
     "EMPTY_QUERY",
+    "ENCRYPTION_ACCEPTED",
     "ENCRYPTION_REFUSED",
     "NO_DATA",
     "PARSE_COMPLETE",
@@ -32,6 +32,9 @@ __all__ = [
     "parameter_status",
     "ready_for_query",
     "row_description",
+    "sasl",
+    "sasl_continue",
+    "sasl_final",
 ]
 
 _UINT16: Final = struct.Struct("!H")
@@ -56,9 +59,9 @@ class _Nothing(bytes):
 BLOCKING: Final = _Nothing()
 """Stands among answers where the next one may take time: before the gate is called."""
 
+ENCRYPTION_ACCEPTED: Final = b"S"
 ENCRYPTION_REFUSED: Final = b"N"
 AUTHENTICATION_OK: Final = _message(b"R", _INT32.pack(0))
-CLEARTEXT_PASSWORD: Final = _message(b"R", _INT32.pack(3))
 PARSE_COMPLETE: Final = _message(b"1", b"")
 BIND_COMPLETE: Final = _message(b"2", b"")
 CLOSE_COMPLETE: Final = _message(b"3", b"")
@@ -86,6 +89,19 @@ def parameter_status(name: str, value: str) -> bytes:
 
 def backend_key(pid: int, secret: bytes) -> bytes:
     return _message(b"K", struct.pack("!I", pid) + secret)
+
+
+def sasl(mechanisms: Sequence[str]) -> bytes:
+    """Asks for a proof by one of these, the best first."""
+    return _message(b"R", _INT32.pack(10) + b"".join(map(_text, mechanisms)) + b"\0")
+
+
+def sasl_continue(message: bytes) -> bytes:
+    return _message(b"R", _INT32.pack(11) + message)
+
+
+def sasl_final(message: bytes) -> bytes:
+    return _message(b"R", _INT32.pack(12) + message)
 
 
 def command_complete(tag: str) -> bytes:

@@ -4,7 +4,7 @@ The event loop reads, cuts messages and writes, and answers what needs no part o
 there on a worker thread pulls the answers, a buffer's worth at a time, and hands each back to the
 loop. While a worker is busy, later messages stay in
 the reader up to ``read_ahead`` and then in the client; while the client does not read, no worker
-is occupied by it.
+is occupied by it. The `Line` deals with the socket, and with TLS.
 """
 
 from __future__ import annotations
@@ -12,26 +12,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import socket
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.proxy.backend import BLOCKING
 from tallyveil.proxy.codec import Reader
 from tallyveil.proxy.conversation import Conversation, Host, Phase
-from tallyveil.proxy.errors import AdminShutdown, ProtocolViolation
+from tallyveil.proxy.errors import (
+    AdminShutdown,
+    ConnectionRefused,
+    IdleTimeout,
+    ProtocolViolation,
+)
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.line import Line
 from tallyveil.proxy.messages import Message
 from tallyveil.proxy.scheduler import Scheduler
+from tallyveil.proxy.tls import HANDSHAKE
 
-__all__ = ["Connection", "Owner"]
+__all__ = ["IDLE_LOOKS", "Connection", "Owner"]
 
 _AT_ONCE: Final = 64
 """Answers in a row that the event loop gives, which is kept from other connections meanwhile."""
+
+IDLE_LOOKS: Final = 10
+"""How often the server looks at a connection before it has been idle for too long."""
+
+_SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator command")
+_IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
 
 
 class Owner(Host, Protocol):
@@ -61,31 +73,33 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._reader = Reader()
         self._conversation = Conversation(owner, self.interruption)
-        self._transport: asyncio.Transport | None = None
+        self._line: Line | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._answers: Iterator[bytes] | None = None
         self._working = False
         self._may_write = True
         self._leaving = False
         self._entered = False
+        self._heard = False
+        self._idle_looks = 0
 
     # What the event loop reports
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport = cast(asyncio.Transport, transport)
-        self._conversation.address = address = _address(transport)
-        if not self._owner.opened(self, address):
-            transport.abort()
+        limits = self._owner.limits
+        line = Line(cast(asyncio.Transport, transport), self._loop, limits, self._reader.feed)
+        self._line = line
+        self._conversation.address = line.address
+        if not self._owner.opened(self, line.address):
+            line.transport.abort()
             return
-        raw = transport.get_extra_info("socket")
-        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        transport.set_write_buffer_limits(high=self._owner.limits.write_ahead)
-        self._timer = self._loop.call_later(self._owner.limits.startup_timeout, transport.abort)
+        line.receive = partial(self._begin, line)
+        self._timer = self._loop.call_later(limits.startup_timeout, line.transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
+        self._heard = True
+        if self._line is not None:
+            self._line.receive(data)
         self._advance()
 
     def eof_received(self) -> bool:
@@ -94,19 +108,30 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._may_write = False
+        if self._line is not None:
+            self._line.stalled(self._give_up)
 
     def resume_writing(self) -> None:
         self._may_write = True
+        if self._line is not None:
+            self._line.flowing()
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._abandon()
         self._stop_timer()
-        self._transport = None
+        if self._line is not None:
+            self._line.lost()
+            self._line = None
         if self._entered:
             self._report("disconnected")
         if not self._working:
             self._retire()
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """The process id that it was let in with, 0 before that, and for whom."""
+        return self._conversation.pid, self._conversation.login.user
 
     @property
     def awaited(self) -> bool:
@@ -115,30 +140,65 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """Close it at once, without a word."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self._line is not None:
+            self._line.transport.abort()
+
+    def look(self) -> None:
+        """The server looks `IDLE_LOOKS` times in the time that a client may ask nothing."""
+        if self._heard or self._working or not (self._may_write and self._entered):
+            self._heard, self._idle_looks = False, 0
+            return
+        self._idle_looks += 1
+        if self._idle_looks > IDLE_LOOKS:
+            self._leave(_IDLE)
 
     def shut_down(self) -> None:
         """The server is closing: stop what runs, and say so."""
         self._leaving = True
         self._abandon()
         if not self._working:
-            self._leave()
+            self._leave(_SHUTDOWN)
 
     def _abandon(self) -> None:
         self.interruption.abandon()
         self._owner.workers.hurry(self.interruption)
 
-    def _report(self, event: str) -> None:
+    def _report(self, event: str, **fields: Any) -> None:
         who = self._conversation
-        report(event, user=who.user, address=who.address, connection=who.pid)
+        report(event, user=who.user, address=who.address, connection=who.pid, **fields)
+
+    def _give_up(self) -> None:
+        self._report("dropped", reason="the client does not read its answer")
+        self.drop()
+
+    # How it begins
+
+    def _begin(self, line: Line, data: bytes) -> None:
+        """The first bytes: a startup packet, or TLS at once."""
+        line.receive = self._reader.feed
+        tls = self._owner.tls
+        if tls is not None and data[0] == HANDSHAKE:
+            self._conversation.begin_tls(tls)
+            self._settle_in(line)
+        line.receive(data)
+
+    def _settle_in(self, line: Line) -> None:
+        """Follow the conversation to TLS; once authenticated, to larger messages."""
+        channel = self._conversation.channel
+        if channel is not None and not line.encrypted:
+            line.encrypt(channel, self._conversation.secured)
+        if self._conversation.authenticated:
+            self._stop_timer()
+            self._owner.entered(self)
+            self._entered = True
+            self._report("connected", tls=line.encrypted)
+            self._reader.message_limit = self._owner.limits.max_message
 
     # What happens next
 
     def _advance(self) -> None:
         """Go on with the answer at hand, or with the messages that have come since."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        if self._line is None or (transport := self._line.transport).is_closing():
             return
         if self._working or not self._may_write:
             if len(self._reader) > self._owner.limits.read_ahead:
@@ -210,52 +270,45 @@ class Connection(asyncio.Protocol):
 
     def _worked(self, data: bytes, more: bool, sound: bool) -> None:
         self._working = False
-        if self._transport is None:
+        if self._line is None:
             self._retire()
             return
         if not sound:
-            self._transport.abort()
+            self.drop()
             return
         self._write(data)
         if not more:
             self._answers = None
             self.interruption.settle()
         if self._leaving:
-            self._leave()
+            self._leave(_SHUTDOWN)
             return
         self._settle()
         self._advance()
 
     def _settle(self) -> None:
-        """Follow the conversation: to larger messages once authenticated, or to the end."""
+        """Follow the conversation to its end, or while it begins."""
+        if self._line is None:
+            return
         if self._conversation.phase is Phase.CLOSED:
             self._close()
-        elif self._conversation.authenticated and self._timer is not None:
-            self._stop_timer()
-            self._owner.entered(self)
-            self._entered = True
-            self._report("connected")
-            self._reader.message_limit = self._owner.limits.max_message
+        elif self._timer is not None:
+            self._settle_in(self._line)
 
     # How it ends
 
     def _write(self, data: bytes) -> None:
-        if data and self._transport is not None:
-            self._transport.write(data)
+        if data and self._line is not None:
+            self._line.write(data)
 
-    def _leave(self) -> None:
-        farewell = AdminShutdown("terminating connection due to administrator command")
+    def _leave(self, farewell: ConnectionRefused) -> None:
         self._write(self._conversation.farewell(farewell))
         self._close()
 
     def _close(self) -> None:
-        """Close once the rest is written; who does not read it is cut off."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        transport.close()
+        if self._line is not None:
+            self._line.close()
         self._stop_timer()
-        self._timer = self._loop.call_later(self._owner.limits.close_timeout, transport.abort)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -282,9 +335,3 @@ class Connection(asyncio.Protocol):
     def _retired(self) -> None:
         if not self.closed.done():
             self.closed.set_result(None)
-
-
-def _address(transport: asyncio.Transport) -> str:
-    """Of the other end, without its port; empty where it has none."""
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) and peer else ""

@@ -18,25 +18,23 @@ from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParam
 from tallyveil.gate.interface import Session, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.auth import Authentication, Passwords
-from tallyveil.proxy.errors import InvalidPassword, ProtocolViolation
+from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.login import Gatehouse, Login
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.replies import Asked, Replies, Reply
 from tallyveil.proxy.rows import Rows
-from tallyveil.proxy.startup import VERSION, Request, read_startup
+from tallyveil.proxy.tls import Channel, Tls
 
 __all__ = ["Conversation", "Host", "Phase"]
 
 _log = logging.getLogger(__name__)
 
 
-class Host(Protocol):
+class Host(Gatehouse, Protocol):
     """What a conversation needs of the server it runs in. Called from worker threads."""
-
-    auth: Authentication
 
     replies: Replies
 
@@ -48,7 +46,7 @@ class Host(Protocol):
         """Raises TallyveilError where the gate does not want them."""
         ...
 
-    def admit(self, interruption: Interruption) -> tuple[int, bytes]:
+    def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
         """A place, and the process id and secret to cancel by. Raises TooManyConnections."""
         ...
 
@@ -60,7 +58,8 @@ class Host(Protocol):
 class Phase(enum.Enum):
     TRUSTING = "before the startup message, no password needed"
     CHALLENGING = "before the startup message, a password needed"
-    CHALLENGED = "waiting for the password"
+    CHALLENGED = "waiting for the first message of SCRAM"
+    PROVING = "waiting for the proof of the password"
     READY = "authenticated"
     SKIPPING = "after an error in the extended protocol, until Sync"
     CLOSED = "nothing more is said"
@@ -69,13 +68,13 @@ class Phase(enum.Enum):
 class Conversation:
     """What one client has said so far, and what it means.
 
-    ``address`` is where it is, for the log; ``pid`` names its connection once it is let in.
+    ``address`` is where it is; ``pid`` names its connection once it is let in.
     """
 
     def __init__(self, host: Host, interruption: Interruption) -> None:
         self.address = ""
-        needs_password = isinstance(host.auth, Passwords)
-        self.phase = Phase.CHALLENGING if needs_password else Phase.TRUSTING
+        self.login = Login(host)
+        self.phase = self._entrance()
         self.session: Session | None = None
         self.pid = 0
         self._host = host
@@ -83,8 +82,6 @@ class Conversation:
         self._holding = host.holding()
         self._extended = Extended(self._holding)
         self._executor: Executor | None = None
-        self._request: Request | None = None
-        self._refused: set[type[m.Message]] = set()
 
     @property
     def authenticated(self) -> bool:
@@ -93,7 +90,7 @@ class Conversation:
     @property
     def user(self) -> str:
         """Who was let in; the empty name before that."""
-        return self._request.user if self._executor and self._request else ""
+        return self.login.user if self._executor else ""
 
     @property
     def executor(self) -> Executor:
@@ -115,6 +112,23 @@ class Conversation:
                 self.phase = Phase.CLOSED
             else:
                 yield from self._step(message)
+
+    @property
+    def channel(self) -> Channel | None:
+        """The TLS that the client wants all bytes to go through from now on."""
+        return self.login.channel
+
+    def begin_tls(self, tls: Tls) -> None:
+        """The client has begun with TLS, without asking."""
+        self.login.channel = tls.channel(direct=True)
+
+    def secured(self) -> None:
+        """TLS is established: a certificate may stand for a password."""
+        if self.phase in (Phase.TRUSTING, Phase.CHALLENGING):
+            self.phase = self._entrance()
+
+    def _entrance(self) -> Phase:
+        return Phase.CHALLENGING if self.login.challenges else Phase.TRUSTING
 
     def farewell(self, error: TallyveilError) -> bytes:
         """The last message, when the server ends the connection."""
@@ -165,11 +179,10 @@ class Conversation:
                 statement=self._executor.latest,
             )
             return
-        user = "" if self._request is None else self._request.user
         events.report(
             "login failed",
             level=logging.WARNING,
-            user=user,
+            user=self.login.user,
             address=self.address,
             sqlstate=state,
             error=name,
@@ -186,45 +199,32 @@ class Conversation:
             self._extended.end_transaction()
         return backend.ready_for_query(transaction.status)
 
-    def _refuse_encryption(self, message: m.Message) -> Iterator[bytes]:
-        # Either may be asked for once; a client that goes on asking wants something else.
-        if type(message) in self._refused:
-            raise ProtocolViolation("encryption was refused already")
-        self._refused.add(type(message))
-        yield backend.ENCRYPTION_REFUSED
+    def _encrypt(self, message: m.Message) -> Iterator[bytes]:
+        return self.login.encrypt(message)
 
     def _cancel(self, message: m.CancelRequest) -> Iterator[bytes]:
         self._host.cancel(message.pid, message.secret)
         return iter(())
 
-    def _greet(self, message: m.Startup) -> Iterator[bytes]:
-        request = self._request = read_startup(message)
-        if request.newer or request.unsupported:
-            yield backend.negotiate_version(VERSION, request.unsupported)
-
     def _challenge(self, message: m.Startup) -> Iterator[bytes]:
-        yield from self._greet(message)
-        yield backend.CLEARTEXT_PASSWORD
+        yield from self.login.greet(message, self.address)
+        yield self.login.challenge()
 
-    def _trust(self, message: m.Startup) -> Iterator[bytes]:
-        yield from self._greet(message)
+    def _begin_proof(self, message: m.Credentials) -> Iterator[bytes]:
+        yield self.login.begin_proof(message)
+
+    def _finish_proof(self, message: m.Credentials) -> Iterator[bytes]:
+        yield self.login.finish_proof(message)
         yield from self._admit()
 
-    def _password(self, message: m.Password) -> Iterator[bytes]:
-        auth, request = self._host.auth, self._request
-        if request is None or not isinstance(auth, Passwords):
-            raise ProtocolViolation("no password was asked for")
-        yield backend.BLOCKING
-        if not auth.verify(request.user, message.password):
-            raise InvalidPassword(f'password authentication failed for user "{request.user}"')
+    def _trust(self, message: m.Startup) -> Iterator[bytes]:
+        yield from self.login.greet(message, self.address)
         yield from self._admit()
 
     def _admit(self) -> Iterator[bytes]:
-        request = self._request
-        if request is None:
-            raise ProtocolViolation("expected a startup message first")
+        request = self.login.request
         yield backend.BLOCKING
-        self.pid, secret = self._host.admit(self._interruption)
+        self.pid, secret = self._host.admit(self._interruption, request.user)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         executor = Executor(
@@ -313,7 +313,7 @@ class _Step(NamedTuple):
 
 _R, _S, _C = Phase.READY, Phase.SKIPPING, Phase.CLOSED
 
-_ENCRYPTION: Final = Conversation._refuse_encryption
+_ENCRYPTION: Final = Conversation._encrypt
 _EXTENDED: Final = _Step(Conversation._extend, _R, _S)
 _IGNORED: Final = _Step(Conversation._nothing, _S, _S)
 _END: Final = _Step(Conversation._nothing, _C, _C)
@@ -332,7 +332,11 @@ _TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
         m.Startup: _Step(Conversation._challenge, Phase.CHALLENGED, _C),
     },
     Phase.CHALLENGED: {
-        m.Password: _Step(Conversation._password, _R, _C, ready=True),
+        m.Credentials: _Step(Conversation._begin_proof, Phase.PROVING, _C),
+        m.Terminate: _END,
+    },
+    Phase.PROVING: {
+        m.Credentials: _Step(Conversation._finish_proof, _R, _C, ready=True),
         m.Terminate: _END,
     },
     Phase.READY: {

@@ -9,6 +9,7 @@
     │   ├── InvalidAuthorization        28000
     │   ├── InvalidPassword             28P01
     │   ├── TooManyConnections          53300
+    │   ├── IdleTimeout                 57P05
     │   └── AdminShutdown               57P01
     ├── BadMessage                      08P01  a well-formed message that does not fit its statement
     ├── DuplicatePreparedStatement      42P05
@@ -32,6 +33,7 @@ __all__ = [
     "ConnectionRefused",
     "DuplicatePortal",
     "DuplicatePreparedStatement",
+    "IdleTimeout",
     "InvalidAuthorization",
     "InvalidBinaryRepresentation",
     "InvalidPassword",
@@ -73,6 +75,10 @@ class InvalidPassword(ConnectionRefused):
 
 class TooManyConnections(ConnectionRefused):
     sqlstate = "53300"
+
+
+class IdleTimeout(ConnectionRefused):
+    sqlstate = "57P05"
 
 
 class AdminShutdown(ConnectionRefused):

@@ -16,6 +16,7 @@ from tallyveil.proxy.messages import (
     CancelRequest,
     Close,
     CopyMessage,
+    Credentials,
     Describe,
     Execute,
     Flush,
@@ -23,7 +24,6 @@ from tallyveil.proxy.messages import (
     GSSENCRequest,
     Message,
     Parse,
-    Password,
     Query,
     SSLRequest,
     Startup,
@@ -131,8 +131,8 @@ def parse_startup(data: bytes) -> Message:
     return Startup(code, tuple(parameters))
 
 
-def _password(body: _Body) -> Password:
-    return Password(body.cstring())
+def _credentials(body: _Body) -> Credentials:
+    return Credentials(body.rest())
 
 
 def _query(body: _Body) -> Query:
@@ -190,7 +190,7 @@ def _execute(body: _Body) -> Execute:
 
 
 _PARSERS: Final[dict[int, tuple[str, Callable[[_Body], Message]]]] = {
-    ord("p"): ("password", _password),
+    ord("p"): ("authentication", _credentials),
     ord("Q"): ("query", _query),
     ord("P"): ("parse", _parse),
     ord("B"): ("bind", _bind),

@@ -10,6 +10,7 @@ __all__ = ["Limits"]
 
 _WHOLE: Final = (
     "max_connections",
+    "max_user_connections",
     "max_waiting",
     "max_message",
     "read_ahead",
@@ -26,13 +27,15 @@ _WHOLE: Final = (
 class Limits:
     """Sizes in bytes, times in seconds.
 
-    ``max_connections`` authenticated clients; beyond them at most ``max_waiting`` sockets that
-    have not got that far, cancel requests among them. One more takes the place of the one that
-    has been at it for longest, of the address that has most. ``startup_timeout`` bounds that state,
-    ``close_timeout`` how long a client may take to read its last answer. ``max_message`` bounds
-    one message of an authenticated client, ``read_ahead`` what is kept of later ones while one
-    is answered, ``write_ahead`` what waits for a client that reads slowly (a single row may be
-    larger).
+    ``max_connections`` authenticated clients, of one user at most ``max_user_connections``, None
+    for all of them; beyond them at most ``max_waiting`` sockets that have not got that far, cancel
+    requests and TLS handshakes among them. One more takes the place of the one that has been at it
+    for longest, of the address that has most. ``startup_timeout`` bounds that state,
+    ``close_timeout`` how long a client may take to read its last answer, ``send_timeout`` how long
+    it may read nothing of an answer that waits for it, and ``idle_timeout`` (None for ever) how
+    long it may ask nothing. ``max_message`` bounds one message of an authenticated client,
+    ``read_ahead`` what is kept of later ones while one is answered, ``write_ahead`` what waits for
+    a client that reads slowly (a single row may be larger).
 
     ``connection_memory`` bounds what is kept for one client: prepared statements, parameters, and
     results not fetched yet; ``memory`` what is kept for all of them.
@@ -43,9 +46,12 @@ class Limits:
     """
 
     max_connections: int = 100
+    max_user_connections: int | None = None
     max_waiting: int = 100
     startup_timeout: float = 10.0
     close_timeout: float = 5.0
+    send_timeout: float = 300.0
+    idle_timeout: float | None = None
     max_message: int = 1 << 20
     read_ahead: int = 1 << 16
     write_ahead: int = 1 << 16
@@ -58,8 +64,9 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None and field.default is None:
+                continue
             if not 0 < value < float("inf"):
                 raise ValueError(f"{field.name} must be positive and finite, not {value!r}")
-        for name in _WHOLE:
-            if not isinstance(getattr(self, name), int):
-                raise ValueError(f"{name} must be a whole number")
+            if field.name in _WHOLE and not isinstance(value, int):
+                raise ValueError(f"{field.name} must be a whole number")

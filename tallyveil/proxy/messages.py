@@ -14,6 +14,7 @@ __all__ = [
     "CancelRequest",
     "Close",
     "CopyMessage",
+    "Credentials",
     "Describe",
     "Execute",
     "Flush",
@@ -21,7 +22,6 @@ __all__ = [
     "GSSENCRequest",
     "Message",
     "Parse",
-    "Password",
     "Query",
     "SSLRequest",
     "Startup",
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SSLRequest:
-    """Asks for TLS, which is not offered."""
+    """Asks for TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,10 @@ class Startup:
 
 
 @dataclass(frozen=True, slots=True)
-class Password:
-    password: bytes
+class Credentials:
+    """The answer to a request for authentication; what is in it depends on that."""
+
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ Message: TypeAlias = (
     | GSSENCRequest
     | CancelRequest
     | Startup
-    | Password
+    | Credentials
     | Query
     | Parse
     | Bind

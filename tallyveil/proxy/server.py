@@ -1,7 +1,7 @@
 """The asyncio server: listens, counts, passes cancel requests on, and stops in order.
 
-TLS and SCRAM are not offered (see `auth`), so it listens on the loopback interface unless told
-otherwise, and refuses to let everybody in from elsewhere unless told that this is meant.
+From beyond the loopback interface it takes TLS alone, and it refuses to listen there without TLS
+and users unless told that this is meant.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Final
 
 from tallyveil.events import report
 from tallyveil.gate.interface import Session
-from tallyveil.proxy.auth import Authentication, Passwords, Trust
-from tallyveil.proxy.connection import Connection
+from tallyveil.proxy.auth import Authentication, Trust
+from tallyveil.proxy.connection import IDLE_LOOKS, Connection
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.housekeeping import Housekeeping
 from tallyveil.proxy.interruption import Interruption
@@ -30,9 +30,10 @@ from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.scheduler import Scheduler
+from tallyveil.proxy.tls import Tls
 from tallyveil.proxy.turns import Turns
 
-__all__ = ["Server", "SessionFactory"]
+__all__ = ["InsecureAddress", "Server", "SessionFactory"]
 
 SessionFactory = Callable[[str, str], Session]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
@@ -56,23 +57,25 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_host(host: str, auth: Authentication, allow_remote_trust: bool) -> None:
-    if is_loopback(host):
-        return
-    if isinstance(auth, Passwords):
-        _log.warning("passwords travel in clear text to %s: TLS is not offered", host)
-    elif not allow_remote_trust:
-        raise ValueError(
-            f"listening on {host!r} would let everybody who can reach it connect as anybody: "
-            "give passwords (auth=Passwords({...})), listen on 127.0.0.1, or say "
-            "allow_remote_trust=True if the network is closed"
+class InsecureAddress(ValueError):
+    """Listening there would let others in, or read what passes."""
+
+
+def _check_host(host: str, auth: Authentication, tls: Tls | None) -> None:
+    missing = ["TLS"] * (tls is None) + ["users"] * isinstance(auth, Trust)
+    if missing and not is_loopback(host):
+        raise InsecureAddress(
+            f"listening on {host!r}, which other machines can reach, needs {' and '.join(missing)}"
         )
 
 
 class Server:
     """A PostgreSQL server in front of ``session_factory``; port 0 takes any free one.
 
-    Raises ValueError for an address reachable from elsewhere without authentication.
+    ``auth`` and ``tls`` may be exchanged while it runs, and hold for who logs in from then on.
+
+    Raises InsecureAddress for an address reachable from elsewhere without TLS and users, unless
+    ``allow_insecure`` says that the network is closed.
     """
 
     def __init__(
@@ -82,17 +85,22 @@ class Server:
         port: int = 5432,
         *,
         auth: Authentication | None = None,
+        tls: Tls | None = None,
         limits: Limits | None = None,
-        allow_remote_trust: bool = False,
+        allow_insecure: bool = False,
     ) -> None:
         self.auth: Authentication = auth if auth is not None else Trust()
+        self.tls = tls
         self.limits = limits if limits is not None else Limits()
-        _check_host(host, self.auth, allow_remote_trust)
+        if not allow_insecure:
+            _check_host(host, self.auth, tls)
+        self._insecure: Final = allow_insecure
         self.open_session: Final = session_factory
         self.host = host
         self._requested_port = port
         self._lock = threading.Lock()
         self._keys: dict[int, tuple[bytes, Interruption]] = {}
+        self._users: Counter[str] = Counter()
         self._connections: set[Connection] = set()
         self._entering: dict[Connection, str] = {}
         self._dropped, self._reported = 0, -math.inf
@@ -120,7 +128,8 @@ class Server:
             lambda: Connection(self, loop), self.host, self._requested_port, backlog=256
         )
         self._housekeeping.start()
-        report("listening", host=self.host, port=self.port)
+        self._look_for_idle(loop)
+        report("listening", host=self.host, port=self.port, tls=self.tls is not None)
 
     @property
     def port(self) -> int:
@@ -157,6 +166,15 @@ class Server:
         await asyncio.to_thread(self.workers.join, JOIN)
         report("closed")
         self._closed.set()
+
+    def _look_for_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Now and again, so that a statement needs no timer of its own."""
+        timeout = self.limits.idle_timeout
+        if timeout is None or self._closing:
+            return
+        for connection in tuple(self._connections):
+            connection.look()
+        loop.call_later(timeout / IDLE_LOOKS, self._look_for_idle, loop)
 
     @property
     def busy(self) -> bool:
@@ -219,23 +237,36 @@ class Server:
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._entering.pop(connection, None)
+        pid, user = connection.place
         with self._lock:
-            self._keys = {
-                pid: key for pid, key in self._keys.items() if key[1] is not connection.interruption
-            }
+            if self._keys.pop(pid, None) is not None:
+                self._users[user] -= 1
+                if not self._users[user]:
+                    del self._users[user]
 
     # What conversations ask, on worker threads (cancel: on the event loop)
 
     def holding(self) -> Holding:
         return Holding(self.memory, self.limits.connection_memory)
 
-    def admit(self, interruption: Interruption) -> tuple[int, bytes]:
+    def needs_tls(self, address: str) -> bool:
+        # Without an address it is a socket of this machine.
+        return bool(address) and not self._insecure and not is_loopback(address)
+
+    def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
+        limits = self.limits
         with self._lock:
-            if len(self._keys) >= self.limits.max_connections:
+            if len(self._keys) >= limits.max_connections:
                 raise TooManyConnections(
                     "sorry, too many clients already",
-                    detail=f"At most {self.limits.max_connections} clients may be connected.",
+                    detail=f"At most {limits.max_connections} clients may be connected.",
                 )
+            if self._users[user] >= (limits.max_user_connections or limits.max_connections):
+                raise TooManyConnections(
+                    f'too many connections for user "{user}"',
+                    detail=f"At most {limits.max_user_connections} may be open at a time.",
+                )
+            self._users[user] += 1
             pid = 0
             while pid == 0 or pid in self._keys:
                 pid = secrets.randbits(31)

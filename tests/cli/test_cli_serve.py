@@ -77,11 +77,14 @@ def shared(policy: Path) -> Path:
 SHARES = "anybody can spend any analyst's share"
 
 
-def test_serve_asks_for_the_passwords_of_the_file(shared: Path, tmp_path: Path) -> None:
-    passwords = tmp_path / "passwords"
-    passwords.touch(mode=0o600)
-    passwords.write_text("# who may ask\nalice:se:cret\n\n")
-    with serving(shared, "--password-file", passwords) as (process, address):
+def add_user(policy: Path, name: str, password: str, *options: str) -> Result:
+    command = ["user", "add", str(policy), name, "--stdin", *options]
+    return CliRunner().invoke(app, command, input=f"{password}\n")
+
+
+def test_serve_knows_the_users_beside_the_policy(shared: Path) -> None:
+    assert add_user(shared, "alice", "se:cret").exit_code == 0
+    with serving(shared) as (process, address):
         with psycopg.connect(address, user="alice", password="se:cret") as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
         with pytest.raises(psycopg.OperationalError, match="password"):
@@ -89,6 +92,25 @@ def test_serve_asks_for_the_passwords_of_the_file(shared: Path, tmp_path: Path) 
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=30)
     assert SHARES not in err
+
+
+def test_serve_makes_a_certificate_that_clients_can_verify(policy: Path) -> None:
+    """The first run beyond this machine, and the second: all that is said to be needed."""
+    certificate = policy.with_suffix(".crt")
+    assert add_user(policy, "alice", "secret").exit_code == 0
+    for _ in range(2):
+        with serving(policy, "--host", "0.0.0.0", "--tls-self-signed") as (process, address):
+            port = address.rpartition(":")[2].partition("/")[0]
+            with psycopg.connect(
+                f"host=localhost port={port} user=alice dbname=d password=secret "
+                f"sslmode=verify-full sslrootcert={certificate} channel_binding=require"
+            ) as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+        seen = certificate.read_bytes()
+    assert certificate.read_bytes() == seen
+    assert certificate.with_suffix(".key").stat().st_mode & 0o777 == 0o600
 
 
 def test_serve_warns_of_shares_without_passwords(shared: Path) -> None:
@@ -109,34 +131,35 @@ def run() -> Iterator[Run]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize(
-    ("text", "mode", "told"),
-    [
-        ("alice:secret\n", 0o644, "chmod 600"),
-        ("alice\n", 0o600, "line 1: expected user:password"),
-        ("alice:\n", 0o600, "line 1: expected user:password"),
-        ("alice:one\nalice:two\n", 0o600, 'line 2: user "alice"'),
-        ("# nobody\n", 0o600, "names nobody"),
-    ],
-)
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_a_wrong_password_file(
-    run: Run, policy: Path, tmp_path: Path, text: str, mode: int, told: str
-) -> None:
-    passwords = tmp_path / "passwords"
-    passwords.write_text(text)
-    passwords.chmod(mode)
-    found = run("serve", policy, "--password-file", passwords)
-    assert found.exit_code == 1
-    assert told in found.stderr
-    for secret in ("secret", "one", "two"):
-        assert secret not in found.stderr
-
-
 def test_serve_keeps_to_this_machine_unless_told_otherwise(run: Run, policy: Path) -> None:
     found = run("serve", policy, "--host", "0.0.0.0", "--port", "0")
     assert found.exit_code == 1
-    assert "--password-file" in found.stderr
+    assert "needs TLS and users" in found.stderr
+    assert "--tls-self-signed" in found.stderr
+    assert "--allow-insecure" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--max-connections", "0"], "--max-connections = 0: expected a whole number of conn"),
+        (["--idle-timeout", "-1"], "--idle-timeout = -1.0: expected a number of seconds above 0"),
+        (["--send-timeout", "nan"], "--send-timeout = nan: expected a number of seconds"),
+        (["--max-message", "2000"], "--max-message = 2000: expected a whole number of MiB"),
+        (["--tls-certificate", "x.crt"], "--tls-key: missing; expected a path"),
+        (["--tls-clientcert", "x"], '--tls-clientcert = "x": expected "verify-full"'),
+        (["--tls-certificate", "x.crt", "--tls-key", "x.key"], "TLS cannot be had from x.crt"),
+        (
+            ["--tls-self-signed", "--tls-client-ca", "ca.crt"],
+            "certificates beside passwords need users",
+        ),
+        (["--users", "missing"], "the file of users missing cannot be read"),
+    ],
+)
+def test_wrong_options_are_named(run: Run, policy: Path, arguments: list[str], told: str) -> None:
+    found = run("serve", policy, "--port", "0", *arguments)
+    assert found.exit_code == 1
+    assert told in found.stderr
 
 
 def test_a_port_in_use_is_said(run: Run, policy: Path) -> None:
@@ -230,23 +253,16 @@ def events(err: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP on Windows")
-def test_the_log_says_who_came_what_was_refused_and_what_was_charged(
-    policy: Path, tmp_path: Path
-) -> None:
-    passwords = tmp_path / "passwords"
-    passwords.touch(mode=0o600)
-    passwords.write_text("alice:first\n")
-    with serving(policy, "--password-file", passwords, "--log-format", "json") as (
-        process,
-        address,
-    ):
+def test_the_log_says_who_came_what_was_refused_and_what_was_charged(policy: Path) -> None:
+    add_user(policy, "alice", "first")
+    with serving(policy, "--log-format", "json") as (process, address):
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(address, user="eve\n{}", password="guessed")
         with psycopg.connect(address, user="alice", password="first", autocommit=True) as client:
             client.execute("SELECT count(*) FROM person WHERE sex = 'F'")
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 client.execute("SELECT secret FROM person")
-        passwords.write_text("alice:second\n")
+        add_user(policy, "alice", "second", "--replace")
         process.send_signal(signal.SIGHUP)
         assert process.stderr is not None
         lines = []
@@ -262,7 +278,7 @@ def test_the_log_says_who_came_what_was_refused_and_what_was_charged(
     assert sorted(event["event"] for event in found) == sorted(
         [
             *("listening", "login failed", "connected", "charged", "refused", "disconnected"),
-            *("passwords reloaded", "connected", "disconnected", "closing", "closed"),
+            *("users reloaded", "connected", "disconnected", "closing", "closed"),
         ]
     )
     by_name = {event["event"]: event for event in reversed(found)}

@@ -45,8 +45,31 @@ SEX = "tables.person.attributes.sex"
 SHARE = "analysts.alice.budget"
 OWN = "analysts.alice.tables"
 
+TLS = {"certificate": "a.crt", "key": "a.key"}
+
 # key set, value, what the one message starts with, what it goes on to say
 CASES: list[tuple[str, Any, str, str]] = [
+    ("server.max_connections", 0, "server.max_connections = 0: ", "from 1 to 10,000"),
+    ("server.max_user_connections", 1.5, "server.max_user_connections = 1.5: ", "a whole number"),
+    ("server.max_message", True, "server.max_message = true: ", "MiB"),
+    ("server.memory", "1", 'server.memory = "1": ', "MiB"),
+    ("server.startup_timeout", 0, "server.startup_timeout = 0: ", "seconds above 0"),
+    ("server.idle_timeout", math.nan, "server.idle_timeout = nan: ", "seconds above 0"),
+    ("server.statement_timeout", math.inf, "server.statement_timeout = inf: ", "seconds"),
+    ("server.send_timeout", 86_401, "server.send_timeout = 86401: ", "at most 86,400"),
+    ("server.users", 3, "server.users = 3: ", "a path in quotes"),
+    ("server.plaintext_passwords", "no", 'server.plaintext_passwords = "no": ', "true or false"),
+    ("server.password", "x", "server.password: unknown key; ", "expected one of tls, users"),
+    ("server.tls", "server.crt", 'server.tls = "server.crt": ', "certificate ="),
+    ("server.tls", {"key": "a.key"}, "server.tls.certificate: missing; ", "a path in quotes"),
+    ("server.tls", TLS | {"cert": "x"}, "server.tls.cert: unknown key; ", "clientcert"),
+    (
+        "server.tls",
+        TLS | {"clientcert": "verify-ca", "client_ca": "ca.crt"},
+        'server.tls.clientcert = "verify-ca": ',
+        '"cert"',
+    ),
+    ("server.tls", TLS | {"clientcert": "cert"}, "server.tls.clientcert: ", "client_ca beside it"),
     ("tables.person.budget.epsilon", 0, "tables.person.budget.epsilon = 0: ", "a number ε"),
     ("tables.person.budget.epsilon", -1.5, "tables.person.budget.epsilon = -1.5: ", "1e-12"),
     ("tables.person.budget.epsilon", math.nan, "tables.person.budget.epsilon = nan: ", "ε"),

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.policy import Attribute, InferenceControl, Policy, load_policy, parse_policy, summary
+from tallyveil.policy import (
+    Attribute,
+    Certificate,
+    InferenceControl,
+    Policy,
+    Serving,
+    load_policy,
+    parse_policy,
+    serving_options,
+    summary,
+)
 
 TOML = """
 [source]
@@ -287,3 +297,33 @@ def test_the_summary_says_which_records_are_counted(
     table = {"budget": {"epsilon": 1}, "privacy_unit": unit, "attributes": axes}
     policy = parse_policy({"source": {"url": url}, "tables": {"person": table}}, base=tmp_path)
     assert f"  every record has a cell: count(*) counts {counted}" in summary(policy)
+
+
+def test_how_it_is_served_changes_no_charge(tmp_path: Path) -> None:
+    table = {"budget": {"epsilon": 1}, "attributes": {"sex": {"values": ["F", "M"]}}}
+    plain = parse_policy({"tables": {"person": table}}, base=tmp_path)
+    server = {
+        "users": "people.users",
+        "tls": {"certificate": "a.crt", "key": "/b.key", "client_ca": "ca.crt"},
+        "idle_timeout": 90,
+        "max_connections": 7,
+    }
+    policy = parse_policy({"tables": {"person": table}, "server": server}, base=tmp_path)
+    assert policy.tables["person"].fingerprint == plain.tables["person"].fingerprint
+    assert policy.server.users == tmp_path / "people.users"
+    assert policy.server.tls == Certificate(
+        tmp_path / "a.crt", Path("/b.key"), client_ca=tmp_path / "ca.crt"
+    )
+    assert policy.server.limits == {"idle_timeout": 90.0, "max_connections": 7}
+
+
+def test_options_go_before_the_policy(tmp_path: Path) -> None:
+    declared = Serving(Certificate(Path("a.crt"), Path("a.key")), limits={"memory": 1})
+    given = {"tls.client_ca": "ca.crt", "tls.clientcert": "cert", "memory": 2, "users": None}
+    found = declared.but(serving_options(given, declared, tmp_path / "p.toml"))
+    assert found == Serving(
+        Certificate(Path("a.crt"), Path("a.key"), client_ca=Path("ca.crt"), clientcert="cert"),
+        limits={"memory": 2},
+    )
+    made = serving_options({"tls.self_signed": True}, Serving(), tmp_path / "p.toml").tls
+    assert made == Certificate(tmp_path / "p.crt", tmp_path / "p.key", self_signed=True)

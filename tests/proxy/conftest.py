@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tallyveil.proxy import Limits, Server, ServerThread
+from tallyveil.proxy import Limits, Server, ServerThread, Tls, self_sign
 from tests.proxy.fake_session import Sessions
 
 
@@ -25,3 +26,16 @@ def server(sessions: Sessions) -> Iterator[Server]:
 @pytest.fixture
 def dsn(server: Server) -> str:
     return f"postgresql://alice@127.0.0.1:{server.port}/demo"
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of this machine, with its key beside it."""
+    path = tmp_path_factory.mktemp("tls") / "server.crt"
+    self_sign(path, path.with_suffix(".key"), "127.0.0.1")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tls(certificate: Path) -> Tls:
+    return Tls(certificate, certificate.with_suffix(".key"))

@@ -37,8 +37,8 @@ def write(message: m.Message) -> bytes:
         case m.Startup(version, parameters):
             body = b"".join(_z(k) + _z(v) for k, v in parameters) + b"\0"
             return struct.pack("!ii", len(body) + 8, version) + body
-        case m.Password(password):
-            return _typed("p", password + b"\0")
+        case m.Credentials(data):
+            return _typed("p", data)
         case m.Query(sql):
             return _typed("Q", sql + b"\0")
         case m.Parse(name, sql, types):
@@ -101,7 +101,8 @@ def fields_of(kind: str, body: bytes) -> Any:
     if kind == "K":
         return struct.unpack_from("!I", body)[0], body[4:]
     if kind == "R":
-        return struct.unpack("!i", body)[0]
+        (code,) = struct.unpack_from("!i", body)
+        return (code, body[4:]) if code >= 10 else code
     if kind == "v":
         version, count = struct.unpack_from("!ii", body)
         return version, [n.decode() for n in body[8:].split(b"\0")[:count]]

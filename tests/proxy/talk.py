@@ -12,6 +12,7 @@ from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.replies import Replies
+from tallyveil.proxy.tls import Tls
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import split
 
@@ -21,6 +22,7 @@ STARTUP = m.Startup(3 << 16, (("user", "alice"), ("database", "demo")))
 class FakeHost:
     def __init__(self, auth: Authentication | None = None, full: bool = False) -> None:
         self.auth: Authentication = auth or Trust()
+        self.tls: Tls | None = None
         self.open_session = Sessions()
         self.full = full
         self.replies = Replies()
@@ -30,7 +32,10 @@ class FakeHost:
     def holding(self) -> Holding:
         return Holding(self.memory, 1 << 25)
 
-    def admit(self, interruption: Interruption) -> tuple[int, bytes]:
+    def needs_tls(self, address: str) -> bool:
+        return address == "192.0.2.1"
+
+    def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
         if self.full:
             raise TooManyConnections("sorry, too many clients already")
         return 7, b"abcd"

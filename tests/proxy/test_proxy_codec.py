@@ -29,7 +29,7 @@ UNTYPED = [
 ]
 
 TYPED = [
-    (m.Password(b"pw"), b"p\0\0\0\x07pw\0"),
+    (m.Credentials(b"pw\0"), b"p\0\0\0\x07pw\0"),
     (m.Query(b"select '\xc3\xa9'"), b"Q\0\0\0\x10select '\xc3\xa9'\0"),
     (m.Query(b""), b"Q\0\0\0\x05\0"),
     (m.Parse("s", b"x", (23, 0)), b"P\0\0\0\x12s\0x\0\0\x02\0\0\0\x17\0\0\0\0"),
@@ -220,7 +220,9 @@ _INT, _DECIMAL = from_duckdb("BIGINT"), from_duckdb("DECIMAL(18,3)")
 
 BACKEND: list[tuple[bytes, bytes, list[tuple[str, Any]]]] = [
     (backend.AUTHENTICATION_OK, b"R\0\0\0\x08\0\0\0\0", [("R", 0)]),
-    (backend.CLEARTEXT_PASSWORD, b"R\0\0\0\x08\0\0\0\x03", [("R", 3)]),
+    (backend.sasl(("A", "B")), b"R\0\0\0\x0d\0\0\0\x0aA\0B\0\0", [("R", (10, b"A\0B\0\0"))]),
+    (backend.sasl_continue(b"r=x"), b"R\0\0\0\x0b\0\0\0\x0br=x", [("R", (11, b"r=x"))]),
+    (backend.sasl_final(b"v=x"), b"R\0\0\0\x0b\0\0\0\x0cv=x", [("R", (12, b"v=x"))]),
     (backend.ready_for_query("T"), b"Z\0\0\0\x05T", [("Z", "T")]),
     (backend.PARSE_COMPLETE, b"1\0\0\0\x04", [("1", "")]),
     (backend.command_complete("SELECT 5"), b"C\0\0\0\x0dSELECT 5\0", [("C", "SELECT 5")]),

@@ -247,7 +247,7 @@ def test_internal_errors_say_nothing(talk: Talk, caplog: pytest.LogCaptureFixtur
 def test_other_messages(talk: Talk) -> None:
     assert talk.kinds(m.CopyMessage(), m.Flush()) == ""
     assert talk.kinds(m.FunctionCall()) == "EZ"
-    assert error_of(talk(query("select 1"), m.Password(b"x"))[4:])["C"] == "08P01"
+    assert error_of(talk(query("select 1"), m.Credentials(b"x"))[4:])["C"] == "08P01"
     assert talk.conversation.phase is Phase.CLOSED
 
 
@@ -260,7 +260,7 @@ def test_reading_errors_and_terminate_end_it(talk: Talk) -> None:
 
 
 def test_the_table_knows_every_message_of_a_ready_client() -> None:
-    startup_only = {m.SSLRequest, m.GSSENCRequest, m.CancelRequest, m.Startup, m.Password}
+    startup_only = {m.SSLRequest, m.GSSENCRequest, m.CancelRequest, m.Startup, m.Credentials}
     every = {getattr(m, name) for name in m.__all__ if isinstance(getattr(m, name), type)}
     for phase in (Phase.READY, Phase.SKIPPING):
         assert set(_TABLE[phase]) == every - startup_only

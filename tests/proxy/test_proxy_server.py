@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy import Limits, Passwords, Server, ServerThread, Trust
+from tallyveil.proxy import InsecureAddress, Limits, Server, ServerThread, Tls, Trust, Users
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.server import is_loopback
 from tests.proxy.fake_session import FakeSession, Sessions
@@ -266,23 +266,20 @@ def test_shutdown_says_goodbye_and_stops_what_runs(sessions: Sessions) -> None:
     assert all(session.closed.wait(5) for session in sessions.all)
 
 
-def test_passwords_over_the_wire(sessions: Sessions) -> None:
-    server = Server(sessions, port=0, auth=Passwords({"alice": "secret"}))
-    with ServerThread(server), RawClient(server.port) as client:
-        client.send(m.Startup(3 << 16, (("user", "alice"),)))
-        assert client.read() == ("R", 3)
-        client.send(m.Password(b"secret"))
-        assert client.until("Z")[0] == ("R", 0)
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "db.example.org"])
-def test_trust_stays_at_home(sessions: Sessions, host: str) -> None:
+def test_without_tls_and_users_it_stays_at_home(sessions: Sessions, host: str, tls: Tls) -> None:
     assert not is_loopback(host)
-    with pytest.raises(ValueError, match="connect as anybody"):
-        Server(sessions, host, auth=Trust())
+    users = Users.with_passwords({"a": "b"})
+    for auth, encryption, missing in (
+        (Trust(), None, "TLS and users"),
+        (users, None, "needs TLS$"),
+        (Trust(), tls, "needs users$"),
+    ):
+        with pytest.raises(InsecureAddress, match=missing):
+            Server(sessions, host, auth=auth, tls=encryption)
     for server in (
-        Server(sessions, host, allow_remote_trust=True),
-        Server(sessions, host, auth=Passwords({"a": "b"})),
+        Server(sessions, host, allow_insecure=True),
+        Server(sessions, host, auth=users, tls=tls),
     ):
         asyncio.run(server.close())
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.auth import Passwords
+from tallyveil.proxy.auth import Users
 from tallyveil.proxy.conversation import Phase
+from tests.proxy.scram_client import ScramClient
 from tests.proxy.talk import STARTUP, FakeHost, Talk, error_of, query
 
 
@@ -46,7 +49,7 @@ def test_newer_protocols_are_negotiated_down(version: int) -> None:
         (m.Startup(3 << 16, (("user", "a"), ("options", "-c dp.epsilon"))), "08P01"),
         (m.Startup(3 << 16, (("user", "a"), ("database", "closed"))), "0A000"),
         (query("select 1"), "08P01"),
-        (m.Password(b"x"), "08P01"),
+        (m.Credentials(b"x"), "08P01"),
     ],
 )
 def test_refused_at_startup(message: m.Message, sqlstate: str) -> None:
@@ -69,32 +72,52 @@ def test_options_become_settings() -> None:
     assert talk.session.database == "a"
 
 
-def test_passwords() -> None:
-    auth = Passwords({"alice": "open sesame"})
-    talk = Talk(FakeHost(auth))
-    assert talk(STARTUP) == [("R", 3)]
-    assert talk(m.Password(b"open sesame"))[-1] == ("Z", "I")
-    assert "sesame" not in repr(auth) + repr(vars(auth))
+def log_in(talk: Talk, user: str, password: str) -> list[tuple[str, Any]]:
+    """The last answer of the dialogue, whose other answers must be as they should."""
+    ((kind, (code, mechanisms)),) = talk(m.Startup(3 << 16, (("user", user),)))
+    assert (kind, code, mechanisms) == ("R", 10, b"SCRAM-SHA-256\0\0")
+    client = ScramClient(password)
+    ((kind, (code, first)),) = talk(client.begin())
+    assert (kind, code) == ("R", 11)
+    answer = talk(client.finish(first), query("select 1"))
+    if answer[0][0] == "R":
+        code, last = answer[0][1]
+        assert code == 12
+        assert client.trusts(last)
+    return answer
+
+
+def test_a_password_is_proved_and_so_is_that_the_server_knows_it() -> None:
+    users = Users.with_passwords({"alice": "open sesame"})
+    answer = log_in(Talk(FakeHost(users)), "alice", "open sesame")
+    assert answer[1] == ("R", 0)
+    assert answer[-1] == ("Z", "I")
+    assert "sesame" not in repr(users) + repr(vars(users))
 
 
 def test_wrong_password_and_unknown_user_are_told_alike() -> None:
+    users = Users.with_passwords({"alice": "open sesame"})
     answers = []
-    for user, password in (("alice", b"wrong"), ("mallory", b"open sesame"), ("mallory", b"")):
-        talk = Talk(FakeHost(Passwords({"alice": "open sesame"})))
-        assert talk(m.Startup(3 << 16, (("user", user),))) == [("R", 3)]
-        answers.append(error_of(talk(m.Password(password), query("select 1"))))
+    for user, password in (("alice", "wrong"), ("mallory", "open sesame"), ("mallory", "")):
+        talk = Talk(FakeHost(users))
+        answers.append(error_of(log_in(talk, user, password)))
         assert talk.host.open_session.all == []
     assert {a["C"] for a in answers} == {"28P01"}
     assert len({a["M"].replace("mallory", "alice") for a in answers}) == 1
 
 
 def test_nobody_gets_in_without_the_password() -> None:
-    talk = Talk(FakeHost(Passwords({"alice": "x"})))
+    talk = Talk(FakeHost(Users.with_passwords({"alice": "x"})))
     answer = talk(STARTUP, query("select 1"))
     assert [kind for kind, _ in answer] == ["R", "E"]
     assert talk.host.open_session.all == []
-    with pytest.raises(ValueError, match="empty password"):
-        Passwords({"alice": ""})
+
+
+def test_who_comes_from_elsewhere_needs_tls() -> None:
+    talk = Talk()
+    talk.conversation.address = "192.0.2.1"
+    assert error_of(talk(STARTUP))["C"] == "28000"
+    assert talk.host.open_session.all == []
 
 
 def test_a_full_server_says_so() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
-from tallyveil.proxy import Passwords, Server, ServerThread, Trust
+from tallyveil.proxy import Server, ServerThread, Tls, Trust, Users
 
 ROWS = """
     CREATE TABLE people AS SELECT
@@ -78,14 +78,15 @@ def serve(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> Iterator[Callabl
         attributes: Any = ATTRIBUTES,
         analysts: Any = None,
         passwords: Any = None,
+        tls: Tls | None = None,
         **table: Any,
     ) -> House:
         declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": attributes}
         keys = {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}}
         shares = {"analysts": analysts} if analysts else {}
         gate = Gate(parse_policy(keys | shares, base=tmp_path), source)
-        auth = Trust() if passwords is None else Passwords(passwords)
-        thread = ServerThread(Server(gate.session, port=0, auth=auth))
+        auth = Trust() if passwords is None else Users.with_passwords(passwords)
+        thread = ServerThread(Server(gate.session, port=0, auth=auth, tls=tls))
         thread.start()
         running.append((thread, gate))
         return House(gate, thread.port)

@@ -1,0 +1,73 @@
+"""The commands `tallyveil user …`: who may connect, and by which password."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallyveil.cli.error_messages import complaints
+
+if TYPE_CHECKING:
+    from tallyveil.cli.user_file import UserFile
+
+__all__ = ["users"]
+
+users = typer.Typer(no_args_is_help=True, help="Say who may connect: add, remove, list.")
+
+Policy = Annotated[Path, typer.Argument(help="The policy, a TOML file.", metavar="POLICY")]
+Name = Annotated[str, typer.Argument(help="As the analyst connects.", metavar="NAME")]
+
+
+@users.command()
+def add(
+    policy: Policy,
+    name: Name,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Read the password from standard input.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give a user another password.")
+    ] = False,
+) -> None:
+    """Let NAME connect. The password is asked for, and a SCRAM verifier of it is kept."""
+    with complaints():
+        file = _file(policy, create=True)
+        password = (
+            sys.stdin.readline().rstrip("\r\n")
+            if stdin
+            else typer.prompt(f"Password for {name}", hide_input=True, confirmation_prompt=True)
+        )
+        file.add(name, password, replace=replace)
+        typer.echo(f"{name} may connect: {file.path}")
+
+
+@users.command()
+def remove(policy: Policy, name: Name) -> None:
+    """Let NAME connect no longer. Connections that are open stay."""
+    with complaints():
+        file = _file(policy)
+        file.remove(name)
+        typer.echo(f"{name} may connect no longer: {file.path}")
+
+
+@users.command("list")
+def list_(
+    policy: Policy,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+) -> None:
+    """List who may connect."""
+    with complaints(json=json):
+        names = sorted(_file(policy).verifiers)
+        typer.echo(json_format.dumps(names) if json else "\n".join(names))
+
+
+def _file(policy: Path, *, create: bool = False) -> UserFile:
+    from tallyveil.cli.security import user_path
+    from tallyveil.cli.user_file import read_user_file
+    from tallyveil.policy import load_policy
+
+    return read_user_file(user_path(policy, load_policy(policy).server), create=create)

@@ -1,0 +1,168 @@
+"""How the tables are served: TLS, users and limits, as the policy's ``[server]`` has them.
+
+None of it changes what a charge means. What is left out is for the server to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.policy import checks
+from tallyveil.policy.mistakes import mistakes
+
+__all__ = ["Certificate", "ServerDeclaration", "Serving", "serving", "serving_options"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The files of TLS. ``self_signed``: made where they are missing. ``client_ca`` signs the
+    certificates of clients, and ``clientcert`` says what these are good for."""
+
+    certificate: Path
+    key: Path
+    self_signed: bool = False
+    client_ca: Path | None = None
+    clientcert: Literal["cert", "verify-full"] = "verify-full"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """``users`` is the file of the users, ``limits`` holds those that are given, by their keys:
+    times in seconds, sizes in MiB."""
+
+    tls: Certificate | None = None
+    users: Path | None = None
+    plaintext_passwords: bool = False
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def but(self, other: Serving) -> Serving:
+        """With what ``other`` says in its place."""
+        return replace(
+            self,
+            tls=other.tls or self.tls,
+            users=other.users or self.users,
+            plaintext_passwords=other.plaintext_passwords or self.plaintext_passwords,
+            limits=MappingProxyType({**self.limits, **other.limits}),
+        )
+
+
+def _whole(most: int, unit: str) -> BeforeValidator:
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise checks.wrong(f"expected a whole number of {unit} from 1 to {most:,}")
+        return value
+
+    return BeforeValidator(check)
+
+
+def _seconds(most: int) -> BeforeValidator:
+    def check(value: Any) -> float:
+        exact = checks.exact_number(value)
+        if exact is None or not 0 < exact <= most:
+            raise checks.wrong(f"expected a number of seconds above 0, at most {most:,}")
+        return float(exact)
+
+    return BeforeValidator(check)
+
+
+_File = Annotated[str, BeforeValidator(checks.path)]
+_Connections = Annotated[Any, _whole(10_000, "connections")]
+_Message = Annotated[Any, _whole(1_024, "MiB")]
+_Memory = Annotated[Any, _whole(1_048_576, "MiB")]
+_Seconds = Annotated[Any, _seconds(86_400)]
+
+
+class _Declaration(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class CertificateDeclaration(_Declaration):
+    certificate: _File = Field(description="a path in quotes")
+    key: _File = Field(description="a path in quotes")
+    self_signed: bool = Field(False, description="true or false")
+    client_ca: _File | None = Field(None, description="a path in quotes")
+    clientcert: Literal["cert", "verify-full"] = Field(
+        "verify-full",
+        description='"verify-full" (a certificate and a password) or "cert" (instead of one)',
+    )
+
+
+class ServerDeclaration(_Declaration):
+    tls: CertificateDeclaration | None = Field(
+        None, description='files such as { certificate = "server.crt", key = "server.key" }'
+    )
+    users: _File | None = Field(None, description="a path in quotes")
+    plaintext_passwords: bool = Field(False, description="true or false")
+    max_connections: _Connections = None
+    max_user_connections: _Connections = None
+    max_message: _Message = None
+    memory: _Memory = None
+    connection_memory: _Memory = None
+    startup_timeout: _Seconds = None
+    statement_timeout: _Seconds = None
+    idle_timeout: _Seconds = None
+    send_timeout: _Seconds = None
+
+
+def serving(declared: ServerDeclaration, base: Path) -> Serving:
+    """With paths relative to ``base``."""
+    given = declared.model_fields_set - {"tls", "users", "plaintext_passwords"}
+    return Serving(
+        None if declared.tls is None else _certificate(declared.tls, base),
+        None if declared.users is None else base / declared.users,
+        declared.plaintext_passwords,
+        MappingProxyType({key: getattr(declared, key) for key in sorted(given)}),
+    )
+
+
+def _certificate(declared: CertificateDeclaration, base: Path) -> Certificate:
+    return Certificate(
+        base / declared.certificate,
+        base / declared.key,
+        declared.self_signed,
+        None if declared.client_ca is None else base / declared.client_ca,
+        declared.clientcert,
+    )
+
+
+def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -> Serving:
+    """What the command line says of the server, by the keys of ``[server]``; a dot stands between
+    those of tables, and None is not given. What it leaves out of TLS is as ``declared``; a
+    self-signed certificate is beside the policy. Raises InvalidParameterValue.
+    """
+    known = {key: value for key, value in given.items() if value is not None}
+    tls = {k.removeprefix("tls."): known.pop(k) for k in tuple(known) if k.startswith("tls.")}
+    if tls:
+        known["tls"] = _beside(policy, declared.tls, tls) | tls
+    try:
+        return serving(ServerDeclaration.model_validate(known), Path())
+    except ValidationError as error:
+        lines = (f"--{line}" for line in mistakes(error, ServerDeclaration))
+        raise InvalidParameterValue("; ".join(map(_as_option, lines))) from None
+
+
+def _beside(policy: Path, declared: Certificate | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    if declared is not None:
+        files = {"certificate": declared.certificate, "key": declared.key}
+        ca = {} if declared.client_ca is None else {"client_ca": declared.client_ca}
+        rest = {"self_signed": declared.self_signed, "clientcert": declared.clientcert}
+        return {**{k: str(v) for k, v in (files | ca).items()}, **rest}
+    if given.get("self_signed"):
+        return {
+            "certificate": str(policy.with_suffix(".crt")),
+            "key": str(policy.with_suffix(".key")),
+        }
+    return {}
+
+
+def _as_option(mistake: str) -> str:
+    """Its key as the command line writes it."""
+    key, colon, rest = mistake.partition(" = ") if " = " in mistake else mistake.partition(":")
+    return key.replace(".", "-").replace("_", "-") + colon + rest

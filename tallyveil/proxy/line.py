@@ -1,0 +1,116 @@
+"""A socket as its connection uses it: clear bytes, whether TLS carries them or not; and its end.
+
+Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tallyveil.events import report
+from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.tls import Channel
+
+__all__ = ["Line"]
+
+
+class Line:
+    """``receive`` takes what the network brings, and feeds what the client says to ``reader``."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        reader: Callable[[bytes], None],
+    ) -> None:
+        self.transport: Final = transport
+        self.address: Final = _address(transport)
+        self.receive: Callable[[bytes], None] = reader
+        self.write: Callable[[bytes], None] = transport.write
+        self._reader: Final = reader
+        self._loop: Final = loop
+        self._limits: Final = limits
+        self._channel: Channel | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._closing: asyncio.TimerHandle | None = None
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport.set_write_buffer_limits(high=limits.write_ahead)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether TLS was begun."""
+        return self._channel is not None
+
+    def encrypt(self, channel: Channel, established: Callable[[], None]) -> None:
+        """From now on all goes through TLS; ``established`` is called once a client can speak."""
+        self._channel = channel
+        self.receive = partial(self._decrypt, channel, established)
+        self.write = partial(self._encrypt, channel)
+
+    def close(self) -> None:
+        """Close once the rest is written; who does not read it is cut off."""
+        if self.transport.is_closing():
+            return
+        if self._channel is not None:
+            self._channel.finish()
+            self._flush(self._channel)
+        self.transport.close()
+        timeout = self._limits.close_timeout
+        self._closing = self._loop.call_later(timeout, self.transport.abort)
+
+    def lost(self) -> None:
+        """The socket is closed."""
+        self.flowing()
+        if self._closing is not None:
+            self._closing.cancel()
+
+    def stalled(self, give_up: Callable[[], None]) -> None:
+        """Nothing more can be written until the client reads: wait for it, but not for ever."""
+        self._stalled = self._loop.call_later(self._limits.send_timeout, give_up)
+
+    def flowing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _encrypt(self, channel: Channel, data: bytes) -> None:
+        if not self.transport.is_closing():  # TLS has ended, too
+            channel.send(data)
+            self._flush(channel)
+
+    def _decrypt(self, channel: Channel, established: Callable[[], None], data: bytes) -> None:
+        before = channel.established
+        try:
+            said = channel.receive(data)
+        except ssl.SSLError as error:
+            # OpenSSL's name for what is wrong, and nothing of what the client sent.
+            report("TLS failed", address=self.address, reason=error.reason or error.strerror)
+            self._flush(channel)
+            self.close()
+            return
+        self._flush(channel)
+        if channel.established and not before:
+            established()
+        self._reader(said)
+        if channel.ended:
+            self._loop.call_soon(self.close)  # once what it said last is done
+
+    def _flush(self, channel: Channel) -> None:
+        pending = channel.pending()
+        if pending:
+            self.transport.write(pending)
+
+
+def _address(transport: asyncio.Transport) -> str:
+    """Of the other end, without its port; empty where it has none."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""

@@ -1,0 +1,106 @@
+"""TLS without I/O: bytes of the network in, bytes of the client out, and the reverse.
+
+A client asks for it by an SSLRequest, or begins with it (``sslnegotiation=direct``); then the
+protocol must be named by ALPN, so that no other protocol's client can be led here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from pathlib import Path
+from typing import Final
+
+from tallyveil.proxy.certificate import end_point
+
+__all__ = ["HANDSHAKE", "Channel", "Tls"]
+
+HANDSHAKE: Final = 0x16
+"""The first byte of a TLS connection; of no startup packet, which would be too long."""
+
+_ALPN: Final = "postgresql"
+_RECORDS: Final = 1 << 16
+
+
+class Tls:
+    """A server's certificate and key, and whose certificates it takes from clients.
+
+    Raises OSError or ValueError for files that cannot be read or do not fit.
+    """
+
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
+        self._context = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
+        context.num_tickets = 0
+        context.set_alpn_protocols([_ALPN])
+        # Without a function an encrypted key would have OpenSSL ask the terminal for its password.
+        context.load_cert_chain(certificate, key, password=str)
+        if client_ca is not None:
+            context.load_verify_locations(client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
+        self.end_point: Final = end_point(certificate.read_bytes())
+
+    def channel(self, *, direct: bool = False) -> Channel:
+        """For one connection that begins now."""
+        return Channel(self._context, self.end_point, direct=direct)
+
+
+class Channel:
+    """One TLS connection. Its owner sends what is `pending` after each call.
+
+    ``end_point`` is what SCRAM may bind to; ``certified`` the name in the client's certificate,
+    None without one. Both hold once it is ``established``.
+    """
+
+    def __init__(self, context: ssl.SSLContext, end_point: bytes | None, *, direct: bool) -> None:
+        self.end_point: Final = end_point
+        self.established = False
+        self.ended = False
+        self.certified: str | None = None
+        self._direct = direct
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    def receive(self, data: bytes) -> bytes:
+        """What the client says, as far as it has come. Raises ssl.SSLError: the end."""
+        self._incoming.write(data)
+        parts = []
+        with contextlib.suppress(ssl.SSLWantReadError):
+            if not self.established:
+                self._tls.do_handshake()
+                self._establish()
+            while part := self._tls.read(_RECORDS):
+                parts.append(part)
+            self.ended = True
+        return b"".join(parts)
+
+    def send(self, data: bytes) -> None:
+        """Before it is established the client cannot be told anything, and is not."""
+        view = memoryview(data if self.established else b"")
+        while view:
+            view = view[self._tls.write(view) :]
+
+    def pending(self) -> bytes:
+        """What the network is to carry to the client."""
+        return self._outgoing.read()
+
+    def finish(self) -> None:
+        """Say that nothing follows, so that an attacker's cut looks unlike it."""
+        with contextlib.suppress(ssl.SSLError):  # the client's own word is not waited for
+            self._tls.unwrap()
+
+    def _establish(self) -> None:
+        if self._direct and self._tls.selected_alpn_protocol() != _ALPN:
+            raise ssl.SSLError(ssl.SSL_ERROR_SSL, "NO_APPLICATION_PROTOCOL")
+        self.established = True
+        self.certified = _common_name(self._tls.getpeercert())
+
+
+def _common_name(certificate: object) -> str | None:
+    """The one in a verified certificate; none or several name nobody."""
+    if not isinstance(certificate, dict) or not certificate:
+        return None
+    subject = certificate.get("subject", ())
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    return names[0] if len(names) == 1 else ""

@@ -1,0 +1,119 @@
+"""`tallyveil user`: a file of verifiers that nobody else can read, and what may be wrong in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tallyveil.cli.app import app
+from tallyveil.cli.demo_data import copy_example
+from tallyveil.cli.user_file import read_user_file
+from tallyveil.errors import PolicyError
+from tallyveil.proxy import Verifier
+from tests.proxy.scram_client import ScramClient
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    return copy_example(tmp_path)
+
+
+def run(*arguments: object, said: str = "") -> Result:
+    return CliRunner().invoke(app, ["user", *map(str, arguments)], input=said)
+
+
+def asked(path: Path, user: str) -> bytes:
+    """Salt and iterations, as anybody who connects is asked."""
+    users = read_user_file(path).users(plaintext=True, clientcert=None)
+    first = users.exchange(user, None).begin(ScramClient("").begin().data)
+    return first.partition(b",")[2]
+
+
+def test_users_come_and_go(policy: Path) -> None:
+    path = policy.with_suffix(".users")
+    assert run("add", policy, "alice", said="secret\nsecret\n").exit_code == 0
+    assert run("add", policy, "bob@example.org", "--stdin", said="pass word\n").exit_code == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "secret" not in path.read_text()
+    assert "pass word" not in path.read_text()
+    assert run("list", policy).output.split() == ["alice", "bob@example.org"]
+    nobody = asked(path, "nobody")
+    path.write_text(path.read_text() + "\n# a remark\n")
+    assert run("add", policy, "alice", "--replace", "--stdin", said="other\n").exit_code == 0
+    assert run("remove", policy, "bob@example.org").exit_code == 0
+    assert "# a remark" in path.read_text()
+    assert json.loads(run("list", policy, "--json").output) == ["alice"]
+    # Who asks as nobody cannot tell that users came and went.
+    assert asked(path, "nobody") == nobody
+    verifier = read_user_file(path).verifiers["alice"]
+    assert isinstance(verifier, Verifier)
+    assert verifier == Verifier.of("other", salt=verifier.salt)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "told"),
+    [
+        (["add", "alice", "--stdin"], "x\n", 'user "alice" exists'),
+        (["add", "bob", "--stdin"], "\n", "a password has some"),
+        (["add", "bob", "--stdin"], "", "a password has some"),
+        (["add", "b:ob", "--stdin"], "x\n", "no colon"),
+        (["add", " bob", "--stdin"], "x\n", "no spaces"),
+        (["add", "#bob", "--stdin"], "x\n", "not start with #"),
+        (["add", "bo\nb", "--stdin"], "x\n", "printable"),
+        (["remove", "eve"], "", 'there is no user "eve"'),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    policy: Path, arguments: list[str], said: str, told: str
+) -> None:
+    run("add", policy, "alice", "--stdin", said="secret\n")
+    before = policy.with_suffix(".users").read_text()
+    command, *rest = arguments
+    found = run(command, policy, *rest, said=said)
+    assert found.exit_code == 1
+    assert told in found.stderr
+    assert policy.with_suffix(".users").read_text() == before
+
+
+VERIFIER = Verifier.of("x", iterations=1).written()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        (f"alice:{VERIFIER}\n", 0o644, "chmod 600"),
+        ("alice\n", 0o600, "line 1: expected name:verifier"),
+        ("# alice\nalice:\n", 0o600, "line 2: expected name:verifier"),
+        (f"alice:{VERIFIER}\nalice:{VERIFIER}\n", 0o600, 'line 2: user "alice"'),
+        (f"alice:{VERIFIER[:-8]}\n", 0o600, "line 1: a verifier has"),
+        (":c2hvcnQ=\n", 0o600, "line 1: expected a secret"),
+        ("# nobody\n", 0o600, "names nobody"),
+        ("alice:plainsecret\n", 0o600, "plaintext_passwords = true"),
+    ],
+)
+def test_a_wrong_file(tmp_path: Path, text: str, mode: int, told: str) -> None:
+    path = tmp_path / "users"
+    path.write_text(text)
+    path.chmod(mode)
+    with pytest.raises(PolicyError) as refused:
+        read_user_file(path).users(plaintext=False, clientcert=None)
+    assert told in str(refused.value)
+    for hidden in ("plainsecret", VERIFIER[30:60], "c2hvcnQ="):
+        assert hidden not in str(refused.value)
+
+
+def test_a_plain_password_where_it_is_allowed(tmp_path: Path) -> None:
+    """Its salt stays, as an unknown user's does, so that it does not tell them apart."""
+    path = tmp_path / "users"
+    path.touch(mode=0o600)
+    path.write_text(f":{'AAAA' * 8}\nalice:plain:secret\n")
+    users = read_user_file(path).users(plaintext=True, clientcert=None)
+    exchange, client = users.exchange("alice", None), ScramClient("plain:secret")
+    last = exchange.finish(client.finish(exchange.begin(client.begin().data)).data)
+    assert last is not None
+    assert asked(path, "alice") == asked(path, "alice")

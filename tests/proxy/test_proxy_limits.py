@@ -1,0 +1,139 @@
+"""What one client may take: places, time to log in, silence, unread answers, long messages."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tallyveil.proxy import Limits, Server, ServerThread, Tls
+from tallyveil.proxy import messages as m
+from tests.proxy.fake_session import Sessions
+from tests.proxy.raw_client import RawClient, write
+from tests.proxy.test_proxy_tls import ask_for_tls
+
+
+@contextmanager
+def serving(sessions: Sessions, **given: Any) -> Iterator[int]:
+    tls = given.pop("tls", None)
+    limits = Limits(**{"startup_timeout": 5, "close_timeout": 0.5} | given)
+    server = Server(sessions, port=0, limits=limits, tls=tls)
+    with ServerThread(server):
+        yield server.port
+
+
+def refusal(client: RawClient, user: str) -> str:
+    client.send(m.Startup(3 << 16, (("user", user),)))
+    return str(client.until("E")[-1][1]["C"])
+
+
+def test_one_user_leaves_places_to_others(sessions: Sessions) -> None:
+    with serving(sessions, max_user_connections=2) as port:
+        with RawClient(port) as one, RawClient(port) as two, RawClient(port) as three:
+            one.start("alice")
+            two.start("alice")
+            assert refusal(three, "alice") == "53300"
+            with RawClient(port) as other:
+                assert other.start("bob")[-1] == ("Z", "I")
+        for session in sessions.all:
+            assert session.closed.wait(5)
+        with RawClient(port) as again:
+            assert again.start("alice")[-1] == ("Z", "I")
+
+
+def test_a_login_that_the_gate_refuses_leaves_no_place_taken(sessions: Sessions) -> None:
+    with serving(sessions, max_connections=1, max_user_connections=1) as port:
+        for _ in range(3):
+            with RawClient(port) as client:
+                client.send(m.Startup(3 << 16, (("user", "a"), ("database", "closed"))))
+                assert client.until("E")[-1][1]["C"] == "0A000"
+                assert client.at_end()
+        with RawClient(port) as client:
+            assert client.start("a")[-1] == ("Z", "I")
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_who_asks_nothing_for_too_long_is_told_and_closed(
+    sessions: Sessions, tls: Tls, encrypted: bool
+) -> None:
+    with serving(sessions, idle_timeout=0.5, tls=tls) as port:
+        with RawClient(port) as client:
+            if encrypted:
+                ask_for_tls(client)
+            client.start()
+            start = time.monotonic()
+            for _ in range(10):  # a little at a time, and it may stay
+                client.socket.settimeout(0.1)
+                with pytest.raises(TimeoutError):
+                    client.socket.recv(1)
+                client.socket.settimeout(10)
+                assert client.ask("select 1")[-1] == ("Z", "I")
+            assert time.monotonic() - start > 0.9
+            kind, fields = client.read()
+            assert (kind, fields["C"]) == ("E", "57P05")
+            assert client.at_end()
+        assert sessions.last.closed.wait(5)
+
+
+def test_who_waits_for_an_answer_is_not_idle(sessions: Sessions) -> None:
+    with serving(sessions, idle_timeout=0.2) as port, RawClient(port) as client:
+        client.start()
+        client.send(m.Query(b"select wait()"))
+        assert sessions.last.started.wait(5)
+        assert not sessions.last.stopped.wait(0.6)
+        with RawClient(port) as other:
+            other.send(m.CancelRequest(*client.key))
+            assert other.at_end()
+        assert dict(client.until("Z"))["E"]["C"] == "57014"
+
+
+def test_half_a_message_is_silence(sessions: Sessions) -> None:
+    with serving(sessions, idle_timeout=0.3) as port, RawClient(port) as client:
+        client.start()
+        client.socket.sendall(write(m.Query(b"select 1"))[:-1])
+        assert client.until("E")[-1][1]["C"] == "57P05"
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_who_does_not_read_is_dropped(
+    sessions: Sessions, tls: Tls, caplog: pytest.LogCaptureFixture, encrypted: bool
+) -> None:
+    caplog.set_level("INFO", "tallyveil")
+    with serving(sessions, send_timeout=0.3, tls=tls) as port, RawClient(port) as client:
+        if encrypted:
+            ask_for_tls(client)
+        client.start()
+        client.send(m.Query(b"select wide(50000)"))
+        assert sessions.last.closed.wait(10)
+    assert "dropped" in caplog.text
+
+
+@pytest.mark.parametrize("most", [1 << 14, 1 << 20])
+def test_messages_up_to_the_limit(sessions: Sessions, most: int) -> None:
+    with serving(sessions, max_message=most) as port, RawClient(port) as client:
+        client.start()
+        body = b"select 1 --".ljust(most - 5, b"x") + b"\0"
+        client.socket.sendall(b"Q" + struct.pack("!I", most) + body)
+        assert client.until("Z")[-1] == ("Z", "I")
+        client.socket.sendall(b"Q" + struct.pack("!I", most + 1))
+        assert client.until("E")[-1][1]["C"] == "08P01"
+        assert client.at_end()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_user_connections": 0},
+        {"max_user_connections": 1.5},
+        {"idle_timeout": 0},
+        {"send_timeout": float("nan")},
+        {"send_timeout": None},
+    ],
+)
+def test_limits_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Limits(**wrong)
