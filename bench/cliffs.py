@@ -71,6 +71,8 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "GROUP BY CUBE (a, c, d)",
         "ROLLUP of 102,000 rows": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 "
         "GROUP BY ROLLUP (a, d)",
+        "100,000 groups of three counts": "SELECT a, d, count(*), count(*) FILTER (WHERE b < 50), "
+        "count(*) FILTER (WHERE c < 5) FROM t WHERE b > {n} AND d < 50 GROUP BY a, d",
         "20,000 groups of five counts": "SELECT a, c, "
         + ", ".join(f"count(*) FILTER (WHERE b > {k})" for k in range(5))
         + " FROM t WHERE d <> {n} GROUP BY a, c",

@@ -42,6 +42,7 @@ class Pricing:
         priced = self._priced.get(charge)
         if priced is None:
             workload = charge.workload
+            _ = charge.key  # of its receipt, which is issued while others wait
             event = Event(workload.columns, charge.scales, charge.law)
             columns = encode_event(event, self._accounts[workload.table].relation)
             height = sum(column.height for column in workload.columns)

@@ -40,14 +40,13 @@ def answer_array(
 
     Raises NumericValueOutOfRange where one does not fit: noise can exceed any bound, if seldom.
     """
-    known = np.array([v is not None for v in steps], dtype=np.bool_)
+    missing = np.array([v is None for v in steps], dtype=np.bool_) if None in steps else None
     try:
-        numbers = np.fromiter((v or 0 for v in steps), dtype=np.int64, count=len(steps))
+        numbers = np.array(steps if missing is None else [v or 0 for v in steps], dtype=np.int64)
     except OverflowError:
         return _row_by_row(steps, multiplier, kind, least)
     if least is not None:
         np.maximum(numbers, least, out=numbers)
-    missing = None if known.all() else ~known
     most = max(1, int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
     top, bottom = multiplier.numerator, multiplier.denominator
     if pa.types.is_floating(kind):

@@ -26,8 +26,9 @@ _HANDED_ON: Final = 2_048
 # Of each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
 
-_Steps: TypeAlias = list[int | None]
+_Steps: TypeAlias = Sequence[int | None]
 _Groups: TypeAlias = Sequence[Known | None]
+_Ends: TypeAlias = tuple[_Steps, _Steps, _Steps]
 
 
 def noisy_tables(
@@ -135,23 +136,28 @@ def _counts_up(column: Column) -> bool:
     return all(bool((factor.coefficients >= 0).all()) for factor in column.factors)
 
 
-def _ends(known: _Groups, confidence: Fraction) -> tuple[_Steps, _Steps, _Steps]:
+def _ends(known: _Groups, confidence: Fraction) -> _Ends:
     """Each group's value and the ends of its interval, in steps of its lattice."""
     found: list[Interval | None] = []
     for start in range(0, len(known), _PORTION):
         deadline.check()
         found += intervals(known[start : start + _PORTION], confidence)
-    ends = [(None, None, None) if row is None else row for row in found]
-    return [v for v, _, _ in ends], [low for _, low, _ in ends], [high for _, _, high in ends]
+    return _turned(found)
 
 
-def _over_all_looks(output: Output, looks: Looks) -> tuple[_Steps, _Steps, _Steps]:
+def _over_all_looks(output: Output, looks: Looks) -> _Ends:
     """As `_ends`, over all looks."""
     rows = looks[output.table][output.column].ends
     if output.rows is not None:
         rows = [rows[row] for row in output.rows.tolist()]
+    return _turned(rows)
+
+
+def _turned(rows: Sequence[tuple[int, int | None, int | None] | None]) -> _Ends:
+    """The values, the lower and the upper ends."""
     ends = [(None, None, None) if row is None else row for row in rows]
-    return [v for v, _, _ in ends], [low for _, low, _ in ends], [high for _, _, high in ends]
+    values, low, high = zip(*ends, strict=True) if ends else ((), (), ())
+    return values, low, high
 
 
 def _doubles(values: Iterable[float | None]) -> pa.Array:

@@ -243,8 +243,10 @@ class Column:
         """The column with only the given (distinct, ascending) rows, renumbered from 0.
 
         Each factor keeps the rows that are still used; what is left is a product again where all
-        combinations of them are taken.
+        combinations of them are taken. Keys that are worked out already are kept.
         """
+        if len(rows) == self.height:
+            return self
         own = self.factor_rows(self.numbers[rows])
         used = [np.unique(i) for i in own]
         factors = tuple(f.take(u) for f, u in zip(self.factors, used, strict=True))
@@ -252,7 +254,10 @@ class Column:
         for factor, kept, i in zip(factors, used, own, strict=True):
             number = number * factor.height + np.searchsorted(kept, i)
         whole = math.prod(factor.height for factor in factors) == len(rows)
-        return Column(factors, self.multiplier, None if whole else number)
+        taken = Column(factors, self.multiplier, None if whole else number)
+        if "row_keys" in vars(self):
+            vars(taken)["row_keys"] = tuple(map(self.row_keys.__getitem__, rows.tolist()))
+        return taken
 
     def multiplied_out(self, limit: int) -> Factor | None:
         """The column as one factor, or None if that has more than ``limit`` cells or entries, or
