@@ -25,7 +25,7 @@ from tallyveil import TallyveilError, parse_policy
 from tallyveil.gate import Gate
 from tallyveil.proxy.housekeeping import short_pauses
 
-__all__ = ["STATEMENTS", "Taken", "opened", "taken"]
+__all__ = ["STATEMENTS", "Taken", "opened", "statement", "taken"]
 
 REPEATS = int(os.environ.get("REPEATS", "3"))
 
@@ -82,11 +82,12 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Taken:
-    """``rows`` is None where it was refused, with ``sqlstate``."""
+    """``rows`` is None where it was refused, with ``sqlstate`` and the reason."""
 
     seconds: float
     rows: int | None
     sqlstate: str | None
+    refusal: str | None
 
 
 def opened(base: Path, neighbours: str = "add_remove") -> Gate:
@@ -106,20 +107,25 @@ def opened(base: Path, neighbours: str = "add_remove") -> Gate:
         return Gate(parse_policy(declared, base=base), source)
 
 
-def taken(gate: Gate, name: str, number: int) -> Taken:
-    """How long this process computes for the statement; ``number`` makes it another one."""
-    session, rows, sqlstate = gate.session("analyst"), None, None
+def statement(name: str, number: int) -> str:
+    """The statement of this name; ``number`` makes it another one."""
+    return STATEMENTS[name].replace("{n}", str(number))
+
+
+def taken(gate: Gate, sql: str) -> Taken:
+    """How long this process computes for the statement."""
+    session, rows, sqlstate, refusal = gate.session("analyst"), None, None, None
     start = time.process_time()
     try:
-        (parsed,) = session.parse(STATEMENTS[name].replace("{n}", str(number)))
+        (parsed,) = session.parse(sql)
         session.describe(parsed)
         rows = len(session.execute(parsed).rows)
     except TallyveilError as error:
-        sqlstate = error.sqlstate
+        sqlstate, refusal = error.sqlstate, error.message
     finally:
         seconds = time.process_time() - start
         session.close()
-    return Taken(seconds, rows, sqlstate)
+    return Taken(seconds, rows, sqlstate, refusal)
 
 
 def main() -> None:
@@ -127,7 +133,7 @@ def main() -> None:
     for name in STATEMENTS if only is None else [only]:
         with tempfile.TemporaryDirectory() as directory, short_pauses():
             gate = opened(Path(directory))
-            times = [taken(gate, name, 3 + number) for number in range(REPEATS)]
+            times = [taken(gate, statement(name, 3 + number)) for number in range(REPEATS)]
             gate.close()
         best = min(times, key=lambda one: one.seconds)
         report(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import cliffs
-from bench.cliffs import opened, taken
+from bench.cliffs import opened, statement, taken
 
 # Far beyond what is meant, 2 s: the machine may be busy with other things, and slower.
 _BOUND = 9.0
@@ -19,7 +19,7 @@ def test_a_long_statement_takes_seconds(tmp_path: Path, name: str) -> None:
     condition 3,000 deep.
     """
     gate = opened(tmp_path)
-    found = taken(gate, name, 3)
+    found = taken(gate, statement(name, 3))
     gate.close()
     assert (found.rows, found.sqlstate) == (1, None)
     assert found.seconds < _BOUND

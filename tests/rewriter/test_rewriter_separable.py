@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Iterator
 
 import duckdb
 import pytest
 
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue, StatementError
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Dialect
 from tests.rewriter.world import World, normal
+
+_DAYS = tuple(dt.date(2010, 1, 1) + dt.timedelta(days=n) for n in range(3000))
 
 WIDE = Domain(
     "t",
@@ -20,6 +23,8 @@ WIDE = Domain(
         Attribute("a", "range", "INTEGER", tuple(range(3000))),
         Attribute("b", "range", "INTEGER", (*range(3000), None), null_cell=3000),
         Attribute("c", "range", "INTEGER", (*range(5), None), null_cell=5),
+        Attribute("d", "range", "DATE", _DAYS),
+        Attribute("e", "range", "DATE", (*_DAYS, None), null_cell=len(_DAYS)),
     ),
 )
 
@@ -38,6 +43,8 @@ SELECT sum(a + b) + sum(c) FROM t
 SELECT g, count(a + b), count(b - a) FILTER (WHERE c = 0) FROM t GROUP BY g
 SELECT g FROM t GROUP BY g HAVING sum(a + b) > 450000
 SELECT sum(CASE WHEN a > 1500 THEN 1 END + b) FROM t
+SELECT sum(e - d), sum(2 * (d - e) + a), count(e - d) FROM t
+SELECT g, avg(d + 3 - e), sum(d - (e - 7)) FROM t GROUP BY g
 """.strip().splitlines()
 
 
@@ -50,6 +57,8 @@ def wide() -> Iterator[World]:
             source.randrange(3000),
             source.choice([None, *range(9)]) if n % 3 else source.randrange(3000),
             source.choice([0, 1, 2, 3, 4, None]),
+            source.choice(_DAYS),
+            source.choice([*_DAYS[::100], None]),
         )
         for n in range(300)
     ]
@@ -84,6 +93,12 @@ def test_the_parts_add_up_to_the_whole(
 def test_what_has_no_parts_is_refused(wide: World, sql: str) -> None:
     with pytest.raises(InvalidParameterValue, match="ties together"):
         wide.plan(sql)
+
+
+@pytest.mark.parametrize("argument", ["d + e", "2 * d - e", "d + e - d", "a - d", "-d + e + d"])
+def test_what_is_no_number_of_days_is_refused(wide: World, argument: str) -> None:
+    with pytest.raises(StatementError):
+        wide.plan(f"SELECT sum({argument}) FROM t")
 
 
 def test_what_is_small_stays_one_question(wide: World) -> None:

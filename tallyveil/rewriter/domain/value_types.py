@@ -15,7 +15,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.types import NUMERICS, static_type
 
-__all__ = ["WIDE", "value_type"]
+__all__ = ["WIDE", "Types", "value_type"]
 
 # Integers beyond 64 bits: Arrow has them as decimals.
 WIDE: Final = pa.decimal128(38, 0)
@@ -31,12 +31,12 @@ def value_type(kind: pa.DataType, coefficient: exp.Expr, domain: Domain) -> pa.D
         return pa.float64()
     if pa.types.is_decimal(kind) and kind.scale > 0:
         return pa.decimal128(38, kind.scale)
-    types = _Types(domain)
+    types = Types(domain)
     summed = (types(total.this) for total in coefficient.find_all(exp.Sum))
     return WIDE if any(found in ("BIGINT", *NUMERICS) for found in summed) else pa.int64()
 
 
-class _Types:
+class Types:
     """The static types of expressions over the domain's attributes, each found once."""
 
     def __init__(self, domain: Domain) -> None:

@@ -8,15 +8,21 @@ NULL, as it counts in the whole.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
+from tallyveil.rewriter.domain.value_types import Types
 
 __all__ = ["apart", "ties_too_much"]
+
+_SINCE: Final = exp.cast(exp.Literal.string("2000-01-01"), exp.DType.DATE)
 
 
 def ties_too_much(domain: Domain, node: exp.Expr) -> bool:
@@ -34,7 +40,12 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
         return None
     if not ties_too_much(domain, aggregate.this):
         return None
-    parts = _parts(list(_terms(aggregate.this, negative=False, scales=())))
+    types, found = Types(domain), _terms(aggregate.this, negative=False, scales=())
+    terms = [(term, types(term.value) == "DATE") for term in found]
+    dates = Counter((term.negative, term.scales) for term, is_date in terms if is_date)
+    if any(dates[not negative, scales] != times for (negative, scales), times in dates.items()):
+        return None  # it is no number of days
+    parts = _parts([term.written(days=is_date) for term, is_date in terms])
     if len(parts) < 2:
         return None
     given = [node.expression.this] if isinstance(node, exp.Filter) else []
@@ -53,8 +64,25 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
     return total
 
 
-def _terms(node: exp.Expr, *, negative: bool, scales: tuple[exp.Expr, ...]) -> Iterator[exp.Expr]:
-    """What is added up, each term with its sign and its constant factors."""
+@dataclass(frozen=True)
+class _Term:
+    """What is added up or subtracted, times constant factors."""
+
+    value: exp.Expr
+    negative: bool
+    scales: tuple[exp.Expr, ...]
+
+    def written(self, *, days: bool) -> exp.Expr:
+        """``days``: a date as the number of days since one."""
+        term: exp.Expr = exp.paren(self.value)
+        if days:
+            term = exp.paren(exp.Sub(this=term, expression=_SINCE.copy()), copy=False)
+        for scale in self.scales:
+            term = exp.paren(exp.Mul(this=scale.copy(), expression=term), copy=False)
+        return exp.paren(exp.Neg(this=term), copy=False) if self.negative else term
+
+
+def _terms(node: exp.Expr, *, negative: bool, scales: tuple[exp.Expr, ...]) -> Iterator[_Term]:
     match node:
         case exp.Paren():
             yield from _terms(node.this, negative=negative, scales=scales)
@@ -69,10 +97,7 @@ def _terms(node: exp.Expr, *, negative: bool, scales: tuple[exp.Expr, ...]) -> I
         case exp.Mul() if _is_number(node.expression):
             yield from _terms(node.this, negative=negative, scales=(*scales, node.expression))
         case _:
-            term = exp.paren(node)
-            for scale in scales:
-                term = exp.paren(exp.Mul(this=scale.copy(), expression=term), copy=False)
-            yield exp.paren(exp.Neg(this=term), copy=False) if negative else term
+            yield _Term(node, negative, scales)
 
 
 def _is_number(node: exp.Expr) -> bool:
