@@ -65,7 +65,7 @@ class Planner:
         now = local_now(self._settings.time_zone)
 
         def make() -> Plan:
-            alone = query.time or query.of_session or query.parameters
+            alone = query.shape is None or query.time or query.of_session
             return self._gate.rewriter.plan(
                 query.sql,
                 self._dialect,

@@ -89,11 +89,12 @@ class Rewriter:
         lets grouping sets be summed up from finer ones, whose interval is then wider than that
         of a release. ``now`` is the time the statement means by now(), as a clock in the
         cursor's time zone shows it; by default this moment. ``shape`` is the query's, where it
-        depends on no session, time or parameter.
+        depends on no session or time.
 
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
         setting = (cursor.time_zone, share)
+        shape = shape.given(types, values) if shape is not None and values else shape
         plan = None if shape is None else self._templates.find(shape, setting)
         if plan is not None:
             return plan

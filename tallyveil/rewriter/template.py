@@ -28,11 +28,10 @@ from tallyveil.rewriter.private.noisy_select import Collected, Turned, release
 from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import cautions, unmet
 from tallyveil.rewriter.resolve.branches import RECORD
-from tallyveil.rewriter.sql.shape import DAY, INTEGER, TEXT, Shape
+from tallyveil.rewriter.sql.parameters import HOLE, PARAMETERS, parameter_number
+from tallyveil.rewriter.sql.shape import DAY, INTEGER, TEXT, Shape, column_beside
 
 __all__ = ["Templates"]
-
-_HOLE: Final = "hole"
 
 # What a hole's constant is compared with as it stands, by the attribute's type.
 _FITTING: Final = MappingProxyType(
@@ -80,9 +79,11 @@ class Templates:
         """Number the holes in a statement's tree, in place; False where none could be kept."""
         if tree.find(*MOMENTS) or any(table.name in views for table in tree.find_all(exp.Table)):
             return False  # these have constants of their own, or such as depend on all of it
-        for literal in tree.find_all(exp.Literal):
-            if literal.meta.get("start") in shape.starts:
-                literal.meta[_HOLE] = shape.starts.index(literal.meta["start"])
+        for node in tree.find_all(exp.Literal, *PARAMETERS):
+            parameter = isinstance(node, PARAMETERS)
+            start = -parameter_number(node) if parameter else node.meta.get("start")
+            if start in shape.starts:
+                node.meta[HOLE] = shape.starts.index(start)
         return True
 
     def keep(self, planning: Planning, plan: Plan, shape: Shape, setting: tuple[Any, ...]) -> None:
@@ -167,19 +168,20 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
     if not turned.block.source.plain or turned.block.groups.several:
         return None
     components = [c for one in turned.evaluated[0].divided for c in one.components]
-    outside = set(_holes(planning.tree))
-    masks = {
-        id(c): _Mask(c, tuple(sorted(set(_holes(*_expressions(c))) - outside))) for c in components
-    }
-    domain = turned.block.domain
-    if not all(_fits(mask, shape.kinds, domain) for mask in masks.values()):
-        return None
+    outside = {literal.meta[HOLE] for literal in _holes(planning.tree)}
+    masks: dict[int, _Mask] = {}
+    for component in components:
+        inside = [one for part in _expressions(component) for one in _holes(part)]
+        if not all(_fits(literal, shape.kinds, turned.block.domain) for literal in inside):
+            return None
+        numbers = {literal.meta[HOLE] for literal in inside} - outside
+        masks[id(component)] = _Mask(component, tuple(sorted(numbers)))
     holes = sorted({n for mask in masks.values() for n in mask.holes})
     others = frozenset(
         node.name
         for part in (planning.tree, *(e for c in components for e in _expressions(c)))
         for node in part.find_all(exp.Literal)
-        if node.meta.get(_HOLE) not in holes
+        if node.meta.get(HOLE) not in holes
     )
     if not holes or any(shape.holes[n] in others for n in holes):
         return None
@@ -192,28 +194,25 @@ def _expressions(component: Component) -> list[exp.Expr]:
     return [*where, *component.coefficients.values(), *component.passing.values()]
 
 
-def _holes(*parts: exp.Expr) -> Iterator[int]:
-    for part in parts:
-        for literal in part.find_all(exp.Literal):
-            if _HOLE in literal.meta:
-                yield literal.meta[_HOLE]
+def _holes(part: exp.Expr) -> Iterator[exp.Literal]:
+    return (literal for literal in part.find_all(exp.Literal) if HOLE in literal.meta)
 
 
-def _fits(mask: _Mask, kinds: Sequence[str], domain: Domain) -> bool:
-    """Whether the holes hold what an axis compares: with cells of one value, of its own type."""
-    return all(
-        attribute.edges is None
-        and attribute.truncates is None
-        and all(kinds[n] in _FITTING.get(attribute.sql_type, ()) for n in mask.holes)
-        for attribute in (domain.project(mask.component.attributes) if mask.holes else ())
-    )
+def _fits(hole: exp.Literal, kinds: Sequence[str], domain: Domain) -> bool:
+    """Whether an axis compares the constant with cells of one value, of its own type."""
+    column = column_beside(hole)
+    if column is None or column.table != RECORD:
+        return False
+    attribute = domain[column.name]
+    fitting = _FITTING.get(attribute.sql_type, ())
+    whole = attribute.edges is None and attribute.truncates is None
+    return whole and kinds[hole.meta[HOLE]] in fitting
 
 
 def _filled(node: exp.Expr, texts: Sequence[str]) -> exp.Expr:
     copy = node.copy()
-    for literal in copy.find_all(exp.Literal):
-        if _HOLE in literal.meta:
-            literal.set("this", texts[literal.meta[_HOLE]])
+    for literal in _holes(copy):
+        literal.set("this", texts[literal.meta[HOLE]])
     return copy
 
 

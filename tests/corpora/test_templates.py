@@ -6,18 +6,20 @@ by two rewriters of one policy: one that keeps templates, and one that plans eac
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import duckdb
 import pytest
-from corpora_house import House, create, draw_rows, policy, silent
-from corpora_lab import case
 
 from tallyveil.errors import TallyveilError
-from tallyveil.rewriter import Dialect, Plan, read_query, split
+from tallyveil.rewriter import Dialect, Plan, read_query, split, types_of
 from tallyveil.rewriter.template import Templates
+from tests.corpora.house import House, create, draw_rows, policy, silent
+from tests.corpora.lab import case
 
 _NUMBERS = ("0", "1", "2", "4", "7", "7", "12", "19", "20", "999", "2147483648", "05", "2.5", "1e1")
 _TEXTS = (
@@ -107,46 +109,110 @@ def meaning(plan: Plan) -> Any:
     return workloads, noisy, plan.sql, plan.relations, said, plan.projection
 
 
-def planned(house: House, sql: str, dialect: Dialect, kept: bool) -> Any:
+def planned(
+    house: House, sql: str, dialect: Dialect, kept: bool, values: Sequence[Any] = ()
+) -> Any:
     """What the statement means, or how it is refused."""
-    cursor = house.gate.database.cursor()
+    cursor, rewriter = house.gate.database.cursor(), house.gate.rewriter
     try:
         [piece] = split(sql, dialect)
         query = read_query(piece, dialect)
-        alone = query.time or query.of_session or query.parameters
-        shape = query.shape if kept and not alone else None
-        return meaning(house.gate.rewriter.plan(sql, dialect, cursor, shape=shape))
+        shape = None if query.time or query.of_session or not kept else query.shape
+        types = rewriter.parameter_types(query.sql, dialect, types_of(values)) if values else ()
+        plan = rewriter.plan(query.sql, dialect, cursor, types=types, values=values, shape=shape)
+        return meaning(plan)
     except TallyveilError as error:
         return type(error), error.message, error.detail, error.hint, getattr(error, "position", 0)
     finally:
         cursor.close()
 
 
-def run(house: House, statements: Sequence[tuple[str, Dialect]], times: int, seed: int) -> int:
-    """How many plans were made from templates."""
-    chosen, served = random.Random(seed), 0
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """The plans that templates make."""
+    made: list[Plan] = []
     find = Templates.find
 
-    def counted(*arguments: Any) -> Plan | None:
-        nonlocal served
+    def kept(*arguments: Any) -> Plan | None:
         plan = find(*arguments)
-        served += plan is not None
+        made.extend([plan] if plan is not None else [])
         return plan
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Templates, "find", counted)
-        for sql, dialect in statements:
-            for number in range(times):
-                asked = with_other_constants(sql, dialect, chosen) if number else sql
-                ours = planned(house, asked, dialect, kept=True)
-                assert ours == planned(house, asked, dialect, kept=False), asked
-    return served
+    monkeypatch.setattr(Templates, "find", kept)
+    return made
 
 
-def test_shapes_are_planned_alike_with_any_constants(house: House) -> None:
+def run(house: House, statements: Sequence[tuple[str, Dialect]], times: int, seed: int) -> None:
+    chosen = random.Random(seed)
+    for sql, dialect in statements:
+        for number in range(times):
+            asked = with_other_constants(sql, dialect, chosen) if number else sql
+            ours = planned(house, asked, dialect, kept=True)
+            assert ours == planned(house, asked, dialect, kept=False), asked
+
+
+def test_shapes_are_planned_alike_with_any_constants(house: House, served: list[Plan]) -> None:
     dialects: tuple[Dialect, ...] = ("postgres", "duckdb")
     statements = [(sql, dialect) for dialect in dialects for sql in SHAPES]
-    assert run(house, statements, 7, seed=1) > 100
+    run(house, statements, 7, seed=1)
+    assert len(served) > 100
+
+
+_VALUES = (
+    7, 7, 4, 12, 0, 1, 19, -1, 2**40, None, True, 2.5, Decimal("7"), "F", "F", "AL", "it's", "5",
+    "", dt.date(2020, 1, 25), dt.date(2020, 2, 3), dt.datetime(2020, 1, 25), [4, 7],
+)  # fmt: skip
+
+_GOOD: dict[type, tuple[Any, ...]] = {
+    int: (4, 7, 12),
+    str: ("F", "M", "AL"),
+    dt.date: (dt.date(2020, 1, 25), dt.date(2020, 2, 3)),
+}
+
+PREPARED = (
+    ("select count(*) from person where age < $1 and wage >= $2", (7, 4)),
+    ("select count(*) from person where age < ? and sex = ? and wage > 3", (7, "F")),
+    (
+        "select age, count(*) as n from person where sex = $1 group by age order by 2 limit $2",
+        ("F", 4),
+    ),
+    (
+        "select count(*) as n from person where born >= $1 and age between $2 and 7",
+        (dt.date(2020, 1, 25), 4),
+    ),
+    (
+        "select count(*) filter (where age < $1) as a, count(*) filter (where age < $2) as b"
+        " from person where sex = $3",
+        (4, 7, "F"),
+    ),
+    (
+        "select count(*) filter (where age < $1), sum(wage) from person where sex in ('F', $2)",
+        (4, "M"),
+    ),
+    (
+        "select dp_probability(count(*), 0, $1) as p, count(*) as n from person where age < $1",
+        (12,),
+    ),
+    ("select count(*) from person where age < $1::int and $2 = state", (7, "AL")),
+    ("select $1 as x, count(*) as n from person where age < $2 group by age < $2", (7, 4)),
+)
+
+
+def test_prepared_statements_are_planned_alike_with_any_values(
+    house: House, served: list[Plan]
+) -> None:
+    chosen = random.Random(3)
+    dialects: tuple[Dialect, ...] = ("postgres", "duckdb")
+    for dialect in dialects:
+        for sql, values in PREPARED:
+            if "?" in sql and dialect == "postgres":
+                continue
+            for number in range(14):
+                pools = [_VALUES if number % 3 == 2 else _GOOD[type(value)] for value in values]
+                given = tuple(map(chosen.choice, pools)) if number else values
+                ours = planned(house, sql, dialect, True, given)
+                assert ours == planned(house, sql, dialect, False, given), (sql, given)
+    assert len(served) > 40
 
 
 def generated(seeds: range) -> list[tuple[str, Dialect]]:

@@ -20,17 +20,21 @@ from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
-__all__ = ["bind", "count", "infer", "types_of"]
+__all__ = ["HOLE", "PARAMETERS", "bind", "count", "infer", "parameter_number", "types_of"]
 
+PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
+"""PostgreSQL's $1 and DuckDB's, as sqlglot reads them."""
 
-# PostgreSQL's $1 and DuckDB's, as sqlglot reads them.
-_KINDS = (exp.Parameter, exp.Placeholder)
+HOLE: Final = "hole"
+"""The key under which the meta of a constant, or of a parameter that becomes one, has its number
+among those that may differ from one statement to the next."""
 
 # Where a function of a text takes a number.
 _PLACES = ("expression", "part_index", "start", "length")
 
 
-def _number(node: exp.Expr) -> int:
+def parameter_number(node: exp.Expr) -> int:
+    """n of $n. Raises UndefinedParameter for $0 or $name."""
     this = node.args.get("this")
     text = this.name if isinstance(this, exp.Expr) else str(this or "")
     if not text.isdigit() or not 1 <= int(text) <= 1000:
@@ -42,15 +46,15 @@ def _number(node: exp.Expr) -> int:
 
 def count(tree: exp.Expr) -> int:
     """The highest parameter number. Raises UndefinedParameter for $0 or $name."""
-    return max((_number(node) for node in tree.find_all(*_KINDS)), default=0)
+    return max((parameter_number(node) for node in tree.find_all(*PARAMETERS)), default=0)
 
 
 def infer(tree: exp.Expr, type_of: TypeOf, declared: Sequence[str | None] = ()) -> tuple[str, ...]:
     """The type of each parameter: declared, or that of what it stands beside, or VARCHAR."""
     types: list[str | None] = list(declared)
     types += [None] * (count(tree) - len(types))
-    for node in tree.find_all(*_KINDS):
-        index = _number(node) - 1
+    for node in tree.find_all(*PARAMETERS):
+        index = parameter_number(node) - 1
         if types[index] is None:
             types[index] = _context(node, type_of)
     return tuple(kind or "VARCHAR" for kind in types)
@@ -86,7 +90,7 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
         type_of(other)
         for other in others
         if isinstance(other, exp.Expr)
-        and not isinstance(other, _KINDS)
+        and not isinstance(other, PARAMETERS)
         and not is_literal_text(other)
     ]
     return next((_named(kind) for kind in firm if kind is not None), None)
@@ -170,11 +174,14 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
             f"the statement has {needed} parameters, but {len(values)} values were given"
         )
     size = Size("the parameters' values", "Pass fewer values, or compare with a range.")
-    for node in list(tree.find_all(*_KINDS)):
-        index = _number(node) - 1
+    for node in list(tree.find_all(*PARAMETERS)):
+        index = parameter_number(node) - 1
         if isinstance(values[index], list | tuple):
             size.count(3 * len(values[index]))
-        node.replace(_constant(values[index], types[index]))
+        constant = _constant(values[index], types[index])
+        if HOLE in node.meta:
+            constant.this.meta[HOLE] = node.meta[HOLE]
+        node.replace(constant)
 
 
 def _constant(value: Any, kind: str) -> exp.Expr:

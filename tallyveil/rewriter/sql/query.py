@@ -13,7 +13,7 @@ from tallyveil.rewriter.sql.check import function_name
 from tallyveil.rewriter.sql.instants import asks_the_time
 from tallyveil.rewriter.sql.parameters import count
 from tallyveil.rewriter.sql.shape import Shape, Shapes, spelled
-from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query
+from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
 __all__ = ["Query", "is_session_function", "read_query"]
@@ -45,11 +45,12 @@ def read_query(piece: Piece, dialect: Dialect) -> Query:
 
     Raises as `parse_query`, and UndefinedParameter for $0 or $name.
     """
-    one = spelled(piece)
+    written = split(piece.sql, dialect)[0] if piece.numbered else piece
+    one = spelled(written)
     shape = None if one is None else _SHAPES.find(one, dialect)
     noted = None if shape is None else _NOTED.find(shape.key)
     if noted is None:
-        tree = parse_query(piece.sql, dialect, piece)
+        tree = parse_query(piece.sql, dialect, written)
         own = any(is_session_function(node) for node in tree.find_all(exp.Func))
         noted = (count(tree), asks_the_time(tree), own)
         shape = None if one is None else _SHAPES.learn(one, dialect, tree)

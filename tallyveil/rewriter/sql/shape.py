@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from tallyveil.cache import Cache
+from tallyveil.rewriter.sql.parameters import PARAMETERS, parameter_number
 from tallyveil.rewriter.sql.statements import Dialect, Piece
 
-__all__ = ["DAY", "INTEGER", "TEXT", "Shape", "Shapes", "Spelled", "spelled"]
+__all__ = ["DAY", "INTEGER", "TEXT", "Shape", "Shapes", "Spelled", "column_beside", "spelled"]
 
 # A NUL, which no statement holds, begins what stands for a constant: of an integer, a day, a text.
 INTEGER, DAY, TEXT = "\0i", "\0d", "\0t"
@@ -23,16 +24,19 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 _LONGEST: Final = 200
 
-# Constants and parameters that are no plain ones: a plain one could mean the same.
+# Constants that are no plain ones, but could mean the same, and parameters without a number.
 _OTHERS: Final = frozenset(
     {
         TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEX_STRING, TokenType.HEREDOC_STRING,
         TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING,
-        TokenType.PARAMETER, TokenType.PLACEHOLDER, TokenType.QDCOLON,
+        TokenType.PLACEHOLDER, TokenType.QDCOLON,
     }
 )  # fmt: skip
 
 _COMPARED: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+_Holes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Which plain constants are holes, and the numbers of the parameters that are."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +55,55 @@ class Shape:
 
     Statements of one ``key`` parse alike, have as many holes of the same kinds, and the same
     constants are equal. ``holes`` are the constants, ``starts`` says where they begin in the
-    statement, and ``kinds`` what they are.
+    statement, or is -n for parameter $n, and ``kinds`` what they are. ``texts`` are all plain
+    constants, and ``parameters`` the numbers of those that are holes once they are `given`.
     """
 
     key: Hashable
     holes: tuple[str, ...]
     starts: tuple[int, ...]
     kinds: tuple[str, ...]
+    texts: tuple[str, ...]
+    parameters: tuple[int, ...]
+
+    def given(self, types: Sequence[str], values: Sequence[Any]) -> Shape | None:
+        """With parameters of these types and values; None if some are no plain constants."""
+        if len(types) != len(values) or len(values) < max(self.parameters, default=0):
+            return None
+        found: list[tuple[str, str]] = []
+        for kind, value in zip(types, values, strict=True):
+            plain = _plain(kind, value)
+            if plain is None:
+                return None
+            found.append(plain)
+        texts, kinds = tuple(text for text, _ in found), tuple(kind for _, kind in found)
+        fixed = tuple(None if n + 1 in self.parameters else text for n, text in enumerate(texts))
+        return Shape(
+            (self.key, tuple(types), kinds, fixed, _equal(self.texts + texts)),
+            self.holes + tuple(texts[n - 1] for n in self.parameters),
+            self.starts + tuple(-n for n in self.parameters),
+            self.kinds + tuple(kinds[n - 1] for n in self.parameters),
+            self.texts + texts,
+            (),
+        )
 
 
 def spelled(piece: Piece) -> Spelled | None:
     """None for a statement with constants or parameters of other kinds."""
     masked: list[str] = []
     found: list[tuple[int, str, str]] = []
-    end = 0
+    end, before = 0, None
     for token in piece.tokens:
-        kind = token.token_type
+        kind, after = token.token_type, before
+        before = kind
         if kind in _OTHERS:
             return None
-        if kind is not TokenType.NUMBER and kind is not TokenType.STRING:
+        number = kind is TokenType.NUMBER and after is not TokenType.PARAMETER
+        if not number and kind is not TokenType.STRING:
             continue
         start, stop = token.start - piece.offset, token.end - piece.offset + 1
-        mark = _mark(piece.sql[start:stop], token.text, kind is TokenType.STRING)
-        if mark is None and kind is TokenType.NUMBER and not _DECIMAL.fullmatch(token.text):
+        mark = _mark(piece.sql[start:stop], token.text, not number)
+        if mark is None and number and not _DECIMAL.fullmatch(token.text):
             return None
         if mark is not None:
             masked += [piece.sql[end:start], mark]
@@ -99,61 +129,85 @@ def _is_day(text: str) -> bool:
     return True
 
 
+def _plain(kind: str, value: Any) -> tuple[str, str] | None:
+    """A parameter as the constant it becomes, and what that is."""
+    match value:
+        case bool() | dt.datetime():
+            return None
+        case int() if kind in ("INTEGER", "BIGINT") and _DIGITS.fullmatch(str(value)):
+            return str(value), INTEGER
+        case dt.date() if kind == "DATE":
+            return value.isoformat(), DAY
+        case str() if kind == "VARCHAR" and len(value) <= _LONGEST and "'" not in value:
+            return value, TEXT
+    return None
+
+
 class Shapes:
-    """Which constants of a spelled statement are holes. Threads may share it."""
+    """Which constants and parameters of a spelled statement are holes. Threads may share it."""
 
     def __init__(self) -> None:
-        self._holes: Cache[tuple[int, ...]] = Cache(4096, 1 << 26, lambda key, _: len(str(key)))
+        self._holes: Cache[_Holes] = Cache(4096, 1 << 26, lambda key, _: len(str(key)))
 
     def find(self, one: Spelled, dialect: Dialect) -> Shape | None:
         """The statement's shape, if a statement like it was learnt."""
         holes = self._holes.find((dialect, one.masked))
-        return None if holes is None else _shape(one, dialect, holes)
+        return None if holes is None else _shape(one, dialect, *holes)
 
     def learn(self, one: Spelled, dialect: Dialect, tree: exp.Expr) -> Shape | None:
         """The statement's shape; None where other constants made another tree of such a one."""
-        found = frozenset(_holes(tree, dialect))
-        holes = tuple(number for number, start in enumerate(one.starts) if start in found)
+        starts = {
+            node.meta.get("start") for node in tree.find_all(exp.Literal) if _is_hole(node, dialect)
+        }
+        parameters = list(tree.find_all(*PARAMETERS))
+        fixed = {parameter_number(node) for node in parameters if not _is_hole(node, dialect)}
+        holes = (
+            tuple(number for number, start in enumerate(one.starts) if start in starts),
+            tuple(sorted({parameter_number(node) for node in parameters} - fixed)),
+        )
         if self._holes.get((dialect, one.masked), lambda: holes) != holes:
             return None
-        return _shape(one, dialect, holes)
+        return _shape(one, dialect, *holes)
 
 
-def _shape(one: Spelled, dialect: Dialect, holes: Sequence[int]) -> Shape:
-    fixed: list[str | None] = list(one.texts)
-    for number in holes:
-        fixed[number] = None
-    first: dict[str, int] = {}
-    equal = tuple(first.setdefault(text, number) for number, text in enumerate(one.texts))
+def _shape(
+    one: Spelled, dialect: Dialect, holes: Sequence[int], parameters: tuple[int, ...]
+) -> Shape:
+    fixed = tuple(None if n in holes else text for n, text in enumerate(one.texts))
     return Shape(
-        (one.masked, dialect, tuple(fixed), equal),
+        (one.masked, dialect, fixed, _equal(one.texts)),
         tuple(one.texts[number] for number in holes),
         tuple(one.starts[number] for number in holes),
         tuple(one.kinds[number] for number in holes),
+        one.texts,
+        parameters,
     )
 
 
-def _holes(tree: exp.Expr, dialect: Dialect) -> Iterator[int]:
-    """Where constants begin that stand beside a column, and name no column of the result."""
-    for literal in tree.find_all(exp.Literal):
-        child: exp.Expr = literal
-        while isinstance(child.parent, exp.Paren | exp.Neg | exp.Cast) and child.arg_key == "this":
-            child = child.parent
-        if "start" not in literal.meta or not _beside_a_column(child):
-            continue
-        if dialect != "duckdb" or not _names_a_column(child):
-            yield literal.meta["start"]
+def _equal(texts: Sequence[str]) -> tuple[int, ...]:
+    """Of each text the place of the first that is equal."""
+    first: dict[str, int] = {}
+    return tuple(first.setdefault(text, number) for number, text in enumerate(texts))
 
 
-def _beside_a_column(child: exp.Expr) -> bool:
+def _is_hole(node: exp.Expr, dialect: Dialect) -> bool:
+    """Whether it stands beside a column, and names no column of the result."""
+    return column_beside(node) is not None and (dialect != "duckdb" or not _names_a_column(node))
+
+
+def column_beside(constant: exp.Expr) -> exp.Column | None:
+    """The column that a constant is compared with, if that is all there is."""
+    child = constant
+    while isinstance(child.parent, exp.Paren | exp.Neg | exp.Cast) and child.arg_key == "this":
+        child = child.parent
+    other = None
     match child.parent:
-        case exp.Between() | exp.In() as parent:
-            other = parent.this if child.arg_key != "this" else None
+        case exp.Between() | exp.In() as parent if child.arg_key != "this":
+            other = parent.this
         case exp.Binary() as parent if isinstance(parent, _COMPARED):
             other = parent.expression if child.arg_key == "this" else parent.this
-        case _:
-            return False
-    return other is not None and isinstance(other.unnest(), exp.Column)
+    column = None if other is None else other.unnest()
+    return column if isinstance(column, exp.Column) else None
 
 
 def _names_a_column(node: exp.Expr) -> bool:

@@ -78,8 +78,12 @@ class Piece:
     @property
     def as_written(self) -> bool:
         """Whether the tokens are those of `sql`, at their places in it."""
-        marks = any(token.token_type in _MARKS for token in self.tokens)
-        return bool(self.tokens) and self.offset == 0 and not marks
+        return bool(self.tokens) and self.offset == 0 and not self.numbered
+
+    @property
+    def numbered(self) -> bool:
+        """Whether `sql` has numbers where its tokens have ?."""
+        return any(token.token_type in _MARKS for token in self.tokens)
 
     @property
     def words(self) -> tuple[str, ...]:
