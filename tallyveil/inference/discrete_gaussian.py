@@ -20,12 +20,12 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfc, erfcinv
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.confidence import check_scale, miss_of
 from tallyveil.inference.laws import Floats, NoiseLaw
+from tallyveil.inference.roots import root_between
 
 __all__ = ["DiscreteGaussianLaw", "half_width", "scale_for_half_width", "tail", "variance"]
 
@@ -98,8 +98,7 @@ def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
         low /= 2
     while tail(half, high) <= miss:
         high *= 2
-    root = brentq(lambda s: math.log(tail(half, s) / miss), low, high, xtol=low * 1e-12)
-    scale = float(root)
+    scale = root_between(lambda s: math.log(tail(half, s) / miss), low, high, xtol=low * 1e-12)
     while tail(half, scale) > miss:
         scale *= 1 - 1e-12
     return scale

@@ -17,12 +17,12 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import FloatArray, Noises
+from tallyveil.inference.roots import root_between
 from tallyveil.inference.spectrum import Bounds, Lattice, Spectrum, spectrum
 from tallyveil.inference.weighted_noise import WeightedNoise
 
@@ -194,7 +194,7 @@ def _least(
         if lower(low) >= target:
             return low
     step = precision * end
-    root = float(brentq(lambda h: lower(h) - target, low, high, xtol=step, rtol=1e-14))
+    root = root_between(lambda h: lower(h) - target, low, high, xtol=step)
     while lower(root) < target:
         root, step = root + step, 2 * step
     return root

@@ -22,13 +22,13 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.laws import NoiseLaw
 from tallyveil.inference.noise import Noises
+from tallyveil.inference.roots import root_between
 
 __all__ = ["TopUp", "combined", "top_up"]
 
@@ -92,7 +92,7 @@ def _largest(excess: Callable[[float], float], low: float) -> float:
         low, high = high, 2 * high
         if not high < _WIDEST:
             return low
-    scale = float(brentq(excess, low, high, rtol=_PRECISION / 2, xtol=_PRECISION * low / 2))
+    scale = root_between(excess, low, high, rtol=_PRECISION / 2, xtol=_PRECISION * low / 2)
     while scale > low and excess(scale) > 0:
         scale *= 1 - _PRECISION / 2
     return max(scale, low)

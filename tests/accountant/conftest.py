@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +76,25 @@ class Release:
         """
         r = relation.max_rows
         n = math.prod(SIZES.values())
-        matrices = [dense(column) for column in self.columns]
         if relation.neighbours == "add_remove":
-            moves = {(j,): [w[:, j] for w in matrices] for j in range(n)}
+            keys: list[tuple[int, ...]] = [(j,) for j in range(n)]
         else:
-            cells = range(n if relation.closed else n + 1)
-            pairs = itertools.combinations(cells, 2)
-            moves = {(j, k): [w[:, j] - w[:, k] for w in matrices] for j, k in pairs}
+            keys = [*itertools.combinations(range(n if relation.closed else n + 1), 2)]
+        # The last cell is outside of the cube: where a record that is removed goes.
+        one, other = zip(*((*key, n)[:2] for key in keys), strict=True)
+        prices, amounts = [], []
+        for column, b in zip(self.columns, self.scales, strict=True):
+            matrix = r * dense(column)
+            move = np.abs(matrix[:, one] - matrix[:, other])
+            rate = 1 / Fraction(b) if measure == "epsilon" else 1 / (2 * Fraction(b) ** 2)
+            prices.append(10**12 * rate)
+            amounts.append((move if measure == "epsilon" else move**2).sum(axis=0).tolist())
+        whole = math.lcm(*(price.denominator for price in prices))
+        each = [int(price * whole) for price in prices]
+        losses = zip(*amounts, strict=True)
         return {
-            key: math.ceil(
-                10**12
-                * sum(
-                    r * Fraction(int(abs(m).sum())) / Fraction(b)
-                    if measure == "epsilon"
-                    else Fraction(int(((r * m) ** 2).sum())) / (2 * Fraction(b) ** 2)
-                    for m, b in zip(move, self.scales, strict=True)
-                )
-            )
-            for key, move in moves.items()
+            key: -(-sum(map(mul, each, loss)) // whole)
+            for key, loss in zip(keys, losses, strict=True)
         }
 
 
@@ -101,30 +104,43 @@ def truth(history: Sequence[Release], relation: Relation, measure: Measure = "ep
     return max((sum(loss[key] for loss in losses) for key in losses[0]), default=0)
 
 
-def _factors(axes: Sequence[str]) -> st.SearchStrategy[Factor]:
-    cells = math.prod(SIZES[name] for name in axes)
-    row = st.lists(st.sampled_from([0, 0, 1, 1, 2, -1, -3]), min_size=cells, max_size=cells)
-    rows = st.lists(row, min_size=1, max_size=3)
-    return rows.map(lambda dense: column(axes, dense).factors[0])
+@cache
+def _factors(axes: tuple[str, ...]) -> st.SearchStrategy[Factor]:
+    """Of one to three rows. A byte is a coefficient: drawn as one, they take little time."""
+    cells, values = math.prod(SIZES[name] for name in axes), (0, 0, 1, 1, 2, -1, -3)
+
+    def factor(drawn: bytes) -> Factor:
+        whole = [values[byte % len(values)] for byte in drawn]
+        rows = [whole[n : n + cells] for n in range(0, len(whole) - cells + 1, cells)]
+        return column(axes, rows).factors[0]
+
+    return st.binary(min_size=cells, max_size=3 * cells).map(factor)
+
+
+_PLACES = st.tuples(*[st.sampled_from([None, 0, 0, 1])] * len(SIZES))
+_SOME = st.none() | st.sets(st.integers(0, 8), min_size=1)
 
 
 @st.composite
 def _columns(draw: st.DrawFn) -> Column:
     """Over some axes, jointly or as a product; all rows of it or some."""
-    place = {name: draw(st.sampled_from([None, 0, 0, 1])) for name in SIZES}
-    groups = [[name for name in SIZES if place[name] == g] for g in (0, 1)]
+    places = draw(_PLACES)
+    groups = [tuple(name for name, g in zip(SIZES, places, strict=True) if g == n) for n in (0, 1)]
     whole = Column(tuple(draw(_factors(axes)) for axes in groups if axes or draw(st.booleans())))
-    if draw(st.booleans()):
+    rows = draw(_SOME)
+    if rows is None:
         return whole
-    rows = draw(st.sets(st.integers(0, whole.height - 1), min_size=1))
-    return whole.take(np.array(sorted(rows), dtype=np.int64))
+    return whole.take(np.array(sorted({row % whole.height for row in rows}), dtype=np.int64))
+
+
+_LISTS = st.lists(_columns(), min_size=1, max_size=3)
+_SCALES = st.sampled_from([0.7, 1.0, 3.0, 10.0, 20.0, 33.333333333333336])
 
 
 @st.composite
 def _releases(draw: st.DrawFn) -> Release:
-    columns = draw(st.lists(_columns(), min_size=1, max_size=3))
-    scale = st.sampled_from([0.7, 1.0, 3.0, 10.0, 20.0, 33.333333333333336])
-    return Release(tuple(columns), tuple(draw(scale) for _ in columns))
+    columns = draw(_LISTS)
+    return Release(tuple(columns), tuple(draw(_SCALES) for _ in columns))
 
 
 class Cubes:

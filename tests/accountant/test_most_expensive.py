@@ -127,7 +127,7 @@ def told_cells(text: str, sizes: dict[str, int]) -> list[Cell]:
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_cell_told_is_worst_off(
     cubes: Any, neighbours: Any, measure: Measure, data: st.DataObject
 ) -> None:

@@ -61,7 +61,7 @@ def failing(findings: Any) -> set[str]:
 
 def test_everything_passes() -> None:
     """Every mechanism there is, on about 120 checks, of which those on draws err with 10⁻⁹ each."""
-    findings = list(audit([], [ONE], 5_000))
+    findings = list(audit([], [ONE], 2_000))
     assert [f for f in findings if not f.holds] == []
     audited = {f.mechanism.split(" at ")[0] for f in findings}
     assert audited == set(audits())
@@ -99,23 +99,24 @@ def same(noise: int) -> int:
 
 
 def up_at_times(noise: int) -> int:
-    return noise + (random.random() < 0.1)
+    return noise + (random.random() < 0.2)
 
 
 @pytest.mark.parametrize(
-    ("family", "epsilon", "claims"),
+    ("family", "epsilon", "draws", "claims"),
     [
-        (Noise(same, 0.5), ONE, {"epsilon at", "drawn from"}),
-        (Noise(lambda k: max(-3, min(3, k))), ONE, {"epsilon at", "drawn from"}),
-        (Noise(up_at_times), ONE, {"unbiased", "drawn from"}),
-        (Noise(lambda k: k // 2 * 2), ONE, {"epsilon at", "drawn from"}),
-        (Noise(lambda k: math.trunc(k - 0.5)), HALF, {"unbiased", "drawn from"}),
-        (NarrowGaussian(), Fraction(3, 2), {"epsilon at", "drawn from"}),
+        (Noise(same, 0.5), ONE, 5_000, {"epsilon at", "drawn from"}),
+        (Noise(lambda k: max(-3, min(3, k))), ONE, 10_000, {"epsilon at", "drawn from"}),
+        (Noise(up_at_times), ONE, 10_000, {"unbiased", "drawn from"}),
+        (Noise(lambda k: k // 2 * 2), ONE, 5_000, {"epsilon at", "drawn from"}),
+        (Noise(lambda k: math.trunc(k - 0.5)), HALF, 10_000, {"unbiased", "drawn from"}),
+        (NarrowGaussian(), Fraction(3, 2), 5_000, {"epsilon at", "drawn from"}),
     ],
     ids=["scale halved", "cut off", "rounded up", "even", "truncated floats", "sigma halved"],
 )
-def test_wrong_noise_is_seen(family: Any, epsilon: Fraction, claims: set[str]) -> None:
-    assert claims <= failing(noise_findings(family, epsilon, SAMPLE))
+def test_wrong_noise_is_seen(family: Any, epsilon: Fraction, draws: int, claims: set[str]) -> None:
+    """The fewer draws, the plainer the mistake: none is missed once in a million runs."""
+    assert claims <= failing(noise_findings(family, epsilon, draws))
 
 
 def test_noise_that_is_paid_too_little_for_is_seen() -> None:
@@ -152,7 +153,7 @@ class Hasty(DiscreteLaplace):
 
 @pytest.mark.parametrize(("make", "claim"), [(Unmoved, "charged for"), (Hasty, "epsilon at")])
 def test_noise_that_is_wrong_under_replace_alone_is_seen(make: type[Any], claim: str) -> None:
-    findings = list(noise_findings(make(), ONE, SAMPLE))
+    findings = list(noise_findings(make(), ONE, 5_000))
     wrong = {f.mechanism for f in findings if f.claim.startswith(claim) and not f.holds}
     assert wrong
     assert all(name.endswith(", replace") for name in wrong)

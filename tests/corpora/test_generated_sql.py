@@ -5,12 +5,13 @@ DuckDB's dialect, over the wire in PostgreSQL's) without noise, and of DuckDB an
 same rows. Nothing here is left to chance: a seed and a size are a statement.
 
 `make fuzz-sql` runs many more: SEED, SIZE (1 to 5, 0 for all) and STATEMENTS say which. Without a
-SEED it begins elsewhere each time. The suite asks the same statements each time.
+SEED it begins elsewhere each time, and the suite begins elsewhere each day.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -19,8 +20,9 @@ import pytest
 from tests.corpora.house import silent
 from tests.corpora.lab import Lab, case
 
-# Refused besides those that must be: limits that the documentation names.
+# Refused besides those that must be: limits that the documentation names. One in a hundred is.
 _ANSWERED = 0.98
+_AT_LEAST = 0.85
 _CHUNK = 100
 _GOOD = ("answered", "refused")
 
@@ -38,7 +40,7 @@ def lab(postgres_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         made.close()
 
 
-def run(lab: Lab, seeds: range, sizes: Sequence[int]) -> None:
+def run(lab: Lab, seeds: range, sizes: Sequence[int], least: float) -> None:
     """Ask every statement, of the sizes in turn, and say how many were answered."""
     found: Counter[tuple[str, bool]] = Counter()
     said = []
@@ -53,13 +55,14 @@ def run(lab: Lab, seeds: range, sizes: Sequence[int]) -> None:
             said.append(f"seed {seed} size {own}: {words}\n  {asked.statement.sql}")
     answered, refused = found["answered", False], found["refused", False]
     print(f"{answered} answered, {refused} refused, {found['refused', True]} rightly refused")
-    assert answered >= _ANSWERED * (answered + refused) - 2, "\n".join(said)
+    assert answered >= least * (answered + refused) - 2, "\n".join(said)
 
 
 @pytest.mark.parametrize("start", range(0, _SUITE, _CHUNK))
 def test_statements(lab: Lab, start: int) -> None:
     lab.renew()
-    run(lab, range(start, start + _CHUNK), (1, 2, 1, 2, 3))
+    first = start + _SUITE * int(time.time() // 86_400)
+    run(lab, range(first, first + _CHUNK), (1, 2, 1, 2, 3), _AT_LEAST)
 
 
 @pytest.mark.slow
@@ -70,4 +73,5 @@ def test_statements_long(lab: Lab, start: int) -> None:
         lab,
         range(start, min(start + 5 * _CHUNK, _SEED + _LONG)),
         [_SIZE] if _SIZE else [1, 2, 3, 4, 5],
+        _ANSWERED,
     )

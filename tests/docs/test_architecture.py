@@ -16,7 +16,7 @@ import pytest
 import tallyveil
 from tallyveil.gate import Gate
 from tallyveil.proxy import Server, ServerThread
-from tests.test_rooms import IMPORTS, PACKAGE
+from tests.test_rooms import PACKAGE, imports_of_rooms
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS, LIFE = re.findall(r"```mermaid\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -38,8 +38,8 @@ def test_the_picture_of_the_rooms_has_the_arrows_there_are() -> None:
     for start, end in re.findall(r"(\w+) --> (\w+)", ROOMS):
         drawn.setdefault(start, set()).add(end)
     real = {
-        room: own - set().union(*(reached(IMPORTS, other) for other in own))
-        for room, own in IMPORTS.items()
+        room: own - set().union(*(reached(imports_of_rooms(), other) for other in own))
+        for room, own in imports_of_rooms().items()
         if own
     }
     assert drawn == real

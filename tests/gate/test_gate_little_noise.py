@@ -32,13 +32,13 @@ def budgets(measure: str) -> dict[str, Any]:
     [
         ("epsilon", "60", "auto"),
         ("epsilon", "745", "auto"),
-        ("epsilon", "750", "laplace"),
-        ("epsilon", "1500", "auto"),
+        pytest.param("epsilon", "750", "laplace", marks=pytest.mark.slow),
+        pytest.param("epsilon", "1500", "auto", marks=pytest.mark.slow),
         ("epsilon", "50000", "auto"),
-        ("rho", "750", "laplace"),
+        pytest.param("rho", "750", "laplace", marks=pytest.mark.slow),
         ("rho", "50000", "auto"),
         ("rho", "750", "gaussian"),
-        ("rho", "50000", "gaussian"),
+        pytest.param("rho", "50000", "gaussian", marks=pytest.mark.slow),
     ],
 )
 def test_counts_and_groups_after_earlier_answers(

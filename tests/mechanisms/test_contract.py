@@ -77,10 +77,10 @@ def release(noise: Mechanism, values: list[int], scale: float) -> tuple[int, ...
 @ADDITIVE
 @pytest.mark.parametrize("scale", [0.4, 20.0])
 def test_the_noise_has_its_law_and_no_bias(noise: Mechanism, scale: float) -> None:
-    """χ² on 100,000 draws, and their mean within 6 deviations; a sound sampler fails either once
+    """χ² on 40,000 draws, and their mean within 6 deviations; a sound sampler fails either once
     in 10⁸ runs.
     """
-    draws = 100_000
+    draws = 40_000
     k, chance = law(noise, scale, math.ceil(40 * scale) + 40)
     drawn = np.array(release(noise, [1000] * draws, scale)) - 1000
     inside = draws * chance > 5

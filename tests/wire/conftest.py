@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,35 +69,53 @@ def source() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@contextmanager
+def houses(source: duckdb.DuckDBPyConnection, base: Path) -> Iterator[Callable[..., House]]:
+    """Start houses, closed in the end; other keyword arguments go into the table's declaration."""
+    with ExitStack() as running:
+
+        def start(
+            epsilon: float = 0.05,
+            attributes: Any = ATTRIBUTES,
+            analysts: Any = None,
+            passwords: Any = None,
+            tls: Tls | None = None,
+            **table: Any,
+        ) -> House:
+            declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": attributes}
+            keys = {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}}
+            shares = {"analysts": analysts} if analysts else {}
+            gate = running.enter_context(
+                closing(Gate(parse_policy(keys | shares, base=base), source))
+            )
+            auth = Trust() if passwords is None else Users.with_passwords(passwords)
+            server = Server(gate.session, port=0, auth=auth, tls=tls)
+            return House(gate, running.enter_context(ServerThread(server)).port)
+
+        yield start
+
+
 @pytest.fixture
 def serve(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> Iterator[Callable[..., House]]:
-    """Start a house; other keyword arguments go into the table's declaration."""
-    running: list[tuple[ServerThread, Gate]] = []
-
-    def start(
-        epsilon: float = 0.05,
-        attributes: Any = ATTRIBUTES,
-        analysts: Any = None,
-        passwords: Any = None,
-        tls: Tls | None = None,
-        **table: Any,
-    ) -> House:
-        declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": attributes}
-        keys = {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}}
-        shares = {"analysts": analysts} if analysts else {}
-        gate = Gate(parse_policy(keys | shares, base=tmp_path), source)
-        auth = Trust() if passwords is None else Users.with_passwords(passwords)
-        thread = ServerThread(Server(gate.session, port=0, auth=auth, tls=tls))
-        thread.start()
-        running.append((thread, gate))
-        return House(gate, thread.port)
-
-    yield start
-    for thread, gate in running:
-        thread.close()
-        gate.close()
+    with houses(source, tmp_path) as start:
+        yield start
 
 
 @pytest.fixture
 def house(serve: Callable[..., House]) -> House:
     return serve()
+
+
+@pytest.fixture(scope="module")
+def serve_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., House]]:
+    """As ``serve``, for a house that all tests of a file share."""
+    with duckdb.connect(":memory:") as source:
+        source.execute(ROWS)
+        with houses(source, tmp_path_factory.mktemp("house")) as start:
+            yield start
+
+
+@pytest.fixture(scope="module")
+def free_house(serve_all: Callable[..., House]) -> House:
+    """For tests that spend nothing, and say so."""
+    return serve_all()

@@ -8,8 +8,6 @@ import psycopg
 import pytest
 from psycopg import errors
 
-pytestmark = pytest.mark.usefixtures("house")
-
 
 def test_a_count_costs_epsilon_once_however_it_is_written(house: Any) -> None:
     with house.connect() as connection:
@@ -105,11 +103,11 @@ def test_history_only_never_spends(house: Any) -> None:
         assert connection.execute("SELECT count(*) FROM person").fetchall() == bought
 
 
-def test_distinct_lists_the_declared_values_free(house: Any) -> None:
-    with house.connect() as connection:
+def test_distinct_lists_the_declared_values_free(free_house: Any) -> None:
+    with free_house.connect() as connection:
         values = connection.execute("SELECT DISTINCT sex AS v FROM person ORDER BY 1").fetchall()
     assert values == [("F",), ("M",), (None,)]
-    assert house.spent() == 0
+    assert free_house.spent() == 0
 
 
 def test_public_relations(house: Any) -> None:
@@ -128,9 +126,9 @@ def test_public_relations(house: Any) -> None:
 
 
 @pytest.mark.parametrize("columns", ["nosuch", "cost, nosuch", "nosuch + 1 AS n", "nosuch AS x"])
-def test_a_column_that_a_public_relation_lacks(house: Any, columns: str) -> None:
+def test_a_column_that_a_public_relation_lacks(free_house: Any, columns: str) -> None:
     with (
-        house.connect() as connection,
+        free_house.connect() as connection,
         pytest.raises(errors.UndefinedColumn, match='olumn "nosuch"'),
     ):
         connection.execute(f"SELECT {columns} FROM dp.history")
@@ -157,19 +155,19 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sql", "sqlstate", "position"), REFUSED)
 def test_a_refusal_names_its_place_and_costs_nothing(
-    house: Any, sql: str, sqlstate: str, position: int | None
+    free_house: Any, sql: str, sqlstate: str, position: int | None
 ) -> None:
-    with house.connect() as connection, pytest.raises(psycopg.Error) as caught:
+    with free_house.connect() as connection, pytest.raises(psycopg.Error) as caught:
         connection.execute(sql)
     assert caught.value.sqlstate == sqlstate
     if position is not None:
         assert caught.value.diag.statement_position == str(position)
-    assert house.spent() == 0
+    assert free_house.spent() == 0
 
 
-def test_nothing_about_the_source_is_hinted(house: Any) -> None:
+def test_nothing_about_the_source_is_hinted(free_house: Any) -> None:
     """The source has a table people and a column moved that the policy does not declare."""
-    with house.connect() as connection:
+    with free_house.connect() as connection:
         for sql in ("SELECT count(*) FROM peopl", "SELECT count(move) FROM person"):
             with pytest.raises(psycopg.Error) as caught:
                 connection.execute(sql)
@@ -178,8 +176,8 @@ def test_nothing_about_the_source_is_hinted(house: Any) -> None:
             assert "moved" not in said
 
 
-def test_a_bin_cut_names_the_nearest_edges(house: Any) -> None:
-    with house.connect() as connection, pytest.raises(errors.InvalidParameterValue) as caught:
+def test_a_bin_cut_names_the_nearest_edges(free_house: Any) -> None:
+    with free_house.connect() as connection, pytest.raises(errors.InvalidParameterValue) as caught:
         connection.execute("SELECT count(*) FROM person WHERE income >= 20000")
     assert "15000 and 30000" in (caught.value.diag.message_hint or "")
 
@@ -200,8 +198,8 @@ def test_the_budget_is_a_filter(house: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "'1e999'", "abc", "''"])
-def test_a_senseless_epsilon_is_refused(house: Any, value: str) -> None:
-    with house.connect() as connection:
+def test_a_senseless_epsilon_is_refused(free_house: Any, value: str) -> None:
+    with free_house.connect() as connection:
         with pytest.raises(errors.InvalidParameterValue):
             connection.execute(f"SET dp.epsilon = {value}")
         assert connection.execute("SHOW dp.epsilon").fetchone() == ("0.05",)

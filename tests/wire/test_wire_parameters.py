@@ -14,10 +14,10 @@ import pytest
 import sqlalchemy
 
 
-@pytest.fixture
-def exact(serve: Callable[..., Any]) -> Any:
+@pytest.fixture(scope="module")
+def exact(serve_all: Callable[..., Any]) -> Any:
     """At this epsilon the noise is 0, to all intents, so that answers can be compared."""
-    return serve(epsilon=20_000.0, budget={"epsilon": 1e6})
+    return serve_all(epsilon=20_000.0, budget={"epsilon": 1e6})
 
 
 BOUND: list[tuple[str, tuple[Any, ...], str]] = [

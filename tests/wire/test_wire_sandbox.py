@@ -87,14 +87,14 @@ def bait(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_every_route_is_refused(house: Any, bait: Path, route: str) -> None:
-    with house.connect() as connection:
+def test_every_route_is_refused(free_house: Any, bait: Path, route: str) -> None:
+    with free_house.connect() as connection:
         with pytest.raises(psycopg.Error) as caught:
             connection.execute(route.format(file=bait)).fetchall()
         assert (caught.value.sqlstate or "")[:2] in ("0A", "42", "22")
         assert "leaked" not in str(caught.value)
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    assert house.spent() == 0
+    assert free_house.spent() == 0
     assert not Path(f"{bait}.out").exists()
     assert not Path(f"{bait}.db").exists()
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 from scipy.sparse import coo_array, vstack
 
 from tallyveil.mechanisms.matrix.objective import Objective
@@ -94,6 +93,8 @@ def solve(
     ``method`` is a name of scipy.optimize.linprog's HiGHS: interior point is the fastest here, by
     far, and the dual simplex the most robust.
     """
+    from scipy.optimize import linprog
+
     n, worst = plan.n, objective.aggregate == "max"
     width = plan.size + worst
     inequalities = _inequalities(plan, alpha, properties)

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.roots import root_between
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["analytic_scale", "lemma_13_scale"]
@@ -37,7 +37,7 @@ def analytic_scale(epsilon: Fraction | float | str, delta: Fraction | float | st
         low /= 2
         if low < 2.0**-30:
             return low * 2
-    root = float(brentq(lambda s: _delta(e, s) - d, low, high, xtol=1e-15, rtol=1e-14))
+    root = root_between(lambda s: _delta(e, s) - d, low, high, xtol=1e-15)
     step = 1e-12
     while _delta(e, root) > d:
         root *= 1 + step
