@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import settings
 
@@ -44,6 +45,23 @@ def postgres_uri() -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def _duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def database(_duckdb: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty DuckDB. Emptying one takes a twentieth of the time that opening one takes."""
+    with _duckdb.cursor() as cursor:
+        yield cursor
+        for kind in ("VIEW", "TABLE"):
+            listed = f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal"
+            for (name,) in cursor.execute(listed).fetchall():
+                cursor.execute(f'DROP {kind} "{name}"')
 
 
 @pytest.fixture(autouse=True, scope="session")

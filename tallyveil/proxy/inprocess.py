@@ -72,7 +72,7 @@ class Connection:
     def __init__(self, gate: Gate, user: str | None = None) -> None:
         self._gate = gate
         self._session = gate.session(_user() if user is None else user, "tallyveil", "duckdb")
-        self._local = duckdb.connect(":memory:")
+        self._local: duckdb.DuckDBPyConnection | None = None  # opened for the first relation
         self.notices: tuple[Notice, ...] = ()
         self._closed = False
         _OPEN.add(self)
@@ -98,6 +98,8 @@ class Connection:
             raise InterfaceError(
                 "sql() takes a statement that returns rows", hint="Use execute() for SET and RESET."
             )
+        if self._local is None:
+            self._local = duckdb.connect(":memory:")
         return self._local.from_arrow(table)
 
     def explain(self, query: str) -> str:
@@ -127,7 +129,8 @@ class Connection:
         if not self._closed:
             self._closed = True
             _OPEN.discard(self)
-            self._local.close()
+            if self._local is not None:
+                self._local.close()
             self._session.close()
             self._gate.close()
 

@@ -37,7 +37,7 @@ def relations(neighbours: Neighbours) -> st.SearchStrategy[Relation]:
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_worst_off_is_found_exactly(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
@@ -50,7 +50,7 @@ def test_the_worst_off_is_found_exactly(
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_bound_is_never_too_low_and_never_falls(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:

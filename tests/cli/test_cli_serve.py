@@ -113,13 +113,6 @@ def test_serve_makes_a_certificate_that_clients_can_verify(policy: Path) -> None
     assert certificate.with_suffix(".key").stat().st_mode & 0o777 == 0o600
 
 
-def test_serve_warns_of_shares_without_passwords(shared: Path) -> None:
-    with serving(shared) as (process, _):
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
-    assert SHARES in err
-
-
 @pytest.fixture
 def run() -> Iterator[Run]:
     """A command in this process; what it makes of signals is undone."""
@@ -292,8 +285,9 @@ def test_the_log_says_who_came_what_was_refused_and_what_was_charged(policy: Pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP on Windows")
-def test_sighup_ends_nothing_and_statements_are_logged_where_wanted(policy: Path) -> None:
-    with serving(policy, "--log-statements", "--log-level", "info") as (process, address):
+def test_sighup_ends_nothing_and_shares_without_passwords_are_warned_of(shared: Path) -> None:
+    """And statements are logged where that is wanted."""
+    with serving(shared, "--log-statements", "--log-level", "info") as (process, address):
         process.send_signal(signal.SIGHUP)
         with psycopg.connect(address, user="alice", autocommit=True) as client:
             client.execute("SELECT count(*) FROM person")
@@ -301,6 +295,7 @@ def test_sighup_ends_nothing_and_statements_are_logged_where_wanted(policy: Path
         _, err = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "nothing to reload" in err
+    assert SHARES in err
     assert 'statement="SELECT count(*) FROM person"' in err
 
 

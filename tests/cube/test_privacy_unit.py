@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tallyveil.cube import load_cubes
 from tallyveil.errors import SourceError
 
+Load = Callable[[list[Any], Any], Any]
 AXES: dict[str, Any] = {"a": {"range": [0, 2]}, "b": {"values": ["x", "y"], "nullable": True}}
 rows = st.lists(
     st.tuples(
@@ -25,12 +26,17 @@ rows = st.lists(
 )
 
 
-def load(records: list[Any], policy: Any) -> Any:
-    with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE t (unit VARCHAR COLLATE NOCASE, a INTEGER, b VARCHAR)")
+@pytest.fixture
+def load(database: duckdb.DuckDBPyConnection) -> Load:
+    def load(records: list[Any], policy: Any) -> Any:
+        columns = "unit VARCHAR COLLATE NOCASE, a INTEGER, b VARCHAR"
+        database.execute(f"CREATE OR REPLACE TABLE t ({columns})")
         if records:
-            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", records)
-        return load_cubes(policy, connection)["t"]
+            rows = ", ".join(["(?, ?, ?)"] * len(records))
+            database.execute(f"INSERT INTO t VALUES {rows}", [x for row in records for x in row])
+        return load_cubes(policy, database)["t"]
+
+    return load
 
 
 def cell(record: tuple[Any, ...]) -> tuple[int, int] | None:
@@ -62,6 +68,7 @@ def test_which_rows_are_counted(
     most: int,
     counts: Callable[..., list[int]],
     make_policy: Callable[..., Any],
+    load: Load,
 ) -> None:
     policy = make_policy(AXES, privacy_unit={"column": "unit", "max_rows": most})
     assert counts(load(records, policy)) == oracle(records, most)
@@ -75,6 +82,7 @@ def test_removing_a_unit_moves_at_most_max_rows(
     unit: str,
     counts: Callable[..., list[int]],
     make_policy: Callable[..., Any],
+    load: Load,
 ) -> None:
     policy = make_policy(AXES, privacy_unit={"column": "unit", "max_rows": most})
     with_unit = counts(load(records, policy))
@@ -83,7 +91,7 @@ def test_removing_a_unit_moves_at_most_max_rows(
     assert sum(with_unit) - sum(without) <= most
 
 
-def test_the_unit_needs_its_column(make_policy: Callable[..., Any]) -> None:
+def test_the_unit_needs_its_column(make_policy: Callable[..., Any], load: Load) -> None:
     policy = make_policy(AXES, privacy_unit={"column": "person", "max_rows": 1})
     with pytest.raises(SourceError, match=r"tables\.t\.privacy_unit\.column: .* no column person"):
         load([], policy)

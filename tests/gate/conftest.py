@@ -19,13 +19,11 @@ ATTRIBUTES: dict[str, Any] = {
 
 
 @pytest.fixture
-def source() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:") as connection:
-        connection.execute(
-            "CREATE TABLE people AS SELECT ['AL', 'AK', 'WY'][1 + i % 3] AS state, "
-            "i % 80 AS age, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex FROM range(3000) t(i)"
-        )
-        yield connection
+def source(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    return database.execute(
+        "CREATE TABLE people AS SELECT ['AL', 'AK', 'WY'][1 + i % 3] AS state, "
+        "i % 80 AS age, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex FROM range(3000) t(i)"
+    )
 
 
 @pytest.fixture

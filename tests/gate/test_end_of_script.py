@@ -22,7 +22,7 @@ connection = tallyveil.connect(policy, source=source)
 """
 
 ENDINGS = {
-    "relations, a cursor and an error kept, also by another module": """
+    "relations, a cursor, a generator and an error kept, also by another module": """
 relations = [connection.sql(QUERY).filter("n > 0") for _ in range(2)]
 cursor = iter(connection.execute(QUERY))
 next(cursor)
@@ -33,6 +33,10 @@ except tallyveil.Error as error:
 import logging
 logging.connection = connection
 reader = connection.sql(QUERY).to_arrow_reader()
+def rows():
+    yield from tallyveil.connect(policy, source=source).sql(QUERY).fetchall()
+generator = rows()
+next(generator)
 """,
     "sys.exit in a thread": """
 def work():
@@ -40,13 +44,6 @@ def work():
     relation = connection.sql(QUERY)
     sys.exit(3)
 threading.Thread(target=work).start()
-""",
-    "a generator kept": """
-def rows():
-    yield from tallyveil.connect(policy, source=source).sql(QUERY).fetchall()
-kept = rows()
-next(kept)
-sys.exit(0)
 """,
 }
 

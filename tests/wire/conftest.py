@@ -63,10 +63,8 @@ class House:
 
 
 @pytest.fixture
-def source() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:") as connection:
-        connection.execute(ROWS)
-        yield connection
+def source(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    return database.execute(ROWS)
 
 
 @contextmanager
