@@ -2,7 +2,7 @@
 
 Each statement spends its time in another phase, and is cancelled at random moments, as the server
 does it: by the flag that every phase asks for, and by an interrupt of the public database. What
-has been charged is drawn and recorded before the cancel takes effect.
+has been charged is drawn and recorded before the cancel takes effect. Meant are at most 200 ms.
 
     make bench NAME=cancel
     REPEATS=20 make bench NAME=cancel
@@ -57,6 +57,9 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "20,000 groups": "SELECT a, c, count(*) FROM t WHERE b > {n} GROUP BY a, c",
         "20,000 groups summed up": "SELECT a, c, count(*), dp_interval_low(count(*)) FROM t "
         "WHERE b > {n} GROUP BY ROLLUP (a, c)",
+        "20,000 groups of five counts": "SELECT a, c, "
+        + ", ".join(f"count(*) FILTER (WHERE b > {k} + {{n}})" for k in range(5))
+        + " FROM t GROUP BY a, c",
         "join of noisy rows": "WITH g AS (SELECT a, count(*) AS k FROM t WHERE b > {n} GROUP BY a) "
         "SELECT count(*) FROM g x, g y, g z WHERE x.k + y.k > z.k",
         "EXPLAIN": "EXPLAIN SELECT a, c, sum(b + {n}), sum(b * b) FROM t GROUP BY a, c",

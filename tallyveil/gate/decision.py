@@ -143,6 +143,7 @@ class Decision:
                 error.hint = self._hint(error, request, wanted, purchases)
                 raise
         with charge_explained(request, settled.quote):
+            deadline.check()
             answers = {
                 table: self._knowledge[table].after(
                     found, settled.bought.get(table), request.analyst

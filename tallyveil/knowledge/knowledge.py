@@ -352,6 +352,7 @@ class Knowledge:
     ) -> list[Derivation]:
         """How the estimates among what is reported of a column's rows were made, as far as the
         ledger does not know and the rows' own answers do not tell."""
+        deadline.check()
         found: dict[Basis, list[bytes]] = {}
         for key, row in zip(column.row_keys, rows, strict=True):
             if not isinstance(row, Estimated) or row.estimate.alone:
@@ -433,7 +434,10 @@ def _put(aims: Sequence[Aim], bought: Bought, rows: Sequence[list[Known | None]]
     for place, number in enumerate(bought.columns):
         answers, by = rows[number], aims[number].criterion
         says = released(bought.mechanism, bought.scales[place])
-        for row, value in zip(bought.rows[place].tolist(), bought.values[place], strict=True):
+        asked = zip(bought.rows[place].tolist(), bought.values[place], strict=True)
+        for n, (row, value) in enumerate(asked):
+            if not n % _TOGETHER:
+                deadline.check()
             fresh, before = says(value), answers[row]
             comparable = before is not None and before.additive and fresh.additive
             if before is None or not comparable or surpasses(fresh, before, by):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ class Spec:
     parameters: tuple[tuple[str, str], ...] = ()
 
 
+@lru_cache(maxsize=4096)
 def read(text: str) -> Spec:
     """The names of COUNT are read as the family's own. Takes time in proportion to the text.
 
