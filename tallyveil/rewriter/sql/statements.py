@@ -23,6 +23,7 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
+from tallyveil.rewriter.postgres.row_values import spell_out_rows
 from tallyveil.rewriter.sql.connectors import balance
 from tallyveil.rewriter.sql.constants import read_constants
 from tallyveil.rewriter.sql.interval_texts import read_intervals
@@ -238,6 +239,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         raise _no_query(sql.split(None, 1)[0], 1)
     if dialect == "postgres":
         refuse_other_functions(tree, tokens)
+        spell_out_rows(tree)
     balance(tree)
     return tree
 
