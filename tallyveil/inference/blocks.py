@@ -9,7 +9,8 @@ small problem many times over, so the work is cut down to the problems that diff
    cell that no other touches, is answered by this row. This is repeated while it finds some.
 2. Rows and cells that are connected, through cells that rows touch, make a block. A = Σ over the
    blocks a query touches, and each part is the best for its block.
-3. Blocks with the same rows, in order, are one problem; and so are parts with the same query.
+3. Where a block's noisy rows add up to one that is exact, there is a formula (`partitions`).
+4. Blocks with the same rows, in order, are one problem; and so are parts with the same query.
 
 What is solved is solved in floating point, and taken only if A H = q on every cell, to 1e-11 of the
 largest term. Anything else counts as not determined, which costs precision and never honesty.
@@ -38,6 +39,7 @@ from tallyveil.inference.exchangeable import (
     without_dust,
 )
 from tallyveil.inference.noise import FloatArray, Noises
+from tallyveil.inference.partitions import Partition
 from tallyveil.inference.pruning import Entries, Pruned, entries_of
 
 __all__ = ["Combination", "best_combinations"]
@@ -83,19 +85,17 @@ def best_combinations(
     blocks = _Blocks(history[rows], noises.take(rows))
     parts = _Parts(question[asked], blocks)
     solved = _solved(blocks, parts)
-    kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}
+    kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}  # by the weights of the parts
     for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
-        sorts = tuple(parts.sorts[own].tolist())
-        found = [solved[sort] for sort in sorts]
+        found = [solved[sort] for sort in parts.sorts[own].tolist()]
         if any(one is None for one in found):
             continue
         used = [one for one in found if one is not None]
-        if sorts not in kinds:
-            kinds[sorts] = (
-                len(kind_of) + len(kinds),
-                np.concatenate([weights for _, weights in used]),
-            )
-        kind, weights = kinds[sorts]
+        parts_weights = [weights for _, weights in used]
+        key = tuple(map(id, parts_weights))
+        if key not in kinds:
+            kinds[key] = len(kind_of) + len(kinds), np.concatenate(parts_weights)
+        kind, weights = kinds[key]
         places = [
             blocks.rows.of(block)[ranks]
             for block, (ranks, _) in zip(parts.blocks[own].tolist(), used, strict=True)
@@ -218,9 +218,15 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
             result |= dict.fromkeys(own)
             continue
         matrix = blocks.matrix(block)
-        variances = blocks.noises.variances[blocks.rows.of(block)]
-        cells = matrix.shape[1]
+        noises = blocks.noises.take(blocks.rows.of(block))
+        variances, cells = noises.variances, matrix.shape[1]
         queries = parts.queries(own, cells) if len(own) * cells < _WORK else None
+        partition = Partition.of(matrix, noises)
+        if partition is not None and queries is not None:
+            by_formula = partition.combinations(queries)
+            if by_formula is not None:
+                result |= dict(zip(own, by_formula, strict=True))
+                continue
         many = len(own) >= _TOGETHER and queries is not None
         together = _Together.of(matrix, queries) if many else None
         cost = together.work if together is not None else len(own) * (_ALONE + 100 * matrix.nnz)

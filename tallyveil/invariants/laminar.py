@@ -78,6 +78,24 @@ class Laminar:
     def rank(self) -> int:
         return int(np.count_nonzero(self._sizes))
 
+    def atoms(self, values: Sequence[int]) -> tuple[Factor, list[int]]:
+        """The indicators of the atoms that are not empty, over one axis of all cells, and their
+        values, from those of the rows."""
+        level = [ratio(v, a) for v, a in zip(values, self._coefficients.tolist(), strict=True)]
+        counts = list(level)
+        for row, above in enumerate(self._parent.tolist()):
+            if above >= 0:
+                counts[above] -= level[row]
+        filled = np.flatnonzero(self._sizes)
+        number = np.cumsum(self._sizes > 0) - 1
+        cells = np.flatnonzero(self._owner >= 0)
+        rows = number[self._owner[cells]]
+        order = np.argsort(rows, kind="stable")
+        factor = Factor(
+            ("",), (len(self._owner),), len(filled), rows[order], cells[order], np.ones_like(cells)
+        )
+        return factor, [int(counts[row]) for row in filled.tolist()]
+
     def combinations(self, asked: Factor) -> list[Combination | None]:
         """For each row of a factor over the same cells its combination, None if there is none, or
         that would take too much work."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -21,6 +22,7 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants.classes import Classes, spread, stacked
 from tallyveil.invariants.combination import Combination
+from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.product import ProductSpace
 from tallyveil.invariants.row_space import row_space
 from tallyveil.workload.workload import Column, Factor
@@ -71,6 +73,21 @@ class Span:
         """The rows of the basis over joint classes; None if these are too many."""
         rows = self._over_classes([self.columns[n] for n in self.basis], classes)
         return None if rows is None else stacked(rows)
+
+    def disjoint_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
+        """Columns of the same span, each with its rows' values: where the sets that the basis
+        counts are nested or disjoint their atoms, so that no row ties others together."""
+        columns = [self.columns[n] for n in self.basis]
+        axes = [axis for axis in self._sizes if any(axis in one.axes for one in columns)]
+        shape = [self._sizes[axis] for axis in axes]
+        rows = [spread(column, axes, shape, _LIMIT) for column in columns]
+        known = [factor for factor in rows if factor is not None]
+        sets = Laminar.of(stacked(known)) if 1 < len(known) == len(rows) else None
+        if sets is None:
+            yield from self.basis_columns(values)
+            return
+        atoms, counts = sets.atoms(self.basis_values(values))
+        yield Column((replace(atoms, axes=tuple(axes), shape=tuple(shape)),)), counts
 
     def basis_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
         """The columns that all others follow from, each with its rows' values."""

@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Charge, Derivation
@@ -52,6 +53,7 @@ from tallyveil.workload.workload import Column
 __all__ = ["Knowledge"]
 
 _ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
+_ROWS_THAT_AGREE: Final = 20_000  # instead, where there are exact rows to agree with
 _COLUMNS: Final = 100  # as well
 _WORK: Final = 100_000  # entries of a system
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
@@ -83,7 +85,7 @@ class Knowledge:
         anything is asked."""
         with self._lock:
             self._exact = Exact(span, values)
-            for column, own in span.basis_columns(values):
+            for column, own in span.disjoint_columns(values):
                 self._state.declare(column, own)
 
     @property
@@ -99,16 +101,35 @@ class Knowledge:
     def find(self, columns: Sequence[Column], aims: Sequence[Aim], *, fresh: bool = False) -> Found:
         """What is known of each row; what is exact alone if ``fresh`` answers are asked for."""
         exact = self._exact
+        if exact is None and not fresh:
+            return self._found(columns, aims)
+        if exact is not None and not fresh and not exact.knows_all(columns):
+            return exact.put(self._found(columns, aims))
+        nothing = tuple((None,) * column.height for column in columns)
+        found = Found(tuple(columns), tuple(aims), nothing)
         if exact is None:
-            return self._found(columns, aims, fresh=fresh)
-        return exact.put(self._found(columns, aims, fresh=fresh or exact.knows_all(columns)))
+            return found
+        return exact.put(replace(found, outlooks=self._agreeing(columns, aims) if fresh else ()))
 
-    def _found(self, columns: Sequence[Column], aims: Sequence[Aim], *, fresh: bool) -> Found:
+    def _agreeing(self, columns: Sequence[Column], aims: Sequence[Aim]) -> tuple[Outlook, ...]:
+        """By exact rows alone: so fresh answers agree with them."""
+        which = tuple(_estimated(aims))
+        some = [columns[n] for n in which]
+        system = None
+        if 0 < sum(column.height for column in some) <= self._most_rows:
+            system = System.of(self._state, some, (), _WORK)
+        if system is None:
+            return ()
+        return (replace(Outlook.nothing(which, some, -1), system=system),)
+
+    @property
+    def _most_rows(self) -> int:
+        return _ROWS if self._exact is None else _ROWS_THAT_AGREE
+
+    def _found(self, columns: Sequence[Column], aims: Sequence[Aim]) -> Found:
         """By what is recorded."""
         rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
-        if fresh:
-            return Found(tuple(columns), tuple(aims), tuple(map(tuple, rows)))
-        estimated = [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
+        estimated = _estimated(aims)
         outlooks = self._look_at(columns, aims, estimated)
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
@@ -234,7 +255,7 @@ class Knowledge:
         columns = [every[n] for n in which]
         height = sum(column.height for column in columns)
         nothing = Outlook.nothing(which, columns, seen)
-        if not 0 < height <= _ROWS or max(among, len(which)) > _COLUMNS:
+        if not 0 < height <= self._most_rows or max(among, len(which)) > _COLUMNS:
             return nothing if len(which) == 1 else None
         key = _key(columns, among)
         latest = self._outlooks.find(key)
@@ -263,6 +284,8 @@ class Knowledge:
             return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
         if chosen is None:
             return replace(nothing, system=system, outside=True)
+        if not system.used:  # what follows from exact rows alone is known without it (`exact`)
+            return replace(nothing, system=system, chosen=(taken, work))
         return replace(nothing.estimated(system), chosen=(taken, work))
 
     def _chosen(self, columns: Sequence[Column], seen: int) -> tuple[tuple[int, ...] | None, int]:
@@ -415,6 +438,11 @@ def _key(columns: Sequence[Column], among: int) -> tuple[Hashable, ...]:
     return (max(_SHARED, among), *(column.row_keys for column in columns))
 
 
+def _estimated(aims: Sequence[Aim]) -> list[int]:
+    """The columns for which answers that are added up serve."""
+    return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
+
+
 def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
     """Of one column, each of whose rows has its own answer in the recorded column ``number``."""
     noises = state.noises(number)
@@ -450,12 +478,22 @@ def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known
         return reported
     if reported is None or improves(other, reported, aim.criterion, aim.confidence):
         return Estimated(other)
-    return reported
+    return Estimated(other) if _agrees_better(other, reported, aim) else reported
+
+
+def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
+    """Whether it agrees with exact rows, is no less precise, and serves as well."""
+    exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
+    if not exact or other.variance > reported.variance:
+        return False
+    return aim.half_width is None or aim.met_by(other)
 
 
 def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
-    """Report values that add up, of rows that are estimated together."""
-    if len(outlook.columns) < 2 or outlook.system is None:
+    """Report values that add up, of rows that are estimated together, and to exact ones."""
+    system = outlook.system
+    exact = np.zeros(0, np.int64) if system is None else np.flatnonzero(system.numbers < 0)
+    if system is None or not (len(outlook.columns) > 1 or len(exact)):
         return
     places = [(n, row) for n in outlook.columns for row in range(len(rows[n]))]
     known = [
@@ -465,11 +503,15 @@ def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
     ]
     if not known:
         return
-    matrix = outlook.system.question[[number for number, _, _ in known]]
+    matrix = system.question[[number for number, _, _ in known]]
     values = np.array([answer.value for _, _, answer in known], dtype=np.float64)
     variances = np.array([answer.variance for _, _, answer in known])
-    told = jointly_rounded(matrix, values, variances)
-    for value, (_, (n, row), answer) in zip(told or (), known, strict=told is not None):
+    told = jointly_rounded(
+        sparse.vstack([matrix, system.history[exact]], format="csr"),
+        np.concatenate([values, system.values[exact]]),
+        np.concatenate([variances, np.zeros(len(exact))]),
+    )
+    for value, (_, (n, row), answer) in zip(told or (), known, strict=False):
         rows[n][row] = answer.reporting(value)
 
 

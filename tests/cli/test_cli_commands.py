@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -192,6 +193,32 @@ def test_check_sums_the_policy_up(shell: Shell, policy: Path) -> None:
     assert "budget ε = 3" in found.stdout
     assert "has every column" in found.stdout
     assert json.loads(shell("check", policy, "--json").stdout)["summary"]
+
+
+def test_check_says_what_invariants_give_away(shell: Shell, policy: Path, tmp_path: Path) -> None:
+    """The ledger is not written by it, and a small count is named as the policy has to name it."""
+    text = policy.read_text().replace('"add_remove"', '"replace"')
+    sql = "SELECT state, count(*) FROM person GROUP BY state"
+    policy.write_text(f'{text}\n[[tables.person.invariants]]\nsql = "{sql}"\n')
+    found = shell("check", policy, "--source")
+    if found.exit_code:
+        names = re.search(r"acknowledge = (\[.*\])", found.stderr.replace("\n", " "))
+        assert names is not None
+        policy.write_text(f"{policy.read_text()}acknowledge = {names.group(1)}\n")
+        found = shell("check", policy, "--source")
+    assert found.exit_code == 0
+    assert f"exact, free and without protection: {sql}" in found.stdout
+    assert re.search(
+        r"invariants of person: of rank \d+, of [\d,]+ cells; \d+ counts", found.stdout
+    )
+    assert "guaranteed: for any two tables that agree on the invariants and" in found.stdout
+    told = json.loads(shell("check", policy, "--source", "--json").stdout)["invariants"]["person"]
+    total, *states = told["counts"]
+    assert total["name"] == "all records"
+    assert told["rank"] == len(states)  # the total follows from them
+    assert sum(one["value"] for one in states) == total["value"]
+    assert all(one["name"].startswith("state ") for one in states)
+    assert not list(tmp_path.glob("*.sqlite"))
 
 
 def test_check_says_everything_that_is_wrong(shell: Shell, policy: Path) -> None:

@@ -102,6 +102,38 @@ def test_two_margins_and_what_lies_between(connect: Connect) -> None:
     assert connection.budget()[0]["spent"] == 0
 
 
+ADDING_UP = (
+    "SELECT state, sex, count(*) FROM person GROUP BY state, sex",
+    "SELECT state, age, sex, count(*) FROM person GROUP BY state, age, sex",
+    "SELECT state, count(*) FILTER (WHERE age < 30), count(*) FILTER (WHERE age >= 30),"
+    " count(*) FILTER (WHERE age IS NULL) FROM person GROUP BY state",
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "SET dp.source = auto",
+        "SET dp.source = fresh",
+        "SET dp.half_width = 40",
+        "SET dp.mechanism = gaussian",
+    ],
+)
+def test_answers_agree_with_the_invariants(connect: Connect, settings: str) -> None:
+    """As integers, exactly: of groups by themselves, of 1,500 of them, of several columns; asked
+    once, again, from history, and after another statement."""
+    connection = connect(**invariants(BY_STATE), budget={"epsilon": 1000, "delta": 1e-9})
+    connection.execute(settings)
+    for again in (settings, settings, "SET dp.source = history"):
+        connection.execute(again)
+        for sql in ADDING_UP:
+            found: dict[str | None, int] = {}
+            for state, *rest in connection.execute(sql).fetchall():
+                counts = rest if "FILTER" in sql else rest[-1:]
+                found[state] = found.get(state, 0) + sum(counts)
+            assert found == STATES
+
+
 def test_they_are_listed_with_their_values(connect: Connect) -> None:
     connection = connect(**invariants("SELECT count(*) FROM person WHERE sex = 'F'"))
     assert connection.execute("SELECT * FROM dp.invariants").fetchall() == [

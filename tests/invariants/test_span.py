@@ -183,6 +183,22 @@ def test_nested_groups_are_taken_by_their_atoms() -> None:
     assert found[1] is None
 
 
+def test_nested_groups_become_disjoint_ones() -> None:
+    sizes = {"a": 3, "b": 4}
+    by_a = Column((identity("a", sizes),))
+    first = Column((identity("a", sizes), factor(["b"], [[1, 1, 0, 0]], sizes))).take(np.array([1]))
+    counts = np.arange(12).reshape(3, 4)
+    span = Span([Column(), by_a, first], sizes)
+    values = [int(counts.sum()), *counts.sum(axis=1).tolist(), int(counts[1, :2].sum())]
+    ((column, found),) = span.disjoint_columns(values)
+    rows = np.array(written(column, sizes))
+    assert (rows.sum(axis=0) == 1).all()
+    assert found == (rows @ counts.ravel()).tolist()
+    assert len(rows) == span.rank == 4
+    margins = Span([by_a, Column((identity("b", sizes),))], sizes)
+    assert [column.height for column, _ in margins.disjoint_columns(range(7))] == [3, 4]
+
+
 def test_too_much_to_look_at_is_said() -> None:
     random = np.random.default_rng(0)
     sizes = {"a": 3000}
