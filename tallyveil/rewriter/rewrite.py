@@ -94,11 +94,12 @@ class Rewriter:
         Raises a StatementError, whose position counts from the start of ``sql``.
         """
         setting = (cursor.time_zone, share)
-        shape = shape.given(types, values) if shape is not None and values else shape
-        plan = None if shape is None else self._templates.find(shape, setting)
-        if plan is not None:
-            return plan
+        if shape is not None and values:
+            shape = shape.given(types, values)
         with cursor.limited(), _bounded_depth():
+            plan = None if shape is None else self._templates.find(shape, setting)
+            if plan is not None:
+                return plan
             draft = self._parsed(sql, dialect)
             if shape is not None and not self._templates.mark(draft[0], shape, self._catalog.views):
                 shape = None

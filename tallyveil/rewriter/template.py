@@ -46,6 +46,9 @@ _FITTING: Final = MappingProxyType(
 
 # A character of a statement takes so many bytes of its template.
 _BYTES: Final = 1800
+# What an entry, and a node of its key's expressions, hold at least.
+_ENTRY: Final = 4096
+_NODE: Final = 1024
 
 
 class _NotAlike(Exception):
@@ -60,7 +63,7 @@ class Templates:
         self._parts = parts
         self._open: Cache[tuple[int, ...]] = Cache(1024, 1 << 26, lambda key, _: len(str(key)))
         self._kept: Cache[_Template] = Cache(1024, 1 << 27, lambda key, _: _BYTES * len(str(key)))
-        self._masks: Cache[Part] = Cache(4096, 1 << 26, lambda _, part: 4096 + 2 * part.nbytes)
+        self._masks: Cache[Part] = Cache(4096, 1 << 26, _mask_bytes)
 
     def find(self, shape: Shape, setting: tuple[Any, ...]) -> Plan | None:
         """The statement's plan; None where it has to be planned from its text."""
@@ -123,6 +126,12 @@ class _Mask:
         if found is None:
             raise _NotAlike
         return found
+
+
+def _mask_bytes(key: Any, part: Part) -> int:
+    """About what a part and its key hold, if the template that it was made for is gone."""
+    nodes = sum(1 for expression in _expressions(key[0].component) for _ in expression.walk())
+    return _ENTRY + _NODE * nodes + part.nbytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -228,6 +228,9 @@ def _order(domain: Domain, parts: Sequence[Part], height: int) -> IntArray | Non
 
 def _keys(parts: Sequence[Part], height: int, rows: IntArray | None) -> pa.Table:
     arrays: dict[str, pa.ChunkedArray] = {}
+    grouping = [part for part in parts if part.keys.num_columns]
+    if rows is None and len(grouping) == 1 and grouping[0].height == height:
+        return grouping[0].keys  # its groups are those of the block
     for part, own in zip(parts, _own_rows(parts, height), strict=True):
         chosen = pa.array(own if rows is None else own[rows])
         for name in part.keys.column_names:

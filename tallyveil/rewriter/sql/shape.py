@@ -23,6 +23,7 @@ _DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 _LONGEST: Final = 200
+_MOST: Final = 100  # constants of one statement
 
 # Constants that are no plain ones, but could mean the same, and parameters without a number.
 _OTHERS: Final = frozenset(
@@ -89,7 +90,7 @@ class Shape:
 
 
 def spelled(piece: Piece) -> Spelled | None:
-    """None for a statement with constants or parameters of other kinds."""
+    """None for a statement with constants or parameters of other kinds, or many of them."""
     masked: list[str] = []
     found: list[tuple[int, str, str]] = []
     end, before = 0, None
@@ -109,6 +110,8 @@ def spelled(piece: Piece) -> Spelled | None:
             masked += [piece.sql[end:start], mark]
             found.append((start, token.text, mark))
             end = stop
+    if len(found) > _MOST:
+        return None
     starts, texts, kinds = zip(*found, strict=True) if found else ((), (), ())
     return Spelled("".join([*masked, piece.sql[end:]]), starts, texts, kinds)
 

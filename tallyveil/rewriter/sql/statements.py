@@ -136,7 +136,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
 
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
-    tokens: list[Token] = words[dialect](dialect=dialect).tokenize(sql)
+    tokens: list[Token] = words[dialect](dialect=_DIALECTS[dialect]).tokenize(sql)
     return read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
 
 
