@@ -124,6 +124,8 @@ class _Layer:
 
 def _layers(factor: Factor) -> list[_Layer]:
     """The factor's entries, in as few layers as the rows of a cell allow."""
+    if factor.size <= DENSE_CELLS and np.bincount(factor.cells).max(initial=0) < 2:
+        return [_table(factor.size, factor.cells, factor.rows, factor.coefficients)]
     order = np.lexsort((factor.rows, factor.cells))
     cells, rows = factor.cells[order], factor.rows[order]
     coefficients = factor.coefficients[order]
@@ -134,10 +136,14 @@ def _layers(factor: Factor) -> list[_Layer]:
         if factor.size > DENSE_CELLS:
             layers.append(_Layer(rows[here], coefficients[here], cells[here]))
             continue
-        table = np.zeros((2, factor.size), dtype=np.int64)
-        table[:, cells[here]] = rows[here], coefficients[here]
-        layers.append(_Layer(table[0], table[1], None))
+        layers.append(_table(factor.size, cells[here], rows[here], coefficients[here]))
     return layers
+
+
+def _table(size: int, cells: IntArray, rows: IntArray, coefficients: IntArray) -> _Layer:
+    table = np.zeros((2, size), dtype=np.int64)
+    table[:, cells] = rows, coefficients
+    return _Layer(table[0], table[1], None)
 
 
 class _Totals:
