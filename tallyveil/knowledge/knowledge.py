@@ -7,19 +7,14 @@ it is made of released answers and of public coefficients: it costs nothing, and
 time depends on nothing confidential. An answer of a mechanism with a public range stands for
 itself: it has no part in a combination.
 
-The rows that one statement asks are estimated together, so that what follows from them linearly has
-an estimate that follows from theirs, unless together they tell too many cells apart.
-
-What was once reported of a row is never worse later, though later answers may leave what it was
-made of no place among those that take part: before an estimate is reported, the ledger is told
-which answers it was made from, unless it knows. So it can be made again, by any process. Worse
-means of a greater deviation: the ends of intervals are rounded, and may move by one step.
+What was once reported of a row is never worse later: before an estimate is reported, the ledger is
+told which answers it was made from, unless it knows (`reported`). Worse means of a greater
+deviation: the ends of intervals are rounded, and may move by one step.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -28,39 +23,28 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil import deadline
-from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Charge, Derivation
-from tallyveil.cache import Cache
-from tallyveil.inference import Noises
+from tallyveil.accountant import Accountant, Charge
 from tallyveil.invariants import Span
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answer import Estimated, released
-from tallyveil.knowledge.estimate import Criterion, Estimate, Weights, improves, surpasses
+from tallyveil.knowledge.estimate import Estimate, improves, surpasses
 from tallyveil.knowledge.exact import Exact
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.known import Known
-from tallyveil.knowledge.matrix import most
-from tallyveil.knowledge.outside import separate
+from tallyveil.knowledge.looks import Looks
 from tallyveil.knowledge.precision import Preview
-from tallyveil.knowledge.prepared import fitting, prepared
+from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.preview import previews
+from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import System
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column
 
 __all__ = ["Knowledge"]
 
-_ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
-_ROWS_THAT_AGREE: Final = 20_000  # instead, where there are exact rows to agree with
-_COLUMNS: Final = 100  # as well
-_WORK: Final = 100_000  # entries of a system
-_UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
 _FEW: Final = 8  # columns that take whoever needs them next to no time
-_WHATEVER: Final = 1 << 62  # of work: it was done before
-_TOGETHER: Final = 2_000  # rows between two looks at the deadline
-_SHARED: Final = 4  # so many times the work of one column is shared by all of a statement's
 
 
 class Knowledge:
@@ -75,10 +59,8 @@ class Knowledge:
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State()
         self._exact: Exact | None = None
-        self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, one: one.weight)
-        self._derived: Cache[Estimate] = Cache(
-            200_000, 1 << 28, lambda _, one: 300 + 16 * len(one.numbers)
-        )
+        self._looks = Looks(self._state)
+        self._reported = Reported(self._state)
 
     def declare(self, span: Span, values: Sequence[int]) -> None:
         """What is published exactly: a value for each row of the span. It is said once, before
@@ -109,28 +91,13 @@ class Knowledge:
         found = Found(tuple(columns), tuple(aims), nothing)
         if exact is None:
             return found
-        return exact.put(replace(found, outlooks=self._agreeing(columns, aims) if fresh else ()))
-
-    def _agreeing(self, columns: Sequence[Column], aims: Sequence[Aim]) -> tuple[Outlook, ...]:
-        """By exact rows alone: so fresh answers agree with them."""
-        which = tuple(_estimated(aims))
-        some = [columns[n] for n in which]
-        system = None
-        if 0 < sum(column.height for column in some) <= self._most_rows:
-            system = System.of(self._state, some, (), _WORK)
-        if system is None:
-            return ()
-        return (replace(Outlook.nothing(which, some, -1), system=system),)
-
-    @property
-    def _most_rows(self) -> int:
-        return _ROWS if self._exact is None else _ROWS_THAT_AGREE
+        outlooks = self._looks.agreeing(columns, _estimated(aims)) if fresh else ()
+        return exact.put(replace(found, outlooks=outlooks))
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim]) -> Found:
         """By what is recorded."""
         rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
-        estimated = _estimated(aims)
-        outlooks = self._look_at(columns, aims, estimated)
+        outlooks = self._looked_at(columns, aims, _estimated(aims))
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
                 own = self._state.own(columns[number])
@@ -157,7 +124,10 @@ class Knowledge:
             self._take_in(bought)
             _put(found.aims, bought, rows)
             if not found.alone and not bought.mechanism.needs.public_range:
-                outlooks = [self._once_bought(found, one, bought) for one in found.outlooks]
+                _, seen = self._learned()
+                outlooks = [
+                    self._looks.once_bought(found, one, bought, seen) for one in found.outlooks
+                ]
                 for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
                         aim = found.aims[number]
@@ -166,13 +136,32 @@ class Knowledge:
         derivations = [
             derivation
             for column, aim, known in zip(found.columns, found.aims, rows, strict=True)
-            for derivation in self._unknown(column, known, aim.criterion)
+            for derivation in self._reported.unknown(column, known, aim.criterion)
         ]
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         for outlook in outlooks:
             _add_up(outlook, rows)
         return tuple(map(tuple, rows))
+
+    def _looked_at(
+        self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]
+    ) -> tuple[Outlook, ...]:
+        """The best estimates of all rows of some columns; none has a wider interval than was
+        reported."""
+        if not which:
+            return ()
+        _, seen = self._learned()
+        return tuple(
+            replace(
+                one,
+                rows=tuple(
+                    self._reported.at_least(columns[n], rows, aims[n])
+                    for n, rows in zip(one.columns, one.rows, strict=True)
+                ),
+            )
+            for one in self._looks.at(columns, which, seen)
+        )
 
     def over_all_looks(
         self, columns: Sequence[Column], rows: Rows, confidence: Fraction
@@ -221,240 +210,10 @@ class Knowledge:
         for place in range(len(bought.columns) if len(bought.columns) > _FEW else 0):
             prepared([state.answers[state.of_charge(bought.charge_id, place)].column])
 
-    def _look_at(
-        self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]
-    ) -> tuple[Outlook, ...]:
-        """The best estimates of all rows of some columns, together if that can be; none has a wider
-        interval than was reported."""
-        if not which:
-            return ()
-        _, seen = self._learned()
-        whole = self._look(columns, tuple(which), seen, 1) if len(which) > 1 else None
-        outlooks = (
-            [self._look(columns, (n,), seen, len(which)) for n in which]
-            if whole is None
-            else [whole]
-        )
-        return tuple(
-            replace(
-                one,
-                rows=tuple(
-                    self._with_reported(columns[n], rows, aims[n])
-                    for n, rows in zip(one.columns, one.rows, strict=True)
-                ),
-            )
-            for one in outlooks
-            if one is not None
-        )
-
-    def _look(
-        self, every: Sequence[Column], which: tuple[int, ...], seen: int, among: int
-    ) -> Outlook | None:
-        """What the first ``seen`` recorded columns say of some columns, which are ``among`` so many
-        that share the work; None if several are too large to be looked at together."""
-        columns = [every[n] for n in which]
-        height = sum(column.height for column in columns)
-        nothing = Outlook.nothing(which, columns, seen)
-        if not 0 < height <= self._most_rows or max(among, len(which)) > _COLUMNS:
-            return nothing if len(which) == 1 else None
-        key = _key(columns, among)
-        latest = self._outlooks.find(key)
-        if latest is not None and latest.seen == seen:
-            return replace(latest, columns=which)
-        found = self._looked(columns, nothing, max(_SHARED, among), latest)
-        if found is not None and (latest is None or latest.seen < seen):
-            self._outlooks.put(key, found)
-        return found
-
-    def _looked(
-        self, columns: Sequence[Column], nothing: Outlook, shares: int, latest: Outlook | None
-    ) -> Outlook | None:
-        """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
-        same."""
-        state, seen = self._state, nothing.seen
-        chosen, work = self._chosen(columns, seen)
-        if chosen is None and len(columns) == 1:
-            return replace(nothing, outside=True)
-        work = work * _SHARED // shares
-        taken = (chosen or ())[: most(work)]
-        if latest is not None and latest.chosen == (taken, work):
-            return replace(latest, seen=seen, columns=nothing.columns)
-        system = System.of(state, columns, taken, work)
-        if system is None:
-            return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
-        if chosen is None:
-            return replace(nothing, system=system, outside=True)
-        if not system.used:  # what follows from exact rows alone is known without it (`exact`)
-            return replace(nothing, system=system, chosen=(taken, work))
-        return replace(nothing.estimated(system), chosen=(taken, work))
-
-    def _chosen(self, columns: Sequence[Column], seen: int) -> tuple[tuple[int, ...] | None, int]:
-        """Which recorded columns are to be looked at beside some columns, those with rows of theirs
-        first, and the work they are worth; None if these can say nothing of any combination of the
-        columns' rows. Those that tell too many cells apart are left out."""
-        state, same, work = self._state, self._state.holding(columns, seen), _WORK
-        if not same:
-            work = min(_WORK, _UNKNOWN * sum(column.height for column in columns))
-            if state.outside(columns, seen):
-                return None, work
-        found = dict.fromkeys(same)
-        for _, level in state.nearest(columns, seen, most(work)):
-            found |= dict.fromkeys(level)
-            if len(found) >= most(work):
-                break
-        every = [*found][: most(work)]
-        if not same and state.outside(columns, seen, every):
-            return None, work
-        fits = fitting(prepared([state.answers[n].column for n in every]), prepared(columns))
-        return tuple(itertools.compress(every, fits)), work
-
-    def _once_bought(self, found: Found, outlook: Outlook, bought: Bought) -> Outlook:
-        """The outlook once some of its rows are bought, or of other columns beside them."""
-        state, seen = self._learned()
-        columns = [found.columns[n] for n in outlook.columns]
-        places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
-        if not places:
-            now = self._look(found.columns, outlook.columns, seen, len(found.columns))
-            return now or outlook
-        used = [state.of_charge(bought.charge_id, place) for place in places]
-        rows = [bought.rows[place] for place in places]
-        mine = [outlook.columns.index(bought.columns[place]) for place in places]
-        mixed = [list(estimates) for estimates in outlook.rows]
-        for number, of, own in zip(used, mine, rows, strict=True):
-            answer, noises = state.answers[number], state.noises(number)
-            if noises is None:
-                return outlook
-            numbers = state.noise_numbers(number).tolist()
-            for place, row in enumerate(own.tolist()):
-                before = mixed[of][row]
-                if before is not None:
-                    mixed[of][row] = before.mixed(
-                        number, numbers[place], answer.values[place], noises
-                    )
-        now = self._joined(state, outlook, columns, used, mine, rows)
-        if now is None:
-            now = outlook
-        elif seen == outlook.seen + len(bought.columns):
-            now = replace(now, seen=seen)
-            self._outlooks.put(_key(columns, len(found.outlooks)), now)
-        best = tuple(
-            tuple(_better(a, b, found.aims[n].criterion) for a, b in zip(*pair, strict=True))
-            for n, *pair in zip(now.columns, now.rows, mixed, strict=True)
-        )
-        return replace(now, rows=best)
-
-    def _joined(
-        self,
-        state: State,
-        outlook: Outlook,
-        columns: Sequence[Column],
-        used: Sequence[int],
-        mine: Sequence[int],
-        rows: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]],
-    ) -> Outlook | None:
-        """With what was bought of the outlook's columns ``mine``, which is recorded as ``used``."""
-        system = outlook.system
-        if system is None and outlook.outside:
-            if len(columns) == 1 and separate(columns[0]) and len(rows[0]) == columns[0].height:
-                return _own_answers(state, outlook, used[0])
-            system = System.of(state, columns, (), _WORK)
-        if system is None:
-            return None
-        starts = np.cumsum([0, *(column.height for column in columns)])
-        joined = system.joined(
-            used,
-            np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)]),
-            state.values(used),
-            state.all_noises(used),
-            np.concatenate([state.noise_numbers(number) for number in used]),
-        )
-        return outlook.estimated(joined)
-
-    def _unknown(
-        self, column: Column, rows: Sequence[Known | None], by: Criterion
-    ) -> list[Derivation]:
-        """How the estimates among what is reported of a column's rows were made, as far as the
-        ledger does not know and the rows' own answers do not tell."""
-        deadline.check()
-        found: dict[Basis, list[bytes]] = {}
-        for key, row in zip(column.row_keys, rows, strict=True):
-            if not isinstance(row, Estimated) or row.estimate.alone:
-                continue
-            estimate = row.estimate
-            if estimate.basis not in self._state.bases(key):
-                self._derived.put((key, estimate.basis), estimate)
-                found.setdefault(estimate.basis, []).append(key[:ROW_BYTES])
-        return [Derivation(tuple(keys), basis, by) for basis, keys in found.items()]
-
-    def _with_reported(
-        self, column: Column, rows: Sequence[Estimate | None], aim: Aim
-    ) -> tuple[Estimate | None, ...]:
-        """What was reported of each row, unless the row here improves on it."""
-        found, by = list(rows), aim.criterion
-        for start in range(0, len(found), _TOGETHER):
-            deadline.check()
-            keys = enumerate(column.row_keys[start : start + _TOGETHER], start)
-            reported = {row: bases for row, key in keys if (bases := self._state.bases(key, by))}
-            pairs = [(row, basis) for row, bases in reported.items() for basis in bases]
-            best: dict[int, Estimate | None] = {}
-            for (row, _), one in zip(pairs, self._made(column, pairs), strict=True):
-                best[row] = _better(best.get(row), one, by)
-            for row, one in best.items():
-                now = found[row]
-                if now is None or (one is not None and not improves(now, one, by, aim.confidence)):
-                    found[row] = one
-        return tuple(found)
-
-    def _made(self, column: Column, pairs: Sequence[tuple[int, Basis]]) -> list[Estimate | None]:
-        """For each row of the column and basis the estimate, which may have to be made again."""
-        keys = [(column.row_keys[row], basis) for row, basis in pairs]
-        found = self._derived.find_all(keys)
-        missing: dict[Basis, list[int]] = {}
-        for (row, basis), estimate in zip(pairs, found, strict=True):
-            if estimate is None:
-                missing.setdefault(basis, []).append(row)
-        if not missing:
-            return found
-        for basis, rows in missing.items():
-            self._derive(column.take(np.array(rows, dtype=np.int64)), basis)
-        return self._derived.find_all(keys)
-
-    def _derive(self, part: Column, basis: Basis) -> None:
-        """Make again the estimates of some rows that were made from ``basis``."""
-        state = self._state
-        if max((*basis.whole, *basis.own), default=0) >= len(state.answers):
-            return
-        system = System.of(state, [part], basis.whole, _WHATEVER)
-        estimates = [None] * part.height if system is None else system.estimates()
-        for key, first in zip(part.row_keys, estimates, strict=True):
-            estimate = first
-            for number in basis.own:
-                estimate = state.with_own(estimate, number, key)
-            if estimate is not None:
-                self._derived.put((key, basis), estimate)
-
-
-def _key(columns: Sequence[Column], among: int) -> tuple[Hashable, ...]:
-    return (max(_SHARED, among), *(column.row_keys for column in columns))
-
 
 def _estimated(aims: Sequence[Aim]) -> list[int]:
     """The columns for which answers that are added up serve."""
     return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
-
-
-def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
-    """Of one column, each of whose rows has its own answer in the recorded column ``number``."""
-    noises = state.noises(number)
-    own = Weights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
-    basis = Basis(own=(number,))
-    rows = tuple(
-        Estimate(value, noise, own, basis)
-        for value, noise in zip(
-            state.answers[number].values, state.noise_numbers(number)[:, None], strict=True
-        )
-    )
-    return Outlook(outlook.columns, outlook.seen, (rows,))
 
 
 def _put(aims: Sequence[Aim], bought: Bought, rows: Sequence[list[Known | None]]) -> None:
@@ -464,7 +223,7 @@ def _put(aims: Sequence[Aim], bought: Bought, rows: Sequence[list[Known | None]]
         says = released(bought.mechanism, bought.scales[place])
         asked = zip(bought.rows[place].tolist(), bought.values[place], strict=True)
         for n, (row, value) in enumerate(asked):
-            if not n % _TOGETHER:
+            if not n % TOGETHER:
                 deadline.check()
             fresh, before = says(value), answers[row]
             comparable = before is not None and before.additive and fresh.additive
@@ -520,10 +279,3 @@ def _in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | No
     if own is None or unbiased is None:
         return own or unbiased
     return own if own.suffices(aim) or not unbiased.suffices(aim) else unbiased
-
-
-def _better(first: Estimate | None, second: Estimate | None, by: Criterion) -> Estimate | None:
-    """The better of two estimates, the first where they are equals."""
-    if first is None or second is None:
-        return first or second
-    return second if surpasses(second, first, by) else first

@@ -25,16 +25,16 @@ from tallyveil.knowledge.layout import Layout, Written
 from tallyveil.knowledge.prepared import CELLS, SEED, Prepared, Signs, distinct, marks
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Related", "most", "related"]
+__all__ = ["COLUMN", "Related", "most", "related"]
 
-_COLUMN: Final = 50  # entries that are as much work as a column itself
+COLUMN: Final = 50  # entries that are as much work as a column itself
 _FIRST: Final = 32  # columns that are laid out before it is known how many entries they make
 _AT_ONCE: Final = 1 << 20  # values whose signs are summed
 
 
 def most(work: int) -> int:
     """How many columns may take part with so much work."""
-    return work // _COLUMN
+    return work // COLUMN
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +52,14 @@ def related(
     numbers: Sequence[int],
     history: Callable[[int], Prepared],
     work: int,
-    first: int = _FIRST,
+    first: int = 0,
 ) -> Related | None:
     """The matrices of the questions' rows, one column after the other, and of those of the columns
     ``numbers``, from the first, that are ``work`` entries together; None if the questions
     themselves are too large.
 
-    Columns that tell values apart make entries of all others. So the ``first`` of them are laid
-    out, and then more, as long as most of those that are looked at fit.
+    Columns that tell values apart make entries of all others. So a few of them are laid out, beside
+    the ``first``, and then more, as long as most of those that are looked at fit.
     """
     values = _Values()
     if any(question.too_large for question in questions) or not values.told_apart(questions):
@@ -67,7 +67,7 @@ def related(
     best = _Trial(values, questions, 0, [], work)
     if best.left < 0:
         return None
-    most_looked_at, size = min(len(numbers), most(work)), first
+    most_looked_at, size = min(len(numbers), most(work)), first + _FIRST
     while best.size < most_looked_at:
         size = min(size, most_looked_at)
         trial = best.grown([(n, history(n)) for n in numbers[best.size : size]])
@@ -103,12 +103,12 @@ class _Trial:
         for place, entries in enumerate(self._recorded.entries):
             if entries <= self.left:
                 self._taken.append(place)
-                self.left -= entries + _COLUMN
+                self.left -= entries + COLUMN
 
     @property
     def fits(self) -> bool:
         """Whether the work is enough for most of what is looked at."""
-        return self.left >= -_COLUMN and 2 * len(self._taken) >= len(self._columns)
+        return self.left >= -COLUMN and 2 * len(self._taken) >= len(self._columns)
 
     def grown(self, more: list[tuple[int, Prepared]]) -> _Trial:
         """With more columns."""

@@ -21,9 +21,9 @@ from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.knowledge.matrix import Related, related
+from tallyveil.knowledge.nesting import may_nest
 from tallyveil.knowledge.precision import Precision, Preview, row_bytes, stretches, too_complex
 from tallyveil.knowledge.prepared import Prepared, prepared
-from tallyveil.knowledge.relevance import may_nest
 from tallyveil.knowledge.state import State
 from tallyveil.mechanisms import law_of
 from tallyveil.workload.workload import Column
@@ -169,7 +169,7 @@ def _fitting(every: Sequence[Prepared], needed: int) -> Related:
     """The first columns, which are needed, with those of the others for which there is room."""
     others = len(every) - needed
     while True:
-        found = related([every[0]], range(needed + others), every.__getitem__, _TERMS)
+        found = related([every[0]], range(needed + others), every.__getitem__, _TERMS, needed)
         if found is not None and found.used[:needed] == tuple(range(needed)):
             return found
         if not others:

@@ -109,15 +109,12 @@ class State:
         }
         return sorted((n for n in found if self.answers[n].law is not None), reverse=True)
 
-    def outside(
-        self, columns: Sequence[Column], seen: int, only: Sequence[int] | None = None
-    ) -> bool:
+    def outside(self, columns: Sequence[Column], numbers: Sequence[int]) -> bool:
         """Whether it can be seen at once that no combination of the columns' rows, but for 0,
-        follows from the first ``seen`` recorded columns, or ``only`` of these, and what is exact.
-        """
+        follows from some recorded columns and what is exact."""
         keys = keys_of(columns)
-        recorded = self.relevance.touches(seen, only, keys)
-        exact = self._exact_relevance.touches(len(self.exact) + 1, None, keys)
+        recorded = self.relevance.touches(numbers, keys)
+        exact = self._exact_relevance.touches(range(1, len(self.exact) + 1), keys)
         return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
 
     def nearest(

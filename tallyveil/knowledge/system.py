@@ -45,7 +45,7 @@ class System:
         as there is the ``work`` for them, from the first; None if the question is too large."""
         every = (*(-1 - n for n in range(len(state.exact))), *numbers)
         history = dict(zip(every, prepared([state.answer(n).column for n in every]), strict=True))
-        found = related(prepared(columns), every, history.__getitem__, work)
+        found = related(prepared(columns), every, history.__getitem__, work, len(state.exact))
         if found is None:
             return None
         return cls(

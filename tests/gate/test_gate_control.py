@@ -22,7 +22,7 @@ from tallyveil.inference import (
     discrete_laplace,
 )
 from tallyveil.knowledge import Precision, Preview
-from tallyveil.knowledge.relevance import may_nest
+from tallyveil.knowledge.nesting import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
-from tallyveil.knowledge.matrix import related
+from tallyveil.knowledge.matrix import COLUMN, related
 from tallyveil.knowledge.prepared import Prepared
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.workload.workload import Column, Factor
@@ -47,6 +48,7 @@ def written_out(one: Column, shape: dict[str, int]) -> np.ndarray:
     return total
 
 
+IDENTITY_OF_100 = np.eye(100, dtype=np.int64).tolist()
 IDENTITY = np.eye(6, dtype=np.int64).tolist()
 TREE = [[1] * 6, [1] * 3 + [0] * 3, [0] * 3 + [1] * 3, *IDENTITY]
 
@@ -160,27 +162,49 @@ def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
     assert related([prepared[0]], (1,), prepared.__getitem__, 100_000) is None
 
 
-def test_of_very_many_columns_only_about_as_many_are_laid_out_as_fit() -> None:
+def any_range(axis: str, draw: np.random.Generator) -> Factor:
+    values, (low, high) = np.arange(100), np.sort(draw.choice(101, 2, replace=False))
+    return factor(axis, [((values >= low) & (values < high)).astype(int).tolist()])
+
+
+def boxes(number: int, draw: np.random.Generator) -> list[Column]:
     """Counts of two ranges: each tells values apart, and so makes entries of all others."""
-    draw = np.random.default_rng(1)
+    return [Column((any_range("a", draw), any_range("b", draw))) for _ in range(number)]
 
-    def ranges() -> Column:
-        (a, b), (c, d) = (np.sort(draw.choice(101, 2, replace=False)) for _ in range(2))
-        values = np.arange(100)
-        return column(
-            a=[((values >= a) & (values < b)).astype(int).tolist()],
-            b=[((values >= c) & (values < d)).astype(int).tolist()],
-        )
 
-    every, question = [ranges() for _ in range(600)], Prepared.of(ranges())
+def test_of_very_many_columns_only_about_as_many_are_laid_out_as_fit() -> None:
+    *every, asked = boxes(601, np.random.default_rng(1))
     looked_at: set[int] = set()
 
     def history(number: int) -> Prepared:
         looked_at.add(number)
         return Prepared.of(every[number])
 
+    question = Prepared.of(asked)
     found = related([question], range(600), history, 30_000)
     assert found is not None
     assert len(found.used) > 16
     assert len(looked_at) <= 4 * len(found.used)
-    assert related([question], range(32), history, 30_000).used == tuple(range(32))
+    fewer = related([question], range(32), history, 30_000)
+    assert fewer is not None
+    assert fewer.used == tuple(range(32))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_how_many_columns_fit_is_bounded_before_any_is_laid_out(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    weights = factor("b", [list(range(1, 101))])
+    *every, asked = boxes(301, draw)
+    every += [Column((any_range("a", draw), weights)) for _ in range(150)]
+    every += [Column((factor("a", IDENTITY_OF_100), any_range("c", draw))) for _ in range(150)]
+    every = [every[n] for n in draw.permutation(600)]
+    relevance = Relevance()
+    for number, one in enumerate(every):
+        relevance.add(number, one, 1.0)
+    prepared = [Prepared.of(one) for one in every]
+    for work in (3_000, 30_000, 300_000):
+        most = relevance.room(range(600), [asked], work, COLUMN)
+        found = related([Prepared.of(asked)], range(600), prepared.__getitem__, work)
+        assert found is not None
+        assert len(found.used) <= most
+        assert most < 600 or work == 300_000

@@ -1,0 +1,218 @@
+"""Recorded columns as far as choosing among them needs them, in arrays: those of one kind together.
+
+A kind is what the factors' axes are. Of each factor there are ends and bounds, and not its entries.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.prepared import CELLS
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["FIRST", "Axes", "Growing", "Hull", "Kind", "hull_of", "least_entries"]
+
+FIRST: Final = 16
+
+_Bools: TypeAlias = npt.NDArray[np.bool_]
+
+Axes: TypeAlias = tuple[tuple[str, ...], ...]
+
+Hull: TypeAlias = Mapping[str, tuple[int, int]]
+"""By attribute the least and the greatest value touched; any may be of one that is not here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Columns (n) whose factors have the same ``axes``, as far as choosing needs them.
+
+    ``rows`` (n×factors) is about how many of a factor's rows cover all its cells, ``ends``
+    (n×2×axes) the least and the greatest value of each axis that is touched, ``ranges`` (n×axes)
+    whether the column has one row and one coefficient for all values between, ``least`` (n×factors)
+    how many entries a factor has at least. ``wide`` are those that may tell too many cells apart to
+    take part in estimates; they come last. The axes have ``shape``.
+    """
+
+    axes: Axes
+    shape: tuple[int, ...]
+    numbers: IntArray
+    variances: FloatArray
+    rows: FloatArray
+    ends: IntArray
+    ranges: _Bools
+    least: FloatArray
+    wide: _Bools
+
+    @property
+    def flat(self) -> tuple[str, ...]:
+        return tuple(axis for own in self.axes for axis in own)
+
+    @property
+    def hull(self) -> Hull:
+        """Of all of them."""
+        low, high = self.ends[:, 0].min(axis=0), self.ends[:, 1].max(axis=0)
+        return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    def take(self, which: _Bools | IntArray | slice) -> Kind:
+        return Kind(
+            self.axes,
+            self.shape,
+            self.numbers[which],
+            self.variances[which],
+            self.rows[which],
+            self.ends[which],
+            self.ranges[which],
+            self.least[which],
+            self.wide[which],
+        )
+
+    def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
+        """Whether any may be other than 0 at a point, or ``change`` there, as `outside` has it."""
+        found = np.ones(len(self.numbers), dtype=np.bool_)
+        for place, axis in enumerate(self.flat):
+            if axis in keys:
+                continue
+            low, high = self.ends[:, 0, place], self.ends[:, 1, place]
+            at = point.get(axis, 0)
+            if change:
+                found &= (low == at) | (high + 1 == at) | ~self.ranges[:, place]
+            else:
+                found &= (low <= at) & (at <= high)
+        others = keys.union(self.flat)
+        constant = not change or all(not at for axis, at in point.items() if axis not in others)
+        return constant and bool(found.any())
+
+    def meets(self, reached: Hull) -> _Bools:
+        """Which may have cells there."""
+        met = np.ones(len(self.numbers), dtype=np.bool_)
+        for place, axis in enumerate(self.flat):
+            if axis in reached:
+                low, high = reached[axis]
+                met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
+        return met
+
+    def least_entries(self, cuts: Mapping[str, IntArray]) -> float:
+        """How many they have at least, if each axis is cut before some values."""
+        across = math.prod(len(own) + 1 for axis, own in cuts.items() if axis not in self.flat)
+        found, place = np.full(len(self.numbers), float(across)), 0
+        for number, axes in enumerate(self.axes):
+            entries = self.least[:, number]
+            if len(axes) == 1:
+                low, high = self.ends[:, 0, place], self.ends[:, 1, place]
+                first, last = (np.searchsorted(cuts[axes[0]], at, "right") for at in (low, high))
+                entries = np.where(self.ranges[:, place], last - first + 1, entries)
+            found *= entries
+            place += len(axes)
+        return float(found.sum())
+
+    def expected(self, axes: frozenset[str]) -> FloatArray:
+        """About the variance of an answer over these axes by one of them alone."""
+        needed = [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
+        result: FloatArray = self.variances * self.rows[:, needed].prod(axis=1)
+        result[self.wide] = np.inf
+        return result
+
+
+class Growing:
+    """Columns of one kind, in arrays that double."""
+
+    def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
+        self._count = 0
+        self._all = Kind(
+            axes,
+            shape,
+            np.zeros(FIRST, dtype=np.int64),
+            np.zeros(FIRST),
+            np.zeros((FIRST, len(axes))),
+            np.zeros((FIRST, 2, sum(map(len, axes))), dtype=np.int64),
+            np.zeros((FIRST, sum(map(len, axes))), dtype=np.bool_),
+            np.zeros((FIRST, len(axes))),
+            np.zeros(FIRST, dtype=np.bool_),
+        )
+
+    @classmethod
+    def of(cls, column: Column) -> Kind:
+        """Of one column."""
+        alone = cls(tuple(factor.axes for factor in column.factors), column.shape)
+        alone.add(0, column, 0.0)
+        return alone.before(None)
+
+    def add(self, number: int, column: Column, variance: float) -> None:
+        if self._count == len(self._all.numbers):
+            self._all = self._all.take(np.arange(2 * self._count) % self._count)
+        place, own = self._count, [_summary(factor) for factor in column.factors]
+        every = self._all
+        every.numbers[place], every.variances[place] = number, variance
+        every.rows[place] = [one.rows for one in own]
+        every.ends[place, 0] = [low for one in own for low, _ in one.ends]
+        every.ends[place, 1] = [high for one in own for _, high in one.ends]
+        every.ranges[place] = [one.is_range for one in own for _ in one.ends]
+        every.least[place] = [one.least for one in own]
+        every.wide[place] = math.prod(one.apart for one in own) > CELLS
+        self._count += 1
+
+    def before(self, seen: int | None) -> Kind:
+        """Those with a number below ``seen``, or all."""
+        every, count = self._all, self._count
+        last = count if seen is None else int(np.searchsorted(every.numbers[:count], seen))
+        return every.take(slice(last))
+
+    def copy(self) -> Growing:
+        result = copy.copy(self)
+        result._all = self._all.take(np.arange(len(self._all.numbers)))
+        return result
+
+
+def least_entries(kinds: Sequence[Kind]) -> float:
+    """How many entries some columns have at least, over the cells that all of them tell apart."""
+    ends: dict[str, list[IntArray]] = {}
+    for kind in kinds:
+        for place, (axis, size) in enumerate(zip(kind.flat, kind.shape, strict=True)):
+            low, high = kind.ends[:, 0, place], kind.ends[:, 1, place] + 1
+            ends.setdefault(axis, []).extend([low[low > 0], high[high < size]])
+    cuts = {axis: np.unique(np.concatenate(own)) for axis, own in ends.items()}
+    return sum(kind.least_entries(cuts) for kind in kinds)
+
+
+def hull_of(column: Column) -> Hull:
+    own = (_summary(factor).ends for factor in column.factors)
+    return dict(zip(column.axes, itertools.chain(*own), strict=True))
+
+
+class _Summary(NamedTuple):
+    """Of a factor: about how many of its rows cover all its cells, the least and the greatest value
+    of each axis, whether it is one row with one coefficient for all between, at least how many
+    entries it has, and at most how many cells it tells apart."""
+
+    rows: float
+    ends: tuple[tuple[int, int], ...]
+    is_range: bool
+    least: int
+    apart: int
+
+
+@lru_cache(maxsize=1 << 16)
+def _summary(factor: Factor) -> _Summary:
+    cells, coefficients = factor.cells, factor.coefficients
+    most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
+    rows = factor.size / max(1, most)
+    if len(factor.axes) != 1 or factor.height != 1 or not len(cells):
+        index = np.unravel_index(cells, factor.shape) if factor.axes else ()
+        pairs = zip(factor.shape, index, strict=True)
+        ends = tuple((int(at.min(initial=size)), int(at.max(initial=-1))) for size, at in pairs)
+        return _Summary(rows, ends, False, len(np.unique(factor.rows)), factor.size)
+    low, high = int(cells[0]), int(cells[-1])
+    least = len(np.unique(coefficients))
+    whole = high - low + 1 == len(cells) and least == 1
+    apart = min(factor.size, 3) if whole else factor.size
+    return _Summary(rows, ((low, high),), whole, least, apart)

@@ -1,0 +1,210 @@
+"""A look at what is recorded: the best estimates of a statement's rows, kept while they hold.
+
+The rows that one statement asks are estimated together, so that what follows from them linearly has
+an estimate that follows from theirs, unless together they tell too many cells apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tallyveil.accountant import Basis
+from tallyveil.cache import Cache
+from tallyveil.inference import Noises
+from tallyveil.knowledge.estimate import Estimate, Weights
+from tallyveil.knowledge.found import Bought, Found, Outlook
+from tallyveil.knowledge.matrix import COLUMN, most
+from tallyveil.knowledge.outside import separate
+from tallyveil.knowledge.prepared import fitting, prepared
+from tallyveil.knowledge.reported import better
+from tallyveil.knowledge.state import State
+from tallyveil.knowledge.system import System
+from tallyveil.workload.workload import Column, IntArray
+
+__all__ = ["Looks"]
+
+_ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
+_ROWS_THAT_AGREE: Final = 20_000  # instead, where there are exact rows to agree with
+_COLUMNS: Final = 100  # as well
+_WORK: Final = 100_000  # entries of a system
+_UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
+_SHARED: Final = 4  # so many times the work of one column is shared by all of a statement's
+
+
+class Looks:
+    """At one table. Threads may share it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, one: one.weight)
+
+    def at(self, columns: Sequence[Column], which: Sequence[int], seen: int) -> tuple[Outlook, ...]:
+        """What the first ``seen`` recorded columns say of all rows of some columns, together if
+        that can be."""
+        if not which:
+            return ()
+        whole = self._look(columns, tuple(which), seen, 1) if len(which) > 1 else None
+        if whole is not None:
+            return (whole,)
+        alone = (self._look(columns, (n,), seen, len(which)) for n in which)
+        return tuple(one for one in alone if one is not None)
+
+    def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
+        """By exact rows alone: so fresh answers agree with them."""
+        some = [columns[n] for n in which]
+        system = None
+        if 0 < sum(column.height for column in some) <= self._most_rows:
+            system = System.of(self._state, some, (), _WORK)
+        if system is None:
+            return ()
+        return (replace(Outlook.nothing(tuple(which), some, -1), system=system),)
+
+    @property
+    def _most_rows(self) -> int:
+        return _ROWS_THAT_AGREE if self._state.exact else _ROWS
+
+    def _look(
+        self, every: Sequence[Column], which: tuple[int, ...], seen: int, among: int
+    ) -> Outlook | None:
+        """What the first ``seen`` recorded columns say of some columns, which are ``among`` so many
+        that share the work; None if several are too large to be looked at together."""
+        columns = [every[n] for n in which]
+        height = sum(column.height for column in columns)
+        nothing = Outlook.nothing(which, columns, seen)
+        if not 0 < height <= self._most_rows or max(among, len(which)) > _COLUMNS:
+            return nothing if len(which) == 1 else None
+        key = _key(columns, among)
+        latest = self._outlooks.find(key)
+        if latest is not None and latest.seen == seen:
+            return replace(latest, columns=which)
+        found = self._looked(columns, nothing, max(_SHARED, among), latest)
+        if found is not None and (latest is None or latest.seen < seen):
+            self._outlooks.put(key, found)
+        return found
+
+    def _looked(
+        self, columns: Sequence[Column], nothing: Outlook, shares: int, latest: Outlook | None
+    ) -> Outlook | None:
+        """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
+        same."""
+        state, seen = self._state, nothing.seen
+        taken, work = self._chosen(columns, seen, shares)
+        if taken is None and len(columns) == 1:
+            return replace(nothing, outside=True)
+        if latest is not None and latest.chosen == (taken, work):
+            return replace(latest, seen=seen, columns=nothing.columns)
+        system = System.of(state, columns, taken or (), work)
+        if taken is None:
+            return None if system is None else replace(nothing, system=system, outside=True)
+        if system is None:
+            return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
+        if not system.used:  # what follows from exact rows alone is known without it (`exact`)
+            return replace(nothing, system=system, chosen=(taken, work))
+        return replace(nothing.estimated(system), chosen=(taken, work))
+
+    def _chosen(
+        self, columns: Sequence[Column], seen: int, shares: int
+    ) -> tuple[tuple[int, ...] | None, int]:
+        """Which recorded columns are to be looked at beside some columns, those with rows of theirs
+        first, and the work they are worth; None if these can say nothing of any combination of the
+        columns' rows. Those that tell too many cells apart are left out."""
+        state, same, work = self._state, self._state.holding(columns, seen), _WORK
+        if not same:
+            work = min(_WORK, _UNKNOWN * sum(column.height for column in columns))
+        work = work * _SHARED // shares
+        found = dict.fromkeys(same)
+        for _, level in state.nearest(columns, seen, most(work)):
+            found |= dict.fromkeys(level)
+            if len(found) >= most(work):
+                break
+        every = [*found][: most(work)]
+        every = every[: state.relevance.room(every, columns, work, COLUMN)]
+        if not same and state.outside(columns, every):
+            return None, work
+        fits = fitting(prepared([state.answers[n].column for n in every]), prepared(columns))
+        return tuple(itertools.compress(every, fits)), work
+
+    def once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
+        """The outlook once some of its rows are bought, or of other columns beside them."""
+        state = self._state
+        columns = [found.columns[n] for n in outlook.columns]
+        places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
+        if not places:
+            now = self._look(found.columns, outlook.columns, seen, len(found.columns))
+            return now or outlook
+        used = [state.of_charge(bought.charge_id, place) for place in places]
+        rows = [bought.rows[place] for place in places]
+        mine = [outlook.columns.index(bought.columns[place]) for place in places]
+        mixed = [list(estimates) for estimates in outlook.rows]
+        for number, of, own in zip(used, mine, rows, strict=True):
+            answer, noises = state.answers[number], state.noises(number)
+            if noises is None:
+                return outlook
+            numbers = state.noise_numbers(number).tolist()
+            for place, row in enumerate(own.tolist()):
+                before = mixed[of][row]
+                if before is not None:
+                    mixed[of][row] = before.mixed(
+                        number, numbers[place], answer.values[place], noises
+                    )
+        now = _joined(state, outlook, columns, used, mine, rows)
+        if now is None:
+            now = outlook
+        elif seen == outlook.seen + len(bought.columns):
+            now = replace(now, seen=seen)
+            self._outlooks.put(_key(columns, len(found.outlooks)), now)
+        best = tuple(
+            tuple(better(a, b, found.aims[n].criterion) for a, b in zip(*pair, strict=True))
+            for n, *pair in zip(now.columns, now.rows, mixed, strict=True)
+        )
+        return replace(now, rows=best)
+
+
+def _key(columns: Sequence[Column], among: int) -> tuple[Hashable, ...]:
+    return (max(_SHARED, among), *(column.row_keys for column in columns))
+
+
+def _joined(
+    state: State,
+    outlook: Outlook,
+    columns: Sequence[Column],
+    used: Sequence[int],
+    mine: Sequence[int],
+    rows: Sequence[IntArray],
+) -> Outlook | None:
+    """With what was bought of the outlook's columns ``mine``, which is recorded as ``used``."""
+    system = outlook.system
+    if system is None and outlook.outside:
+        if len(columns) == 1 and separate(columns[0]) and len(rows[0]) == columns[0].height:
+            return _own_answers(state, outlook, used[0])
+        system = System.of(state, columns, (), _WORK)
+    if system is None:
+        return None
+    starts = np.cumsum([0, *(column.height for column in columns)])
+    joined = system.joined(
+        used,
+        np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)]),
+        state.values(used),
+        state.all_noises(used),
+        np.concatenate([state.noise_numbers(number) for number in used]),
+    )
+    return outlook.estimated(joined)
+
+
+def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
+    """Of one column, each of whose rows has its own answer in the recorded column ``number``."""
+    noises = state.noises(number)
+    own = Weights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
+    basis = Basis(own=(number,))
+    rows = tuple(
+        Estimate(value, noise, own, basis)
+        for value, noise in zip(
+            state.answers[number].values, state.noise_numbers(number)[:, None], strict=True
+        )
+    )
+    return Outlook(outlook.columns, outlook.seen, (rows,))
