@@ -10,12 +10,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.errors import BudgetExceeded
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import forked
 
-KILLS = 40
 COST = Fraction(1, 20)
 
 
@@ -27,8 +28,9 @@ def announced(reader: int) -> list[int]:
     return [int(line) for line in text.split(b"\n")[:-1]]
 
 
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_no_acknowledged_charge_is_lost_and_no_budget_comes_back(
-    cubes: Any, tmp_path: Path
+    cubes: Any, tmp_path: Path, kills: int
 ) -> None:
     path, accounts = tmp_path / "ledger", {"person": cubes.account(10**5)}
     workload = Workload("person", (cubes.column(["hue"], [[1, 0], [0, 1]]),))
@@ -42,7 +44,7 @@ def test_no_acknowledged_charge_is_lost_and_no_budget_comes_back(
             accountant.record(receipt, [[1, receipt.charge_id]])
 
     remaining, total = accounts["person"].budget, 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         child, reader = forked(work)
         # Once it has begun to charge, a moment chosen at random.
         select.select([reader], [], [], 10)
@@ -60,7 +62,7 @@ def test_no_acknowledged_charge_is_lost_and_no_budget_comes_back(
         assert balance.spent == len(charged) * COST
         remaining, total = balance.remaining, total + len(receipts)
         ledger.close()
-    assert total >= KILLS
+    assert total >= kills
 
 
 def test_processes_racing_for_the_last_budget_do_not_overdraw(cubes: Any, tmp_path: Path) -> None:

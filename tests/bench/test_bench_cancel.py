@@ -26,7 +26,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_cancel_ends_a_statement_at_any_moment(gate: Gate, name: str) -> None:
     moments = random.Random(name)
-    for number in range(3):
+    for number in range(2):
         # After a cancel the session serves on.
         session = gate.session("analyst")
         sql = statement(name, 1 + number)
@@ -41,7 +41,7 @@ def test_a_cancel_ends_a_statement_at_any_moment(gate: Gate, name: str) -> None:
 def test_what_was_charged_before_a_cancel_is_answered(gate: Gate) -> None:
     """Every charge has its answer, so that asking again costs nothing."""
     account, moments = gate.accountant, random.Random(1)
-    for number in range(8):
+    for number in range(4):
         session = gate.session("analyst")
         sql = statement("20,000 groups", 100 + number)
         before = account.balance("t").spent

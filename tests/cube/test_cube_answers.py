@@ -121,7 +121,7 @@ def fits(asked: Column) -> bool:
     return len(asked.factors) == 1 or math.prod(largest) < 2**63
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     records=tables,
     asked=st.lists(columns().filter(fits), max_size=3),

@@ -167,7 +167,7 @@ def test_postgresql_prints_floats_alike(postgres: psycopg.Connection[Any]) -> No
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=7) | st.integers().map(Decimal))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_numeric(value: Decimal) -> None:
     numeric = by_oid(1700)
     for code in (0, 1):
@@ -175,7 +175,7 @@ def test_any_numeric(value: Decimal) -> None:
 
 
 @given(st.floats(), st.floats(width=32))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_float(double: float, single: float) -> None:
     for oid, value in ((701, double), (700, single)):
         kind = by_oid(oid)
@@ -187,7 +187,7 @@ def test_any_float(double: float, single: float) -> None:
 
 
 @given(st.lists(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"))))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_array(values: list[str | None]) -> None:
     array = by_oid(1009)
     for code in (0, 1):
@@ -335,7 +335,7 @@ def test_long_mistakes_are_found_in_one_pass(oid: int, text: str) -> None:
     st.integers(0, 1),
     st.binary(max_size=40) | st.text('0123456789-+:.eE {},"\\ naifTZ').map(str.encode),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_bytes_are_a_value_or_an_error(oid: int, array: bool, code: int, data: bytes) -> None:
     kind = by_oid(by_oid(oid).array_oid if array else oid)
     with contextlib.suppress(TallyveilError):

@@ -119,7 +119,7 @@ def statements(draw: st.DrawFn) -> str:
     return sql
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(statements(), st.sampled_from([0, 12, 5000]))
 def test_apart_is_together(database: PublicDatabase, sql: str, few: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -24,7 +24,7 @@ from tests.rewriter.world import DOMAIN, World
 
 _FIXTURES = Path(__file__).with_name("fixtures")
 _SHORT = settings(
-    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 _LONG = settings(_SHORT, max_examples=4_000)
 

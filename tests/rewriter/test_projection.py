@@ -20,7 +20,7 @@ from tests.rewriter.world import World
 
 _PLANS = Path(__file__).with_name("fixtures") / "plans.sql"
 _SETTINGS = settings(
-    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 

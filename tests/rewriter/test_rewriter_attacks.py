@@ -85,7 +85,7 @@ def test_a_text_stays_a_text(world: World, text: str) -> None:
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_garbage_raises_our_errors_only(world: World, text: str) -> None:
     for sql in (text, f"select count(*) from person where {text}", f"select {text} from person"):
         for dialect in DIALECTS:
@@ -105,7 +105,7 @@ WORDS = [
 
 
 @given(words=st.lists(st.sampled_from(WORDS), max_size=25))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_words_in_any_order_raise_our_errors_only(world: World, words: list[str]) -> None:
     for sql in (" ".join(words), "select count(*) from person where " + " ".join(words)):
         for dialect in DIALECTS:

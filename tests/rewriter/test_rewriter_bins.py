@@ -79,7 +79,7 @@ _PREDICATES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(predicate=_PREDICATES)
 def test_what_is_answered_holds_for_the_raw_values(
     binned: World, raw: DuckDBOracle, predicate: str

@@ -16,7 +16,7 @@ from tests.rewriter.oracles import DuckDBOracle, PostgresOracle, agree
 from tests.rewriter.world import World
 
 _SHORT = settings(
-    max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 _LONG = settings(_SHORT, max_examples=4_000)
 
