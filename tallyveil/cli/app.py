@@ -182,6 +182,12 @@ def serve(
         work(policy, options)
 
 
+def _settings(*given: str | None) -> dict[str, str | None]:
+    """Of a session, by the options that set them."""
+    names = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source")
+    return {f"dp.{name}": value for name, value in zip(names, given, strict=True)}
+
+
 @app.command()
 def sql(
     policy: Policy,
@@ -199,14 +205,7 @@ def sql(
     """Answer SQL in this process. Several statements run in order, stopping at an error."""
     from tallyveil.cli.asking import ask
 
-    settings = {
-        "dp.epsilon": epsilon,
-        "dp.rho": rho,
-        "dp.half_width": half_width,
-        "dp.confidence": confidence,
-        "dp.mechanism": mechanism,
-        "dp.source": source,
-    }
+    settings = _settings(epsilon, rho, half_width, confidence, mechanism, source)
     with complaints(query, json=json):
         ask(policy, query, dialect, user, settings, json=json)
 
@@ -228,14 +227,7 @@ def explain(
     """Say what a query would cost and how exact it would be. Free."""
     from tallyveil.cli.asking import explain as work
 
-    settings = {
-        "dp.epsilon": epsilon,
-        "dp.rho": rho,
-        "dp.half_width": half_width,
-        "dp.confidence": confidence,
-        "dp.mechanism": mechanism,
-        "dp.source": source,
-    }
+    settings = _settings(epsilon, rho, half_width, confidence, mechanism, source)
     with complaints(query, json=json):
         work(policy, query, dialect, user, settings, json=json)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["check_scale", "miss_of"]
+__all__ = ["check_scale", "exact_miss", "miss_of"]
 
 
 def check_scale(scale: float) -> None:
@@ -16,8 +16,8 @@ def check_scale(scale: float) -> None:
         raise InvalidParameterValue(f"a noise scale is a finite number from 0, not {scale}")
 
 
-def miss_of(confidence: float | Fraction) -> float:
-    """1 − confidence, rounded down. A float confidence means its decimal text.
+def exact_miss(confidence: float | Fraction) -> Fraction:
+    """1 − confidence. A float confidence means its decimal text.
 
     Raises InvalidParameterValue unless 0 < confidence < 1.
     """
@@ -26,7 +26,13 @@ def miss_of(confidence: float | Fraction) -> float:
             f"a confidence lies strictly between 0 and 1, not {confidence}",
             hint="Write 0.95 for 95 percent.",
         )
-    exact = confidence if isinstance(confidence, Fraction) else Fraction(repr(float(confidence)))
-    miss = 1 - exact
+    return 1 - (
+        confidence if isinstance(confidence, Fraction) else Fraction(repr(float(confidence)))
+    )
+
+
+def miss_of(confidence: float | Fraction) -> float:
+    """`exact_miss`, rounded down."""
+    miss = exact_miss(confidence)
     nearest = float(miss)
     return nearest if Fraction(nearest) <= miss else math.nextafter(nearest, 0.0)

@@ -23,7 +23,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.confidence import check_scale
+from tallyveil.inference.confidence import check_scale, exact_miss
 from tallyveil.inference.laws import Floats, NoiseLaw
 
 __all__ = ["DiscreteLaplaceLaw", "half_width", "scale_for_half_width", "tail", "variance"]
@@ -109,13 +109,7 @@ def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
 
 def _miss(confidence: float | Fraction) -> Decimal:
     """δ = 1 − confidence, rounded down, as a Decimal in the module's precision."""
-    if not 0 < confidence < 1:
-        raise InvalidParameterValue(
-            f"a confidence lies strictly between 0 and 1, not {confidence}",
-            hint="Write 0.95 for 95 percent.",
-        )
-    exact = confidence if isinstance(confidence, Fraction) else Fraction(repr(float(confidence)))
-    miss = 1 - exact
+    miss = exact_miss(confidence)
     with localcontext(_CONTEXT):
         return Decimal(miss.numerator) / Decimal(miss.denominator) * (1 - _MARGIN)
 

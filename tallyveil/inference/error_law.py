@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.confidence import exact_miss
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import FloatArray, Noises
 from tallyveil.inference.roots import root_between
@@ -95,16 +96,11 @@ class ErrorLaw:
 
         Never less. Raises InvalidParameterValue unless 0 < confidence < 1.
         """
-        if not 0 < confidence < 1:
-            raise InvalidParameterValue(
-                f"a confidence lies strictly between 0 and 1, not {confidence}",
-                hint="Write 0.95 for 95 percent.",
-            )
+        miss = exact_miss(confidence)
         if not len(self._law.sizes):
             return 0.0
         if self._single is not None:
             return self._single.half_width(confidence) + self._law.slack
-        miss = 1 - Fraction(str(confidence))
         if miss < _LEAST_MISS:
             return self._law.reach(float(miss) * (1 - 1e-6)) + self._law.slack
         target, slack = float(1 - miss) + 1e-15, self._law.slack

@@ -19,7 +19,7 @@ from tallyveil.mechanisms import (
 )
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["MAX_PART_CELLS", "Group", "Options", "groups"]
+__all__ = ["MAX_PART_CELLS", "Group", "Options", "Together", "groups"]
 
 Kind: TypeAlias = Literal["response", "laplace", "set", "series"]
 
@@ -51,11 +51,10 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Group:
+class Together:
     """``attributes``, in the domain's order, that are perturbed as one value."""
 
     attributes: tuple[Attribute, ...]
-    kind: Kind
 
     @property
     def name(self) -> str:
@@ -64,6 +63,13 @@ class Group:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(attribute.size for attribute in self.attributes)
+
+
+@dataclass(frozen=True)
+class Group(Together):
+    """Perturbed by a law of this kind."""
+
+    kind: Kind
 
     def law(self, epsilon: Fraction) -> OneRecord:
         """A range that is complete has a cell for NULL, and it is the last."""

@@ -14,26 +14,17 @@ from tallyveil.mechanisms import OneRecord, Relation, Sanitiser, spent
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
-from tallyveil.sanitise.parts import Group, Options, groups
+from tallyveil.sanitise.parts import Group, Options, Together, groups
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["Part", "Plan", "plan"]
 
 
 @dataclass(frozen=True)
-class Part:
-    """Columns that are perturbed as one value, in the domain's order, by ``law``."""
+class Part(Together):
+    """Perturbed by this law."""
 
-    attributes: tuple[Attribute, ...]
     law: OneRecord
-
-    @property
-    def name(self) -> str:
-        return "+".join(attribute.name for attribute in self.attributes)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(attribute.size for attribute in self.attributes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ that is declared and empty has count and sum 0, where SQL has no such group, or 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +20,8 @@ import pyarrow as pa
 
 from tallyveil.policy import parse_policy
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter import Column, Dialect, NoisyTable, Plan, PublicDatabase, Rewriter
+from tallyveil.rewriter import Column, Dialect, Plan, PublicDatabase, Rewriter
+from tests.rewriter.noiseless import noiseless
 
 __all__ = ["DOMAIN", "PUBLIC", "VIEWS", "Rows", "World", "normal"]
 
@@ -135,7 +135,7 @@ class World:
         return self.rows_of(self.plan(sql, dialect))
 
     def rows_of(self, plan: Plan) -> Rows:
-        tables = {table.name: self._noiseless(plan, table) for table in plan.noisy}
+        tables = {table.name: noiseless(plan, table, self.truth) for table in plan.noisy}
         with self.cursor.tables(tables):
             return self.cursor.rows(plan.sql)[1]
 
@@ -161,47 +161,10 @@ class World:
             total[row_number] += coefficient * x[cell]
         return [column.multiplier * value for value in total]
 
-    def _noiseless(self, plan: Plan, table: NoisyTable) -> pa.Table:
-        arrays: dict[str, Any] = {n: table.keys.column(n) for n in table.keys.column_names}
-        for number, output in enumerate(table.outputs):
-            truths = self.truth(output.table, plan.workloads[output.table].columns[output.column])
-            order = range(len(truths)) if output.rows is None else output.rows.tolist()
-            answers = [truths[row] for row in order]
-            if output.sums is not None:
-                groups = [Fraction(0)] * table.height
-                for place, answer in zip(output.sums.tolist(), answers, strict=True):
-                    groups[place] += answer
-                answers = groups
-            values = [_typed(answer, output.type) for answer in answers]
-            arrays[f"__c{number}"] = pa.array(values, output.type)
-            arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
-        for number in table.deviations:
-            arrays[f"__s{number}"] = pa.array([0.0] * table.height)
-        for number, claim in enumerate(table.claims):
-            low, high = (math.inf if end is None else end for end in (claim.low, claim.high))
-            arrays[f"__p{number}"] = pa.array(
-                [
-                    float((claim.low is None or v >= low) and v <= high)
-                    for v in arrays[f"__c{claim.output}"].to_pylist()
-                ]
-            )
-        if not arrays:
-            arrays["__row"] = pa.array(range(table.height), pa.int64())
-        return pa.table(arrays)
-
     def close(self) -> None:
         self.raw.close()
         self.cursor.close()
         self.database.close()
-
-
-def _typed(value: Fraction, kind: pa.DataType) -> Any:
-    if pa.types.is_floating(kind):
-        return float(value)
-    if pa.types.is_decimal(kind):
-        return Decimal(value.numerator) / Decimal(value.denominator)
-    assert value.denominator == 1
-    return int(value)
 
 
 def normal(rows: Sequence[tuple[Any, ...]]) -> Counter[Any]:

@@ -8,7 +8,6 @@ table itself.
 from __future__ import annotations
 
 import datetime as dt
-import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,10 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter import Column, Dialect, NoisyTable, Plan, PublicDatabase, Rewriter
+from tallyveil.rewriter import Column, Dialect, Plan, PublicDatabase, Rewriter
+from tests.rewriter.noiseless import noiseless
 
 __all__ = ["DOMAIN", "World", "cell_of", "normal", "rows_of"]
 
@@ -117,9 +116,12 @@ class World:
     ) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         """The columns and rows of the exact answer."""
         plan = self.plan(sql, dialect, **options)
-        tables = {table.name: self.exact(plan, table) for table in plan.noisy}
+        tables = {table.name: noiseless(plan, table, self._truth) for table in plan.noisy}
         with self.cursor.tables(tables):
             return self.cursor.rows(plan.sql)
+
+    def _truth(self, _: str, column: Column) -> list[Fraction]:
+        return self.truth(column)
 
     def truth(self, column: Column) -> list[Fraction]:
         """Wx of one column, summed record by record of the raw table."""
@@ -146,46 +148,9 @@ class World:
                 total[row] += n
         return [column.multiplier * total[row] for row in column.numbers.tolist()]
 
-    def exact(self, plan: Plan, table: NoisyTable) -> pa.Table:
-        """The noisy table of a plan with Wx itself, and intervals of no width."""
-        arrays: dict[str, Any] = {name: table.keys.column(name) for name in table.keys.column_names}
-        for number, output in enumerate(table.outputs):
-            values = self.truth(plan.workloads[output.table].columns[output.column])
-            if output.rows is not None:
-                values = [values[row] for row in output.rows.tolist()]
-            if output.sums is not None:
-                groups = [Fraction(0)] * table.height
-                for place, value in zip(output.sums.tolist(), values, strict=True):
-                    groups[place] += value
-                values = groups
-            arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
-            arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
-        for number in table.deviations:
-            arrays[f"__s{number}"] = pa.array([0.0] * table.height)
-        for number, claim in enumerate(table.claims):
-            low, high = (math.inf if end is None else end for end in (claim.low, claim.high))
-            arrays[f"__p{number}"] = pa.array(
-                [
-                    float((claim.low is None or v >= low) and v <= high)
-                    for v in arrays[f"__c{claim.output}"].to_pylist()
-                ]
-            )
-        if not arrays:
-            arrays["__row"] = pa.array(range(table.height), pa.int64())
-        return pa.table(arrays)
-
     def close(self) -> None:
         self.cursor.close()
         self.database.close()
-
-
-def _typed(value: Fraction, kind: pa.DataType) -> Any:
-    if pa.types.is_floating(kind):
-        return float(value)
-    if pa.types.is_decimal(kind):
-        return Decimal(value.numerator) / Decimal(value.denominator)
-    assert value.denominator == 1
-    return int(value)
 
 
 def normal(rows: Sequence[tuple[Any, ...]]) -> Mapping[Any, int]:

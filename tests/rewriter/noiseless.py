@@ -1,0 +1,55 @@
+"""The noisy table of a plan with Wx itself in it, and intervals of no width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from tallyveil.rewriter import Column, NoisyTable, Plan
+
+__all__ = ["noiseless"]
+
+
+def noiseless(
+    plan: Plan, table: NoisyTable, truth: Callable[[str, Column], list[Fraction]]
+) -> pa.Table:
+    """``truth`` gives Wx of one column, by the protected table that it is about."""
+    arrays: dict[str, Any] = {name: table.keys.column(name) for name in table.keys.column_names}
+    for number, output in enumerate(table.outputs):
+        values = truth(output.table, plan.workloads[output.table].columns[output.column])
+        if output.rows is not None:
+            values = [values[row] for row in output.rows.tolist()]
+        if output.sums is not None:
+            groups = [Fraction(0)] * table.height
+            for place, value in zip(output.sums.tolist(), values, strict=True):
+                groups[place] += value
+            values = groups
+        arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
+        arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
+    for number in table.deviations:
+        arrays[f"__s{number}"] = pa.array([0.0] * table.height)
+    for number, claim in enumerate(table.claims):
+        low, high = (math.inf if end is None else end for end in (claim.low, claim.high))
+        arrays[f"__p{number}"] = pa.array(
+            [
+                float((claim.low is None or v >= low) and v <= high)
+                for v in arrays[f"__c{claim.output}"].to_pylist()
+            ]
+        )
+    if not arrays:
+        arrays["__row"] = pa.array(range(table.height), pa.int64())
+    return pa.table(arrays)
+
+
+def _typed(value: Fraction, kind: pa.DataType) -> Any:
+    if pa.types.is_floating(kind):
+        return float(value)
+    if pa.types.is_decimal(kind):
+        return Decimal(value.numerator) / Decimal(value.denominator)
+    assert value.denominator == 1
+    return int(value)
