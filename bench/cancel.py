@@ -52,6 +52,9 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         + ", ".join(f"q{k} AS (SELECT a + 0 AS a, b FROM q{k - 1})" for k in range(1, 60))
         + " SELECT count(*) FROM q59 WHERE a > {n}",
         "domain of 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",
+        "classes of 4,000,000 cells": "SELECT count(*) FROM t WHERE "
+        + " OR ".join(f"a % {7 + k} = {{n}} AND b > {9 * k}" for k in range(150)),
+        "groups of 4,000,000 cells": "SELECT a * b % 9999 + {n}, count(*) FROM t GROUP BY 1",
         "two sums": "SELECT sum(a + {n}), sum(b) FROM t",
         "many filters": f"SELECT {_FILTERS} FROM t WHERE b > {{n}}",
         "20,000 groups": "SELECT a, c, count(*) FROM t WHERE b > {n} GROUP BY a, c",

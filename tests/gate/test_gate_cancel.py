@@ -30,6 +30,9 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     "name",
     [
         pytest.param("domain of 4,000,000 cells", marks=pytest.mark.slow),
+        pytest.param("groups of 4,000,000 cells", marks=pytest.mark.slow),
+        "classes of 4,000,000 cells",
+        "long disjunction",
         "many filters",
         "20,000 groups",
         "wide CASE",
