@@ -78,11 +78,14 @@ def grid_product(column: Column, counts: IntArray) -> list[int]:
 
 def _contracted(factor: Factor, counts: IntArray) -> IntArray:
     """Σ_j F[i, j] · counts[j] for each row i, along the first axis."""
+    each = np.expand_dims(factor.coefficients, tuple(range(1, counts.ndim)))
+    terms = counts[factor.cells] * each
+    if factor.height == 1:
+        return np.add.reduce(terms, axis=0, keepdims=True)  # several times quicker
     starts = factor.starts
     sums = np.zeros((factor.height, *counts.shape[1:]), dtype=np.int64)
     if len(starts):
-        each = np.expand_dims(factor.coefficients, tuple(range(1, counts.ndim)))
-        sums[factor.rows[starts]] = np.add.reduceat(counts[factor.cells] * each, starts, axis=0)
+        sums[factor.rows[starts]] = np.add.reduceat(terms, starts, axis=0)
     return sums
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from tallyveil import deadline
 
-__all__ = ["Parts", "product_keys", "row_key", "row_parts"]
+__all__ = ["Listed", "Parts", "listed", "product_keys", "row_key", "row_parts"]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -57,29 +57,46 @@ def row_key(parts: Sequence[Parts]) -> bytes:
     return hashlib.blake2b(text, digest_size=16, person=b"row").digest()
 
 
-def product_keys(
-    parts: Sequence[Sequence[Parts]], rows: Sequence[Sequence[int]]
-) -> tuple[bytes, ...]:
-    """As `row_key`, for many rows of a product of at least one factor: ``parts[f]`` are those of
-    all rows of factor f, ``rows[f]`` which of them each row has."""
-    names = [{name for _, pairs in own for name, _ in pairs} for own in parts]
-    order = sorted(range(len(parts)), key=lambda f: min(names[f], default=""))
-    ends = [(min(names[f]), max(names[f])) for f in order if names[f]]
+@dataclass(frozen=True)
+class Listed:
+    """The parts of all rows of a factor, with what their products need of them: the ``ends`` of
+    their names in order, None without any, and, where every s is 1, each row's ``digests`` in the
+    order of their names.
+    """
+
+    parts: tuple[Parts, ...]
+    ends: tuple[str, str] | None
+    digests: tuple[bytes, ...] | None
+
+
+def listed(parts: tuple[Parts, ...]) -> Listed:
+    names = {name for _, pairs in parts for name, _ in pairs}
+    plain = all(s == 1 for s, _ in parts)
+    digests = tuple(b"".join(digest for _, digest in sorted(pairs)) for _, pairs in parts)
+    return Listed(parts, (min(names), max(names)) if names else None, digests if plain else None)
+
+
+def product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
+    """As `row_key`, for many rows of a product of at least one factor: ``rows[f]`` are the rows of
+    factor f that each row has."""
+    order = sorted(range(len(factors)), key=lambda f: factors[f].ends or ("", ""))
+    ends = [end for f in order if (end := factors[f].ends) is not None]
     apart = all(last < first for (_, last), (first, _) in itertools.pairwise(ends))
-    if not apart or any(s != 1 for own in parts for s, _ in own):
+    digests = [one.digests for one in factors]
+    if not apart or None in digests:
         return tuple(
-            row_key([own[i] for own, i in zip(parts, row, strict=True)])
+            row_key([one.parts[i] for one, i in zip(factors, row, strict=True)])
             for row in zip(*rows, strict=True)
         )
     # Their digests, in order, are those of one factor after those of the other.
-    written = [
-        [b"".join(digest for _, digest in sorted(pairs)) for _, pairs in own] for own in parts
-    ]
-    columns = [[written[f][i] for i in rows[f]] for f in order]
-    return tuple(
-        hashlib.blake2b(b"1\0" + b"".join(row), digest_size=16, person=b"row").digest()
-        for row in zip(*columns, strict=True)
-    )
+    texts: list[bytes] = [b"1\0"] * len(rows[0])
+    for f in order:
+        own = digests[f] or ()
+        if len(own) > 1:
+            texts = [text + own[i] for text, i in zip(texts, rows[f], strict=True)]
+        elif own and own[0]:
+            texts = [text + own[0] for text in texts]
+    return tuple(hashlib.blake2b(text, digest_size=16, person=b"row").digest() for text in texts)
 
 
 def row_parts(

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.workload.row_keys import Parts, product_keys, row_key, row_parts
+from tallyveil.workload.row_keys import Listed, listed, product_keys, row_key, row_parts
 
 __all__ = ["Column", "Factor", "IntArray", "Workload"]
 
@@ -74,16 +74,16 @@ class Factor:
         return math.prod(self.shape)
 
     @cached_property
-    def named(self) -> tuple[Parts, ...]:
-        """`parts`, kept: for a factor that many columns share."""
-        return self.parts()
+    def named(self) -> Listed:
+        """What its rows' keys are made of, kept: for a factor that many columns share."""
+        return self.listed()
 
-    def parts(self) -> tuple[Parts, ...]:
-        """What each row's key is made of."""
+    def listed(self) -> Listed:
+        """What its rows' keys are made of."""
         if "named" in vars(self):
             return self.named
-        return row_parts(
-            self.axes, self.shape, self.height, self.rows, self.cells, self.coefficients
+        return listed(
+            row_parts(self.axes, self.shape, self.height, self.rows, self.cells, self.coefficients)
         )
 
     @cached_property
@@ -223,11 +223,11 @@ class Column:
     def row_keys(self) -> tuple[bytes, ...]:
         """One digest per row, equal for equal integer rows however they are factored."""
         if len(self.factors) == 1 and self.selected is None:
-            return tuple(row_key((part,)) for part in self.factors[0].parts())
+            return tuple(row_key((part,)) for part in self.factors[0].listed().parts)
         if not self.factors:
             return (row_key(()),) * self.height
         own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
-        return product_keys([factor.parts() for factor in self.factors], own)
+        return product_keys([factor.listed() for factor in self.factors], own)
 
     @cached_property
     def entries(self) -> int:

@@ -29,7 +29,7 @@ def test_rows_of_a_product_have_the_names_of_the_rows_written_out(seed: int) -> 
         column = Column(tuple(random_factor(own, random) for own in axes))
         written = column.multiplied_out(10_000)
         assert written is not None
-        expected = tuple(row_key((part,)) for part in written.parts())
+        expected = tuple(row_key((part,)) for part in written.listed().parts)
         assert column.row_keys == expected
         some = np.flatnonzero(random.random(column.height) < 0.5)
         assert Column(column.factors, selected=some).row_keys == tuple(
@@ -49,7 +49,7 @@ def test_the_names_of_many_rows_are_quick() -> None:
     keys = column.row_keys
     taken = time.process_time() - start
     assert len(set(keys)) == 65_000
-    parts = [factor.parts() for factor in column.factors]
+    parts = [factor.listed().parts for factor in column.factors]
     start = time.process_time()
     for row in range(250):
         row_key([parts[0][0], parts[1][row]])
