@@ -116,11 +116,13 @@ def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
         if name in codes:
             deadline.check()
             values = values.take(codes[name], axis=n)
-    outside = loss_units([np.array(w.outside, dtype=np.int64) for w in weights], rates)
+    outside = 0
+    if any(w.outside for w in weights):
+        outside = int(loss_units([np.array(w.outside, dtype=np.int64) for w in weights], rates))
     return Tensor(
         axes,
         values,
-        int(outside),
+        outside,
         exact=all(w.exact for w in weights),
         alike=all(w.alike for w in weights),
     )
@@ -138,9 +140,9 @@ def _kinds(parts: Sequence[Part]) -> tuple[dict[str, IntArray], dict[str, IntArr
             deadline.check()
             (name,) = part.axes
             own, distinct = part.coded
-            joint = own if name not in codes else codes[name] * len(distinct) + own
-            codes[name], present = coded(joint)
-            counts[name] = len(present)
+            if name in codes:
+                own, distinct = coded(codes[name] * len(distinct) + own)
+            codes[name], counts[name] = own, len(distinct)
     codes = {name: kind for name, kind in codes.items() if counts[name] < len(kind)}
     return codes, {name: np.unique(k, return_index=True)[1] for name, k in codes.items()}
 
