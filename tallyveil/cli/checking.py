@@ -10,10 +10,9 @@ from pathlib import Path
 import typer
 
 from tallyveil.accountant import Ledger, check_data, check_tables
-from tallyveil.cli.invariants import as_json, examined, said
+from tallyveil.cli.invariants import Examined, as_json, examined, said
 from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public
 from tallyveil.gate.gate import accounts
-from tallyveil.gate.invariants import Published
 from tallyveil.gate.policy_check import check_mechanisms, check_views
 from tallyveil.policy import Policy, load_policy, summary
 
@@ -30,7 +29,7 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     check_mechanisms(policy)
     check_views(policy)
     check_files(policy)
-    exact: dict[str, Published] = {}
+    exact: dict[str, Examined] = {}
     if source:
         cubes = load_cubes(policy)
         policy = as_read(policy, cubes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -12,21 +12,34 @@ from tallyveil.accountant import Accountant, Ledger
 from tallyveil.cube import Cube
 from tallyveil.gate.gate import accounts
 from tallyveil.gate.guarantee import guarantee
-from tallyveil.gate.invariants import Published, check_ledger, declared_invariants, publish
+from tallyveil.gate.invariants import (
+    Published,
+    check_ledger,
+    declared_invariants,
+    publish,
+    unpublished,
+)
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.invariants import Exact
 from tallyveil.policy import Policy
 from tallyveil.rewriter import PublicDatabase, Rewriter
 
-__all__ = ["as_json", "examined", "said"]
+__all__ = ["Examined", "as_json", "examined", "said"]
 
 _LISTED = 20
 
 
+class Examined(NamedTuple):
+    """What would be published of a table, and which invariants the ledger does not know yet."""
+
+    published: Published
+    new: Sequence[str]
+
+
 def examined(
     policy: Policy, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table]
-) -> dict[str, Published]:
-    """What would be published, by table; nothing is written down.
+) -> dict[str, Examined]:
+    """By table; nothing is written down.
 
     Raises PolicyError with every mistake, and LedgerMismatch if the ledger knows of others.
     """
@@ -36,18 +49,21 @@ def examined(
         rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
         with closing(database.cursor()) as cursor:
             declared = declared_invariants(policy, cubes, public, rewriter, cursor)
+    new = {table: list(one.counts) for table, one in declared.items()}
     if policy.ledger.exists():
         with closing(Ledger(policy.ledger, create=False)) as ledger:
             for table in policy.tables:
                 check_ledger(ledger, table, declared.get(table))
+            new = {table: unpublished(ledger, one) for table, one in declared.items()}
     with closing(Ledger(":memory:")) as nothing:
-        return publish(policy, declared, Accountant(nothing, accounts(policy)), nothing)
+        found = publish(policy, declared, Accountant(nothing, accounts(policy)), nothing)
+    return {table: Examined(one, new[table]) for table, one in found.items()}
 
 
-def said(policy: Policy, published: Mapping[str, Published]) -> Iterator[str]:
+def said(policy: Policy, tables: Mapping[str, Examined]) -> Iterator[str]:
     """The lines of `tallyveil check`."""
     held = accounts(policy)
-    for name, one in published.items():
+    for name, (one, new) in tables.items():
         found = one.disclosure
         yield (
             f"invariants of {name}: of rank {found.rank:,}, of {found.cells:,} cells;"
@@ -65,6 +81,8 @@ def said(policy: Policy, published: Mapping[str, Published]) -> Iterator[str]:
             )
         if not found.whole:
             yield "  there are too many cells to look at each: more counts may be known"
+        for source in new:
+            yield f"  not published yet; once it is served it cannot be taken back: {source}"
         yield f"  guaranteed: {guarantee(policy.tables[name], held[name])}"
 
 
@@ -72,7 +90,7 @@ def _line(count: Exact) -> str:
     return f"    {count.name}: {count.value:,}"
 
 
-def as_json(published: Mapping[str, Published]) -> dict[str, Any]:
+def as_json(tables: Mapping[str, Examined]) -> dict[str, Any]:
     """All counts that are known, by table."""
     return {
         name: {
@@ -85,5 +103,5 @@ def as_json(published: Mapping[str, Published]) -> dict[str, Any]:
                 for c in one.disclosure.counts
             ],
         }
-        for name, one in published.items()
+        for name, (one, _) in tables.items()
     }

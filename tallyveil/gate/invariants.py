@@ -20,12 +20,21 @@ import pyarrow as pa
 from tallyveil.accountant import PUBLISHED, Accountant, Ledger, invariants_of
 from tallyveil.cube import Cube
 from tallyveil.errors import LedgerMismatch, PolicyError, StatementError
+from tallyveil.events import report
 from tallyveil.invariants import Disclosure, Span, disclosure, row_names
 from tallyveil.mechanisms import published
 from tallyveil.policy import Invariant, Policy, Table
 from tallyveil.rewriter import Column, Cursor, Plan, Rewriter, Workload
 
-__all__ = ["SMALL", "Declared", "Published", "check_ledger", "declared_invariants", "publish"]
+__all__ = [
+    "SMALL",
+    "Declared",
+    "Published",
+    "check_ledger",
+    "declared_invariants",
+    "publish",
+    "unpublished",
+]
 
 SMALL: Final = 10
 """Counts of fewer records, but some, are small."""
@@ -133,8 +142,18 @@ def publish(
         mistakes += _unacknowledged(found[table])
     _refuse(policy, mistakes)
     for table, one in declared.items():
+        new = unpublished(ledger, one)
         accountant.publish_exact(table, one.counts)
+        for sql in new:
+            report("invariant published", table=table, statement=sql)
     return found
+
+
+def unpublished(ledger: Ledger, declared: Declared) -> list[str]:
+    """Where the counts are from that the ledger does not know as published."""
+    table = declared.table.name
+    known = {Workload(table, columns).key for _, columns in invariants_of(ledger, table, PUBLISHED)}
+    return [source for source, own in declared.counts.items() if own.key not in known]
 
 
 def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:

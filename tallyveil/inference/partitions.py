@@ -8,6 +8,7 @@ projection onto the sum, SUBSPACE Cor. 11 in the metric of the variances.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from tallyveil.inference.noise import FloatArray, Noises
 
 __all__ = ["Partition"]
 
-_LARGEST: Final = 257  # rows: of more the exact sum says next to nothing of any one
+_MOST: Final = 32  # noisy rows: of more the exact sum says next to nothing of any one
 
 _Ints = npt.NDArray[np.int64]
 
@@ -38,7 +39,7 @@ class Partition:
         """None if ``rows`` (m×n) are something else."""
         m, n = rows.shape
         exact = np.flatnonzero(noises.variances == 0)
-        if len(exact) != 1 or not 2 <= m <= _LARGEST or rows.nnz != 2 * n or (rows.data != 1).any():
+        if len(exact) != 1 or m < 2 or rows.nnz != 2 * n or (rows.data != 1).any():
             return None
         sizes, at = np.diff(rows.indptr), int(exact[0])
         noisy = np.repeat(np.arange(m), sizes) != at
@@ -48,10 +49,13 @@ class Partition:
         owner[rows.indices[noisy]] = np.repeat(np.arange(m), sizes)[noisy]
         return cls(owner, sizes.astype(np.int64), at, noises)
 
-    def combinations(self, queries: sparse.csr_matrix) -> list[tuple[_Ints, FloatArray]] | None:
+    def combinations(
+        self, queries: sparse.csr_matrix
+    ) -> Sequence[tuple[_Ints, FloatArray] | None] | None:
         """The rows and weights of each query's best combination: its own row, the others, and the
         exact one. Where all noises are of one law the weights are one array. None if a query is
-        none of the noisy rows."""
+        none of the noisy rows; and for each of them, if they are so many that the variance would
+        fall by a share of less than 1/32."""
         ends = queries.indptr
         if (queries.data != 1).any() or (np.diff(ends) == 0).any():
             return None
@@ -60,6 +64,8 @@ class Partition:
         lengths = np.diff(ends)
         if (owners != np.repeat(own, lengths)).any() or (lengths != self.sizes[own]).any():
             return None
+        if len(self.sizes) > _MOST + 1:
+            return [None] * len(own)
         noisy = np.delete(np.arange(len(self.sizes)), self.exact)
         places = np.searchsorted(noisy, own)
         shares = self.noises.variances[noisy] / self.noises.variances.sum()

@@ -32,7 +32,7 @@ from tallyveil.knowledge.estimate import Estimate, improves, surpasses
 from tallyveil.knowledge.exact import Exact
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.known import Known
-from tallyveil.knowledge.looks import Looks
+from tallyveil.knowledge.looks import Looks, is_large
 from tallyveil.knowledge.precision import Preview
 from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.preview import previews
@@ -91,8 +91,9 @@ class Knowledge:
         found = Found(tuple(columns), tuple(aims), nothing)
         if exact is None:
             return found
-        outlooks = self._looks.agreeing(columns, _estimated(aims)) if fresh else ()
-        return exact.put(replace(found, outlooks=outlooks))
+        if fresh and not is_large(columns):
+            found = replace(found, outlooks=self._looks.agreeing(columns, _estimated(aims)))
+        return exact.put(found)
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim]) -> Found:
         """By what is recorded."""
@@ -140,6 +141,8 @@ class Knowledge:
         ]
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
+        if self._exact is not None and is_large(found.columns):
+            outlooks = list(self._looks.agreeing(found.columns, _estimated(found.aims)))
         for outlook in outlooks:
             _add_up(outlook, rows)
         return tuple(map(tuple, rows))

@@ -26,10 +26,10 @@ from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column, IntArray
 
-__all__ = ["Looks"]
+__all__ = ["Looks", "is_large"]
 
 _ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
-_ROWS_THAT_AGREE: Final = 20_000  # instead, where there are exact rows to agree with
+_ROWS_THAT_AGREE: Final = 20_000  # so many agree with exact rows
 _COLUMNS: Final = 100  # as well
 _WORK: Final = 100_000  # entries of a system
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
@@ -55,18 +55,17 @@ class Looks:
         return tuple(one for one in alone if one is not None)
 
     def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
-        """By exact rows alone: so fresh answers agree with them."""
+        """By exact rows alone: so fresh answers, and those of large statements, agree with them."""
         some = [columns[n] for n in which]
-        system = None
-        if 0 < sum(column.height for column in some) <= self._most_rows:
-            system = System.of(self._state, some, (), _WORK)
-        if system is None:
+        if not 0 < sum(column.height for column in some) <= _ROWS_THAT_AGREE:
             return ()
-        return (replace(Outlook.nothing(tuple(which), some, -1), system=system),)
-
-    @property
-    def _most_rows(self) -> int:
-        return _ROWS_THAT_AGREE if self._state.exact else _ROWS
+        key = ("exact", *_key(some, 0))
+        found = self._outlooks.find(key)
+        if found is None:
+            system = System.of(self._state, some, (), _WORK)
+            found = replace(Outlook.nothing(tuple(which), some, -1), system=system)
+            self._outlooks.put(key, found)
+        return (replace(found, columns=tuple(which)),)
 
     def _look(
         self, every: Sequence[Column], which: tuple[int, ...], seen: int, among: int
@@ -76,7 +75,7 @@ class Looks:
         columns = [every[n] for n in which]
         height = sum(column.height for column in columns)
         nothing = Outlook.nothing(which, columns, seen)
-        if not 0 < height <= self._most_rows or max(among, len(which)) > _COLUMNS:
+        if not 0 < height <= _ROWS or max(among, len(which)) > _COLUMNS:
             return nothing if len(which) == 1 else None
         key = _key(columns, among)
         latest = self._outlooks.find(key)
@@ -163,6 +162,11 @@ class Looks:
             for n, *pair in zip(now.columns, now.rows, mixed, strict=True)
         )
         return replace(now, rows=best)
+
+
+def is_large(columns: Sequence[Column]) -> bool:
+    """Whether rows have their own answers only."""
+    return sum(column.height for column in columns) > _ROWS
 
 
 def _key(columns: Sequence[Column], among: int) -> tuple[Hashable, ...]:

@@ -211,6 +211,7 @@ def test_check_says_what_invariants_give_away(shell: Shell, policy: Path, tmp_pa
     assert re.search(
         r"invariants of person: of rank \d+, of [\d,]+ cells; \d+ counts", found.stdout
     )
+    assert f"not published yet; once it is served it cannot be taken back: {sql}" in found.stdout
     assert "guaranteed: for any two tables that agree on the invariants and" in found.stdout
     told = json.loads(shell("check", policy, "--source", "--json").stdout)["invariants"]["person"]
     total, *states = told["counts"]
