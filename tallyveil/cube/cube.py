@@ -16,7 +16,7 @@ from tallyveil.cube.marginals import (
     flat_index,
     marginal,
 )
-from tallyveil.cube.product import exact_product, grid_product, kronecker_product
+from tallyveil.cube.product import Grids, exact_product, kronecker_product
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Domain
 from tallyveil.workload.workload import Column, Workload
@@ -78,7 +78,8 @@ class Cube:
         Raises ValueError if the workload was made for another domain.
         """
         self._check(workload)
-        return TrueAnswer(workload.key, [self._column(column) for column in workload.columns])
+        grids = Grids(workload.columns)
+        return TrueAnswer(workload.key, [self._column(c, grids) for c in workload.columns])
 
     def has_ready(self, workload: Workload) -> bool:
         """Whether `answer` only looks things up in what earlier questions left, so that it takes
@@ -136,14 +137,14 @@ class Cube:
             if shape != factor.shape or not in_order:
                 raise ValueError("the workload was made for another domain")
 
-    def _column(self, column: Column) -> list[int]:
+    def _column(self, column: Column, grids: Grids) -> list[int]:
         if len(column.factors) == 1 and column.selected is None:
             (factor,) = column.factors
             return exact_product(factor, self._marginal(factor.axes, factor.shape).at(factor.cells))
         if column.size <= DENSE_CELLS:
             sizes = [factor.size for factor in column.factors]
             counts = self._marginal(column.axes, column.shape).all(column.size)
-            return grid_product(column, counts.reshape(sizes))
+            return grids.product(column, counts.reshape(sizes))
         codes = tuple(flat_index(self._codes(f.axes), f.shape) for f in column.factors)
         return kronecker_product(column, codes, self._counts.counts)
 

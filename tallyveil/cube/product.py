@@ -7,6 +7,7 @@ the counts: a point that no row touches is worked on like any other, with coeffi
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +17,7 @@ import numpy as np
 from tallyveil.cube.marginals import DENSE_CELLS, IntArray
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["exact_product", "grid_product", "kronecker_product"]
+__all__ = ["Grids", "exact_product", "kronecker_product"]
 
 _LIMB: Final = 31
 _CHUNK: Final = 2**20
@@ -61,32 +62,55 @@ def kronecker_product(column: Column, codes: Sequence[IntArray], counts: IntArra
     return totals.values()
 
 
-def grid_product(column: Column, counts: IntArray) -> list[int]:
-    """As `kronecker_product`, for ``counts`` of every cell, an axis for each factor: summed over
-    one factor's cells after the other's, the one that leaves least first.
+class Grids:
+    """Products of some columns with grids of counts, those of the same axes with the same grid.
+
+    What columns that follow one another sum up alike is summed up once.
     """
-    sizes = [factor.size for factor in column.factors]
-    entries = [len(factor.rows) for factor in column.factors]
-    steps = (n * (column.size // size) for n, size in zip(entries, sizes, strict=True))
-    if max(0, column.product_height, *steps) > _GRID or column.largest >= 2**_LIMB:
-        return kronecker_product(column, np.ix_(*map(np.arange, sizes)), counts)
-    for f in sorted(range(len(sizes)), key=lambda f: entries[f] / sizes[f]):
-        counts = np.moveaxis(_contracted(column.factors[f], np.moveaxis(counts, f, 0)), 0, f)
-    values: list[int] = counts.ravel()[column.numbers].tolist()
-    return values
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._times = Counter(id(factor) for column in columns for factor in column.factors)
+        self._last: tuple[tuple[tuple[str, ...], int], IntArray] | None = None
+
+    def product(self, column: Column, counts: IntArray) -> list[int]:
+        """As `kronecker_product`, for ``counts`` of every cell, an axis for each factor: summed
+        over one factor's cells after the other's, those of several columns first, and then the one
+        that leaves least.
+        """
+        sizes = [factor.size for factor in column.factors]
+        entries = [len(factor.rows) for factor in column.factors]
+        steps = (n * (column.size // size) for n, size in zip(entries, sizes, strict=True))
+        if max(0, column.product_height, *steps) > _GRID or column.largest >= 2**_LIMB:
+            return kronecker_product(column, np.ix_(*map(np.arange, sizes)), counts)
+        alone = [self._times[id(factor)] < 2 for factor in column.factors]
+        order = sorted(range(len(sizes)), key=lambda f: (alone[f], entries[f] / sizes[f]))
+        for f in order[:1]:
+            counts = self._first(column, f, counts)
+        for f in order[1:]:
+            counts = _contracted(column.factors[f], counts, f)
+        values: list[int] = counts.ravel()[column.numbers].tolist()
+        return values
+
+    def _first(self, column: Column, f: int, counts: IntArray) -> IntArray:
+        key = (column.axes, id(column.factors[f]))
+        if self._last is None or self._last[0] != key:
+            self._last = key, _contracted(column.factors[f], counts, f)
+        return self._last[1]
 
 
-def _contracted(factor: Factor, counts: IntArray) -> IntArray:
-    """Σ_j F[i, j] · counts[j] for each row i, along the first axis."""
+def _contracted(factor: Factor, counts: IntArray, axis: int) -> IntArray:
+    """Σ_j F[i, j] · counts[j] for each row i, along an axis."""
+    counts = np.moveaxis(counts, axis, 0)
     each = np.expand_dims(factor.coefficients, tuple(range(1, counts.ndim)))
     terms = counts[factor.cells] * each
     if factor.height == 1:
-        return np.add.reduce(terms, axis=0, keepdims=True)  # several times quicker
+        sums = np.add.reduce(terms, axis=0, keepdims=True)  # several times quicker
+        return np.moveaxis(sums, 0, axis)
     starts = factor.starts
     sums = np.zeros((factor.height, *counts.shape[1:]), dtype=np.int64)
     if len(starts):
         sums[factor.rows[starts]] = np.add.reduceat(terms, starts, axis=0)
-    return sums
+    return np.moveaxis(sums, 0, axis)
 
 
 def _chunks(codes: Sequence[IntArray], counts: IntArray) -> list[tuple[IntArray, ...]]:

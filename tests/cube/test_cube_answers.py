@@ -137,6 +137,20 @@ def test_answers_are_exact(
         assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
 
 
+@settings(max_examples=60, deadline=None)
+@given(records=tables, data=st.data())
+def test_columns_with_factors_in_common_are_exact(
+    records: dict[tuple[int, ...], int], data: st.DataObject
+) -> None:
+    ours = [(name, data.draw(factors((name,)))) for name in SIZES for _ in range(2)]
+    asked = []
+    for _ in range(data.draw(st.integers(1, 6))):
+        chosen = dict(data.draw(st.permutations(ours))[: data.draw(st.integers(0, 6))])
+        asked.append(Column(tuple(chosen[name] for name in SIZES if name in chosen)))
+    asked = [one for one in asked if fits(one)]
+    assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
+
+
 @pytest.mark.parametrize("coefficient", [1, 2**31 - 1, 2**31, 2**52, 2**63 - 1, -(2**63)])
 def test_the_largest_table_does_not_overflow(coefficient: int) -> None:
     asked = column(("c",), (2,), 1, {(0, 0): coefficient, (0, 1): coefficient})
