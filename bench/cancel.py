@@ -27,6 +27,7 @@ from bench.measure import percentiles, report
 from tallyveil import TallyveilError, parse_policy
 from tallyveil.gate import Gate
 from tallyveil.gate.session import GateSession
+from tallyveil.proxy.housekeeping import short_pauses
 
 __all__ = ["STATEMENTS", "Cancelled", "cancel_after", "opened", "statement"]
 
@@ -125,7 +126,7 @@ def cancel_after(session: GateSession, sql: str, seconds: float) -> Cancelled:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, short_pauses():
         gate = opened(Path(directory))
         session = gate.session("analyst")
         moments = random.Random()
