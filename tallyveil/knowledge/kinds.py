@@ -23,6 +23,7 @@ from tallyveil.workload.workload import Column, Factor, IntArray
 __all__ = ["FIRST", "Axes", "Growing", "Hull", "Kind", "hull_of", "least_entries"]
 
 FIRST: Final = 16
+_BLOCK: Final = 1024
 
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -117,10 +118,15 @@ class Kind:
 
     def expected(self, axes: frozenset[str]) -> FloatArray:
         """About the variance of an answer over these axes by one of them alone."""
-        needed = [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
-        result: FloatArray = self.variances * self.rows[:, needed].prod(axis=1)
+        result = self.variances.copy()
+        for place in self.needed(axes):
+            result *= self.rows[:, place]
         result[self.wide] = np.inf
         return result
+
+    def needed(self, axes: frozenset[str]) -> list[int]:
+        """The factors that such an answer has to add up over."""
+        return [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
 
 
 class Growing:
@@ -128,6 +134,7 @@ class Growing:
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         self._count = 0
+        self._least: list[tuple[float, FloatArray]] = []
         self._all = Kind(
             axes,
             shape,
@@ -160,6 +167,29 @@ class Growing:
         every.least[place] = [one.least for one in own]
         every.wide[place] = math.prod(one.apart for one in own) > CELLS
         self._count += 1
+        variance, rows = every.variances[place], every.rows[place]
+        if place % _BLOCK == 0:
+            self._least.append((math.inf, rows))
+        if not every.wide[place]:
+            least, before = self._least[-1]
+            self._least[-1] = min(least, float(variance)), np.minimum(before, rows)
+
+    def best(self, axes: frozenset[str]) -> list[tuple[float, int]]:
+        """Of each block of columns, no more than the least that is expected of any (`Kind`), and
+        the number of the last."""
+        needed = self._all.needed(axes)
+        last = [min(end, self._count) - 1 for end in range(_BLOCK, self._count + _BLOCK, _BLOCK)]
+        return [
+            (math.prod([least, *rows[needed].tolist()]), number)
+            for (least, rows), number in zip(
+                tuple(self._least), self._all.numbers[last].tolist(), strict=False
+            )
+        ]
+
+    def block(self, number: int, seen: int) -> Kind:
+        """Its columns with a number below ``seen``."""
+        every = self._all.take(slice(number * _BLOCK, min((number + 1) * _BLOCK, self._count)))
+        return every.take(slice(int(np.searchsorted(every.numbers, seen))))
 
     def before(self, seen: int | None) -> Kind:
         """Those with a number below ``seen``, or all."""
@@ -170,6 +200,7 @@ class Growing:
     def copy(self) -> Growing:
         result = copy.copy(self)
         result._all = self._all.take(np.arange(len(self._all.numbers)))
+        result._least = list(self._least)
         return result
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -88,11 +89,16 @@ class Relevance:
     ) -> Iterator[tuple[int, list[int]]]:
         """The numbers below ``seen`` of the columns that bear on a question, by how near they are:
         at distance 0, with cells in common, and so on, also by way of ``exact`` ones; the first
-        ``most`` of each. The least and the greatest values they touch decide: they may seem nearer
-        than they are, and never farther."""
-        kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
+        ``most`` of each, and no further once there are so many. The least and the greatest values
+        they touch decide: they may seem nearer than they are, and never farther."""
         axes = frozenset(axis for question in questions for axis in question.axes)
         reached = [hull_of(question) for question in questions]
+        if most:
+            nearest = self._with_cells_there(reached, axes, seen, most)
+            if len(nearest) == most:
+                yield 0, nearest
+                return
+        kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
         beside = [hull_of(column) for column in exact]
         for distance in itertools.count():
             which = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
@@ -110,6 +116,28 @@ class Relevance:
             beside = [hull for hull in beside if hull not in joined]
             hulls = [*reached, *joined, *(kind.take(own).hull for kind, own in met)]
             reached = [_united(hulls)]
+
+    def _with_cells_there(
+        self, reached: Sequence[Hull], axes: frozenset[str], seen: int, most: int
+    ) -> list[int]:
+        """The first ``most`` that have cells in common with a question, in order. Blocks of columns
+        are looked at in the order of what each may have at best, until none can have better."""
+        blocks = [
+            (expected, -last, kind, block)
+            for kind in tuple(self._kinds.values())
+            for block, (expected, last) in enumerate(kind.best(axes))
+        ]
+        numbers, expected = np.zeros(0, dtype=np.int64), np.zeros(0)
+        for best, latest, kind, block in sorted(blocks, key=itemgetter(0, 1)):
+            if len(numbers) == most and (expected[-1], -numbers[-1]) <= (best, latest):
+                break
+            some = kind.block(block, seen)
+            own = np.logical_or.reduce([some.meets(hull) for hull in reached])
+            numbers = np.concatenate([numbers, some.numbers[own]])
+            expected = np.concatenate([expected, some.expected(axes)[own]])
+            order = np.lexsort((-numbers, expected))[:most]
+            numbers, expected = numbers[order], expected[order]
+        return numbers.tolist()
 
 
 def _first(expected: FloatArray, numbers: IntArray, most: int | None) -> IntArray:

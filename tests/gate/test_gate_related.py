@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tallyveil.knowledge.kinds import Hull, Kind
 from tallyveil.knowledge.matrix import COLUMN, related
 from tallyveil.knowledge.prepared import Prepared
 from tallyveil.knowledge.relevance import Relevance
@@ -208,3 +209,41 @@ def test_how_many_columns_fit_is_bounded_before_any_is_laid_out(seed: int) -> No
         assert found is not None
         assert len(found.used) <= most
         assert most < 600 or work == 300_000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_nearest_of_very_many_are_the_first_of_all_in_order(seed: int) -> None:
+    """Of several kinds and variances, some of which have to be added up for the question."""
+    draw, relevance = np.random.default_rng(seed), Relevance()
+    conditions = [any_range(axis, draw) for axis in "abc" for _ in range(40)]
+    groups = factor("d", IDENTITY)
+    for number in range(3_000):
+        some = {f.axes: f for f in draw.choice(np.array(conditions, dtype=object), 2)}
+        one = Column((*some.values(), groups)) if draw.random() < 0.1 else Column((*some.values(),))
+        relevance.add(number, one, float(draw.choice([1.0, 2.0, 30.0])))
+    for question in boxes(4, draw):
+        for seen in (100, 1_500, 3_000):
+            [every, *_] = relevance.nearest([question], seen)
+            for most in (1, 40, 600):
+                [(distance, first), *_] = relevance.nearest([question], seen, most=most)
+                assert distance == 0
+                assert first == every[1][:most]
+
+
+def test_of_very_many_columns_few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which may be the best: the latest of those of least variance."""
+    draw, relevance = np.random.default_rng(1), Relevance()
+    some = boxes(500, draw)
+    for number in range(30_000):
+        relevance.add(number, some[number % 500], float(draw.choice([1.0, 2.0, 30.0])))
+    looked_at: list[int] = []
+    meets = Kind.meets
+
+    def noted(self: Kind, reached: Hull) -> np.ndarray:
+        looked_at.append(len(self.numbers))
+        return meets(self, reached)
+
+    monkeypatch.setattr(Kind, "meets", noted)
+    [(_, first)] = relevance.nearest(boxes(1, draw), 30_000, most=600)
+    assert len(first) == 600
+    assert sum(looked_at) < 10_000
