@@ -299,23 +299,16 @@ def test_sighup_ends_nothing_and_shares_without_passwords_are_warned_of(shared: 
     assert 'statement="SELECT count(*) FROM person"' in err
 
 
-def test_a_log_nobody_reads_holds_nothing_up(policy: Path) -> None:
-    with (
-        serving(policy, "--log-level", "debug") as (_, address),
-        psycopg.connect(address, user="a" * 60, autocommit=True) as client,
-    ):
-        for _ in range(1_000):  # more than a pipe holds
-            with pytest.raises(psycopg.Error):
-                client.execute("SHOW nothing")
+LIMITS = ("--log-level", "debug", "--connection-memory", "1", "--max-connections", "1")
 
 
-def test_limits_of_memory_are_options(policy: Path) -> None:
+def test_limits_are_options_and_a_log_nobody_reads_holds_nothing_up(policy: Path) -> None:
     numbers = ", ".join(f"({n})" for n in range(100))
     large = (
         f"SELECT * FROM (VALUES {numbers}) a(n), (VALUES {numbers}) b(n), (VALUES {numbers}) c(n)"
     )
     with (
-        serving(policy, "--connection-memory", "1", "--max-connections", "1") as (_, address),
+        serving(policy, *LIMITS) as (_, address),
         psycopg.connect(address, user="alice", autocommit=True) as client,
     ):
         with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="keep too much"):
@@ -323,3 +316,6 @@ def test_limits_of_memory_are_options(policy: Path) -> None:
         assert client.execute("SELECT 1").fetchone() == (1,)
         with pytest.raises(psycopg.OperationalError, match="too many clients"):
             psycopg.connect(address, user="bob")
+        for _ in range(1_000):  # more than a pipe holds
+            with pytest.raises(psycopg.Error):
+                client.execute("SHOW nothing")
