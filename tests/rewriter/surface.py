@@ -96,7 +96,7 @@ def draw(source: random.Random, count: int, domain: Domain = DOMAIN) -> Rows:
 class World:
     """The rewriter over the domain, and a DuckDB with the raw rows that only the test sees."""
 
-    def __init__(self, count: int = 300, seed: int | None = None) -> None:
+    def __init__(self, count: int = 300, seed: int = 20) -> None:
         self.database = PublicDatabase([DOMAIN, VISIT], PUBLIC)
         self.cursor = self.database.cursor()
         columns = {name: self.database.columns(name) for name in PUBLIC}

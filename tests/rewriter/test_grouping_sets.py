@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tallyveil.errors import StatementError
@@ -11,11 +9,9 @@ from tallyveil.rewriter.private.sharing import choose
 from tests.rewriter.surface import World, normal
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    world = World(600)
-    yield world
-    world.close()
+@pytest.fixture
+def world(surface: World) -> World:
+    return surface
 
 
 STATEMENTS = [

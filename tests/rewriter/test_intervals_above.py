@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -13,11 +12,9 @@ from tallyveil.rewriter import Claim
 from tests.rewriter.surface import World, normal
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.close()
+@pytest.fixture
+def world(surface: World) -> World:
+    return surface
 
 
 ANSWERED = [

@@ -6,7 +6,6 @@ comparisons of attributes is left to DuckDB in both, so the tests count that eno
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +118,6 @@ def questions(draw: st.DrawFn) -> str:
     if keys:
         sql += " GROUP BY " + ", ".join(keys)
     return sql
-
-
-@pytest.fixture(scope="module")
-def surface() -> Iterator[Surface]:
-    made = Surface(10)
-    yield made
-    made.close()
 
 
 def _compare(world: World, operator: str, name: str, constant: str, dialect: Dialect) -> None:

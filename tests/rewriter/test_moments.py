@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,11 +10,9 @@ from tallyveil.errors import InvalidParameterValue
 from tests.rewriter.surface import World, normal
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.close()
+@pytest.fixture
+def world(surface: World) -> World:
+    return surface
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tallyveil.errors import StatementError, StatementTooComplex
 from tests.rewriter.surface import World, normal
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    world.close()
+@pytest.fixture
+def world(surface: World) -> World:
+    return surface
 
 
 # Every group of these has a record, or the statement says HAVING count(*) > 0.

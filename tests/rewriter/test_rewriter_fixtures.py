@@ -40,13 +40,6 @@ def _refusals() -> Iterator[tuple[Dialect, str, str]]:
         yield dialect, statement, expected
 
 
-@pytest.fixture(scope="module")
-def surface() -> Iterator[Surface]:
-    made = Surface(10)
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize(("statement", "expected"), list(_plans("plans.sql")))
 def test_plan(world: World, request: pytest.FixtureRequest, statement: str, expected: str) -> None:
     found = describe(world.plan(statement))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from psycopg import errors
 
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
+from tests.wire.waiting import until
 
 FEW = "SELECT count(*) FROM person WHERE age < 40"
 MANY = "SELECT age, state, count(*) FROM person GROUP BY age, state"
@@ -38,15 +39,6 @@ class Asking:
         self._thread.join(30)
         assert not self._thread.is_alive()
         return self.error
-
-
-def until(condition: Callable[[], object]) -> None:
-    pause = threading.Event()
-    for _ in range(1000):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("waited in vain")
 
 
 @contextmanager

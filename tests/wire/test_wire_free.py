@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from psycopg import errors, generators, pq
 
+from tests.wire.waiting import until
+
 SQL = b"SELECT count(*) FROM person WHERE age < 40"
 
 
@@ -102,22 +104,13 @@ def _workload(house: Any) -> Any:
 
 def _until_waiting(house: Any) -> None:
     """Until the statement's plan is made, which is the last thing before its turn."""
-    _poll(lambda: any(SQL.decode() in str(key) for key in house.gate.plans.held()))
+    until(lambda: any(SQL.decode() in str(key) for key in house.gate.plans.held()))
 
 
 def _until_cancelled(house: Any) -> None:
     """A second connection has been served, so the cancel request before it has too."""
     with house.connect() as other:
         other.execute("SELECT 1")
-
-
-def _poll(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(1000):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("waited in vain")
 
 
 def test_the_same_question_at_once_is_paid_once(house: Any) -> None:

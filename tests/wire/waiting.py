@@ -1,0 +1,18 @@
+"""Waiting for what another thread or the server is about to do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["until"]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Raises AssertionError where it is not so within ten seconds."""
+    pause = threading.Event()
+    for _ in range(1000):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("waited in vain")
