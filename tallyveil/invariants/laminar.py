@@ -21,6 +21,7 @@ from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["Laminar"]
 
+_AT_ONCE = 1_024  # rows between two looks at the deadline
 _WORK = 50_000_000
 _LARGEST = 2**62
 
@@ -115,7 +116,9 @@ class Laminar:
         outside[rows[starts[lengths != self._sizes[sets[starts]]]]] = True
         rows, sets, values = rows[starts], sets[starts], values[starts]
         ends = np.searchsorted(rows, np.arange(asked.height + 1))
-        for row in np.flatnonzero(~outside).tolist():
+        for number, row in enumerate(np.flatnonzero(~outside).tolist()):
+            if number % _AT_ONCE == 0:
+                deadline.check()
             own = slice(ends[row], ends[row + 1])
             found[row] = self._combined(sets[own], values[own])
         return found

@@ -21,6 +21,7 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ProductSpace"]
 
+_AT_ONCE = 4_096  # rows between two looks at the deadline
 _LIMIT = 2_000_000  # cells or entries of a part that is multiplied out
 
 
@@ -58,13 +59,20 @@ class ProductSpace:
             if part is None or own is None:
                 return None
             each = [_moved(one, part.numbers) for one in part.space.combinations(own)]
+            if not any(each):
+                return [None] * asked.height
             place = np.zeros(asked.height, dtype=np.int64)
             for n in inside:
                 place = place * asked.factors[n].height + rows[n]
             found.append([each[n] for n in place.tolist()])
         if len(found) == 1:
             return found[0]
-        return [_product([each[row] for each in found]) for row in range(asked.height)]
+        result = []
+        for row in range(asked.height):
+            if row % _AT_ONCE == 0:
+                deadline.check()
+            result.append(_product([each[row] for each in found]))
+        return result
 
     def _tied(self, factors: Sequence[Factor]) -> list[tuple[str, ...]]:
         """The attributes of each part."""

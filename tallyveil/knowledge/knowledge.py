@@ -261,7 +261,10 @@ def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
     known = [
         (number, place, answer)
         for number, place in enumerate(places)
-        if (answer := rows[place[0]][place[1]]) is not None and answer.additive
+        if (answer := rows[place[0]][place[1]]) is not None
+        and answer.additive
+        # What is exact follows from the exact rows, which take part anyway.
+        and not (len(exact) and answer.exact)
     ]
     if not known:
         return
