@@ -180,16 +180,31 @@ def test_the_lowest_bits_of_large_noise_are_even(draw: Callable[[float, int], An
     assert ((rest - 2_000) ** 2 / 2_000).sum() < 52.0
 
 
+class Fixed:
+    """A table that gives the same outcomes each time."""
+
+    def __init__(self, *outcomes: int) -> None:
+        self._outcomes = np.array(outcomes, dtype=np.int64)
+
+    def draw(self, count: int) -> Any:
+        return self._outcomes[:count]
+
+
 def test_noise_beyond_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first draw is the largest that U = 1 − 2⁻³²⁰⁰ gives; chance never would."""
+    """Chance never gives it: T = 2¹⁴ at b = 2⁵² comes with e^{−2¹³}."""
     scale = 2.0**52
-    bits = iter([2**64 - 1] * 49)
-    monkeypatch.setattr(inversion.os, "urandom", lambda size: b"\xff" * 8 + bytes(size - 8))
-    monkeypatch.setattr(inversion.secrets, "randbits", lambda _: next(bits, 0))
-    large, small = geometric_numbers(scale, 2).tolist()
-    assert small == 0
-    assert large > 2**63
-    assert abs(large / (scale * 3200 * math.log(2)) - 1) < 0.02
+    *digits, _ = laplace._tables(scale)
+    tables = (*(Fixed(7, 0) for _ in digits), Fixed(2**14, 0))
+    monkeypatch.setattr(laplace, "_tables", lambda _: tables)
+    places = 8 ** len(digits)
+    assert geometric_numbers(scale, 2).tolist() == [2**14 * places + places - 1, 0]
+    assert 2**14 * places > 2**63
+    sizes = gaussian._Sizes(scale)
+    monkeypatch.setattr(sizes, "_blocks", Fixed(2**17, 1, 1))
+    monkeypatch.setattr(gaussian, "chances", lambda numbers, rate: numbers >= 0)
+    drawn = sorted(map(abs, sizes.draw(3).tolist()))
+    assert drawn[-1] >> sizes._bits == 2**17
+    assert drawn[-1] > 2**63
 
 
 def test_a_law_is_drawn_by_many_threads_at_once() -> None:
