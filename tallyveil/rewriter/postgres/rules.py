@@ -87,6 +87,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Extract: (times.extract,),
         exp.TimestampTrunc: (times.truncate,),
         exp.DateTrunc: (times.truncate,),
+        exp.TimeToStr: (times.write,),
         exp.Anonymous: (times.finite,),
     }
 )

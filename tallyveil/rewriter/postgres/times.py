@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot import exp
@@ -11,7 +12,11 @@ from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.check import function_name, position
 from tallyveil.rewriter.sql.types import family, spoken
 
-__all__ = ["extract", "finite", "truncate"]
+__all__ = ["extract", "finite", "truncate", "write"]
+
+# Numbers of fixed width and meaning, as the parser has read PostgreSQL's format, and punctuation.
+_FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
+_DAYS: Final = re.compile(r"(?:%[Ymdj]|[-/., :;_()])+")
 
 _DATE_PARTS: Final = frozenset(
     {
@@ -41,6 +46,29 @@ def truncate(node: exp.Func, scope: Scope) -> None:
             f"date_trunc to {unit} is not answered",
             hint=f"These are: {', '.join(sorted(_UNITS))}; without a time zone.",
             position=position(node),
+        )
+
+
+def write(node: exp.TimeToStr, scope: Scope) -> None:
+    """to_char of a date or a time, in the formats that DuckDB writes alike."""
+    wanted, value = node.args.get("format"), node.this.unnest()
+    if isinstance(value, exp.DateTrunc | exp.TimestampTrunc):
+        value = value.this  # whose type says whether the session's time zone has a say
+    kind = scope.type_of(value)
+    if kind not in ("DATE", "TIMESTAMP"):
+        raise FeatureNotSupported(
+            f"to_char of a {spoken(kind)} is not answered",
+            hint="Dates and timestamps have it. For a text of a number write n::text.",
+            position=position(node),
+        )
+    formats = _DAYS if kind == "DATE" else _FORMAT
+    if not isinstance(wanted, exp.Literal) or not formats.fullmatch(wanted.this):
+        raise FeatureNotSupported(
+            "this format of to_char is not answered",
+            detail="YYYY, MM, DD, DDD and, of a time, HH24, MI and SS are, with punctuation between"
+            " them.",
+            hint="Take a part with extract, or a period with date_trunc.",
+            position=position(wanted) if wanted is not None else position(node),
         )
 
 

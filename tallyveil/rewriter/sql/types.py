@@ -111,6 +111,8 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
             return "NUMERIC"
         case exp.TimestampTrunc() | exp.DateTrunc():
             return "TIMESTAMP" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMPTZ"
+        case exp.TimeToStr():
+            return "VARCHAR"
         case exp.Interval():
             return "INTERVAL"
         case exp.CurrentDate() | exp.StrToDate():

@@ -103,7 +103,7 @@ FUNCTIONS: Final[Words] = MappingProxyType(
         **_taking("expressions safe coalesce", exp.Concat, exp.ConcatWs),
         **_taking("this decimals", exp.Round, exp.Trunc),
         **_taking("this expressions ignore_nulls", exp.Greatest, exp.Least),
-        **_taking("this format", exp.StrToDate, exp.StrToTime),
+        **_taking("this format", exp.StrToDate, exp.StrToTime, exp.TimeToStr),
         **_taking("this to", exp.Cast, exp.TryCast),
         **_taking("unit this input_type_preserved", exp.DateTrunc, exp.TimestampTrunc),
         **_taking("expressions", exp.Grouping),
@@ -175,7 +175,7 @@ POSTGRES_FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         **dict.fromkeys(
             (
                 "date_part", "div", "left", "like", "mod", "nullif", "pow", "power", "right",
-                "starts_with", "strpos", "to_date",
+                "starts_with", "strpos", "to_char", "to_date",
             ),
             (2, 2),
         ),
