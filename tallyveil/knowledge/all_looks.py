@@ -64,7 +64,7 @@ def sequences(
     for number, (row, answers) in enumerate(zip(rows, own, strict=True)):
         if row is None:
             continue
-        value = round(row.value)
+        value = row.rounded
         result[number] = (value, value, value) if row.exact else (value, None, None)
         if answers and not row.exact:
             alike.setdefault(tuple(law for law, _ in answers), []).append(number)

@@ -117,6 +117,7 @@ ADDING_UP = (
         "SET dp.source = auto",
         "SET dp.source = fresh",
         "SET dp.half_width = 40; SET dp.mechanism = gaussian",
+        "SET dp.coverage = always",
     ],
 )
 def test_answers_agree_with_the_invariants(connect: Connect, settings: str) -> None:
