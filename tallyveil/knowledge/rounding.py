@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.margins import rounded_in_margins
 from tallyveil.knowledge.parts import rounded_in_parts
 from tallyveil.workload.workload import IntArray
 
@@ -51,9 +52,10 @@ def jointly_rounded(
     """
     if not np.abs(values).max(initial=0) < _LARGEST:
         return None
-    in_parts = rounded_in_parts(matrix, values, variances)
-    if in_parts is not None:
-        return in_parts
+    for shape in (rounded_in_parts, rounded_in_margins):
+        rounded = shape(matrix, values, variances)
+        if rounded is not None:
+            return rounded
     families, sums = _families(matrix)
     if not sums:
         return None

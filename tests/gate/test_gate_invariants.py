@@ -101,6 +101,12 @@ def test_two_margins_and_what_lies_between(connect: Connect) -> None:
     both = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
     assert connection.execute(both).fetchall() == [(None,)]
     assert connection.budget()[0]["spent"] == 0
+    connection.execute("SET dp.source = auto")
+    cells = connection.execute("SELECT state, sex, count(*) FROM person GROUP BY 1, 2").fetchall()
+    for state, total in STATES.items():
+        assert sum(n for own, _, n in cells if own == state) == total
+    for sex, total in (("F", 1500), ("M", 1500), ("other", 0)):
+        assert sum(n for _, own, n in cells if own == sex) == total
 
 
 ADDING_UP = (
