@@ -18,6 +18,7 @@ from tallyveil.rewriter import Query
 __all__ = [
     "Change",
     "ColumnType",
+    "CopyFormat",
     "Description",
     "Kind",
     "Notice",
@@ -39,6 +40,7 @@ Kind: TypeAlias = Literal[
     "rollback_to",  # ROLLBACK TO SAVEPOINT
     "no_op",  # understood, without effect here: UNLISTEN *, CLOSE ALL
     "deallocate",  # DEALLOCATE name or ALL: the wire drops its prepared statements
+    "copy",  # COPY (query) TO STDOUT: the wire runs the query, and writes its rows as told
     "empty",  # nothing but white space and comments
 ]
 
@@ -56,6 +58,21 @@ class Change:
 
 
 @dataclass(frozen=True)
+class CopyFormat:
+    """How COPY writes rows. ``force_quote`` names columns whose values are always quoted, in csv;
+    None means all.
+    """
+
+    kind: Literal["text", "csv", "binary"] = "text"
+    delimiter: str = "\t"
+    null: str = "\\N"
+    header: bool = False
+    quote: str = '"'
+    escape: str = '"'
+    force_quote: tuple[str, ...] | None = ()
+
+
+@dataclass(frozen=True)
 class Statement:
     """One parsed statement. ``tag`` is the command tag's first words (SELECT, SET, BEGIN, …)."""
 
@@ -67,6 +84,8 @@ class Statement:
     query: Query | None = None  # of a SELECT, and what EXPLAIN explains
     change: Change | None = None  # of SET and its like, and of BEGIN
     offset: int = 0  # where `sql` starts in the text it was parsed from, for error positions
+    inner: Statement | None = None  # the query that COPY runs
+    copy: CopyFormat | None = None
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,10 @@ class GateSession:
                 self.settings.begin(change.block or {})
             case "commit" | "rollback":
                 self.settings.end()
+            case "copy":
+                raise FeatureNotSupported(
+                    "COPY is answered over the wire alone", hint="Send its query.", position=1
+                )
         return Result(None, (), statement.tag)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:

@@ -15,6 +15,7 @@ __all__ = [
     "BIND_COMPLETE",
     "BLOCKING",
     "CLOSE_COMPLETE",
+    "COPY_DONE",
     "EMPTY_QUERY",
     "ENCRYPTION_ACCEPTED",
     "ENCRYPTION_REFUSED",
@@ -23,6 +24,8 @@ __all__ = [
     "PORTAL_SUSPENDED",
     "backend_key",
     "command_complete",
+    "copy_data",
+    "copy_out_response",
     "data_row",
     "error_response",
     "internal_error",
@@ -65,6 +68,7 @@ AUTHENTICATION_OK: Final = _message(b"R", _INT32.pack(0))
 PARSE_COMPLETE: Final = _message(b"1", b"")
 BIND_COMPLETE: Final = _message(b"2", b"")
 CLOSE_COMPLETE: Final = _message(b"3", b"")
+COPY_DONE: Final = _message(b"c", b"")
 NO_DATA: Final = _message(b"n", b"")
 EMPTY_QUERY: Final = _message(b"I", b"")
 PORTAL_SUSPENDED: Final = _message(b"s", b"")
@@ -110,6 +114,15 @@ def command_complete(tag: str) -> bytes:
 
 def parameter_description(oids: Sequence[int]) -> bytes:
     return _message(b"t", struct.pack(f"!H{len(oids)}I", len(oids), *oids))
+
+
+def copy_out_response(code: int, width: int) -> bytes:
+    """What follows are so many columns, all in the format of that code."""
+    return _message(b"H", struct.pack(f"!bH{width}H", code, width, *(code,) * width))
+
+
+def copy_data(data: bytes) -> bytes:
+    return _message(b"d", data)
 
 
 def row_description(

@@ -18,6 +18,7 @@ from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParam
 from tallyveil.gate.interface import Session, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy import messages as m
+from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.extended import Extended
@@ -25,7 +26,6 @@ from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.login import Gatehouse, Login
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.replies import Asked, Replies, Reply
-from tallyveil.proxy.rows import Rows
 from tallyveil.proxy.tls import Channel, Tls
 
 __all__ = ["Conversation", "Host", "Phase"]
@@ -265,11 +265,9 @@ class Conversation:
                 "there is no parameter $1",
                 hint="Send the statement with parameters, by the extended protocol.",
             )
-        rows = Rows(self._holding)
+        rows = rows_for(statement, self._holding)
         result = self.executor.run(statement, rows)
-        before = b"".join(map(backend.notice_response, result.notices))
-        if rows.fields is not None:
-            before += backend.row_description(rows.fields)
+        before = b"".join(map(backend.notice_response, result.notices)) + rows.opening()
         after = self.executor.changes(statement) + backend.command_complete(result.tag)
         little = rows.all()
         if little is not None:
@@ -277,7 +275,7 @@ class Conversation:
             self.executor.keep(question, sql, reply)
         yield before
         yield from (chunk for _, chunk in rows.take())
-        yield after
+        yield rows.closing() + after
 
     def _extend(self, message: m.Message) -> Iterator[bytes]:
         extended, executor = self._extended, self.executor

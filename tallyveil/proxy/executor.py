@@ -105,12 +105,14 @@ class Executor:
             return Result(None, (), "DEALLOCATE ALL" if everything else "DEALLOCATE")
         with self._interruption.running(self.session.interrupt):
             result = self.session.execute(
-                statement,
+                statement.inner or statement,
                 parameters,
                 parameter_types=types,
                 cancelled=self._interruption.cancelled,
                 receive=rows.begin,
             )
+        if statement.kind == "copy":
+            return replace(result, tag=result.tag.replace("SELECT", "COPY", 1))
         if statement.tag == "DISCARD ALL":
             self._deallocate(None)
         return result

@@ -15,6 +15,7 @@ from tallyveil.cache import exact_key
 from tallyveil.errors import InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy import backend
+from tallyveil.proxy.copying import CopyRows
 from tallyveil.proxy.errors import (
     BadMessage,
     DuplicatePortal,
@@ -145,7 +146,11 @@ class Extended:
         used = parameters[: prepared.used]
         size = _OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
         self._holding.take(size)
-        rows = Rows(self._holding, results, prepared.fields)
+        rows = (
+            Rows(self._holding, results, prepared.fields)
+            if prepared.statement.copy is None
+            else CopyRows(self._holding, prepared.statement.copy)
+        )
         self._portals[message.portal] = _Portal(prepared, used, results, size, rows)
         yield backend.BIND_COMPLETE
 
@@ -177,6 +182,10 @@ class Extended:
             portal.result = result
             yield from map(backend.notice_response, result.notices)
             yield executor.changes(statement)
+            if statement.kind == "copy":
+                yield portal.rows.opening()
+                yield from (chunk for _, chunk in portal.rows.take())
+                yield portal.rows.closing()
         elif portal.prepared.fields is None:
             raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
         yield from self._page(portal, portal.result, message.limit)

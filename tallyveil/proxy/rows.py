@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import ColumnType
-from tallyveil.proxy.backend import data_row
+from tallyveil.proxy.backend import data_row, row_description
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.pgtypes import WireType, from_duckdb
 
@@ -50,6 +50,7 @@ class Rows:
         self._holding = holding
         self._chunks: deque[tuple[int, bytes]] = deque()
         self._encoders: list[Callable[[Any], bytes]] = []
+        self._message: Callable[..., bytes] = data_row
 
     def begin(self, columns: Sequence[ColumnType]) -> Callable[[Sequence[tuple[Any, ...]]], None]:
         """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
@@ -66,11 +67,11 @@ class Rows:
 
     def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Raises TooMuchKept or OutOfMemory, and what encoding a value raises."""
-        encoders, width = self._encoders, len(self._encoders)
+        encoders, width, message = self._encoders, len(self._encoders), self._message
         parts: list[bytes] = []
         size = 0
         for row in rows:
-            part = data_row(encoders, row, width)
+            part = message(encoders, row, width)
             parts.append(part)
             size += len(part)
             if size >= _CHUNK:
@@ -82,6 +83,14 @@ class Rows:
     def _keep(self, parts: list[bytes], size: int) -> None:
         self._holding.take(size + _OVERHEAD)
         self._chunks.append((len(parts), b"".join(parts)))
+
+    def opening(self) -> bytes:
+        """What says, in the simple protocol, that rows follow."""
+        return b"" if self.fields is None else row_description(self.fields)
+
+    def closing(self) -> bytes:
+        """What says that there are no more."""
+        return b""
 
     def all(self) -> bytes | None:
         """What waits, if that is little; it goes on waiting."""

@@ -149,6 +149,9 @@ REFUSED = [
     ("SELECT count(*) FROM person a JOIN person b ON a.age = b.age", "0A000", None),
     ("DELETE FROM person", "0A000", 1),
     ("COPY person TO STDOUT", "0A000", 1),
+    ("COPY (SELECT count(*) FORM person) TO STDOUT", "42601", 28),
+    ("EXPLAIN SELECT count(*) FORM person", "42601", 30),
+    ("SELECT 1; EXPLAIN SELECT count(*) FORM person", "42601", 40),
     ("SELECT 1; SELECT count(*) FROM nowhere", "42P01", 32),
 ]
 

@@ -16,7 +16,9 @@ from tallyveil.gate.commands.assignments import (
     parse_set,
     parse_show,
 )
+from tallyveil.gate.commands.copying import parse_copy
 from tallyveil.gate.commands.explain import parse_explain
+from tallyveil.gate.commands.nested import as_statement
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
 from tallyveil.gate.interface import Change, Kind, Statement
@@ -41,7 +43,7 @@ _REFUSED: Final = MappingProxyType(
             "Nothing but questions about the policy's tables is answered here.",
         ),
         **dict.fromkeys(
-            ("COPY", "DECLARE", "FETCH", "MOVE", "PREPARE", "EXECUTE", "LISTEN", "NOTIFY"),
+            ("DECLARE", "FETCH", "MOVE", "PREPARE", "EXECUTE", "LISTEN", "NOTIFY"),
             "Send the SELECT itself; the driver's own prepared statements work.",
         ),
         **dict.fromkeys(
@@ -64,12 +66,11 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
         return _own(first, piece)
     if first == "EXPLAIN":
         return parse_explain(piece, dialect)
+    if first == "COPY":
+        return parse_copy(piece, dialect)
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
-    query = read_query(piece, dialect)
-    return Statement(
-        piece.sql, "select", "SELECT", query.parameters, query=query, offset=piece.offset
-    )
+    return as_statement(read_query(piece, dialect))
 
 
 _OWN: Final = frozenset(

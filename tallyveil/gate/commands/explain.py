@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
+from tallyveil.gate.commands.nested import nested_query
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Statement
 from tallyveil.gate.settings import truth
-from tallyveil.rewriter import Dialect, Piece, read_query
+from tallyveil.rewriter import Dialect, Piece
 
 __all__ = ["parse_explain"]
 
@@ -34,7 +35,7 @@ def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
         if reader.word() in ("ANALYZE", "ANALYSE"):
             raise _runs(reader.position())
         reader.take("VERBOSE")
-    query = read_query(reader.rest(), dialect)
+    query = nested_query(piece, reader.rest(), dialect)
     return Statement(
         piece.sql, "explain", "EXPLAIN", query.parameters, query=query, offset=piece.offset
     )

@@ -13,6 +13,7 @@ from tallyveil.rewriter import Piece
 __all__ = ["Reader"]
 
 _WORD: Final = re.compile(r"[^\W\d][\w$]*")
+_ESCAPED: Final = re.compile(r"(?:[^\\]|\\[bfnrt'\\])*", re.DOTALL)
 _STRINGS: Final = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING})
 _QUOTED: Final = frozenset(
     {
@@ -102,6 +103,18 @@ class Reader:
         self._at += 1
         return token.text
 
+    def escaped_string(self) -> str | None:
+        """As `string`, or E'…' with escapes of one letter."""
+        token = self._next()
+        if token is None or token.token_type is not TokenType.BYTE_STRING:
+            return self.string()
+        piece = self._piece
+        written = piece.sql[token.start - piece.offset : token.end - piece.offset + 1]
+        if written[:1] not in "eE" or not _ESCAPED.fullmatch(written[2:-1]):
+            raise self.error()
+        self._at += 1
+        return token.text
+
     def number(self) -> str | None:
         """The digits of a number with its sign, if that comes next."""
         start = self._at
@@ -132,6 +145,23 @@ class Reader:
         piece = self._piece
         text = piece.sql[token.start - piece.offset :]
         return Piece(text, piece.tokens[self._at :], token.start)
+
+    def bracketed(self) -> Piece:
+        """What stands in the bracket that comes next, which is gone past."""
+        self.expect("(")
+        start, depth = self._at, 1
+        while depth:
+            word = self.word()
+            if self.ended():
+                raise self.error()
+            depth += (word == "(") - (word == ")")
+            self._at += 1
+        tokens, piece = self._piece.tokens[start : self._at - 1], self._piece
+        if not tokens:
+            self._at -= 1
+            raise self.error()
+        first, last = tokens[0].start - piece.offset, tokens[-1].end - piece.offset
+        return Piece(piece.sql[first : last + 1], tokens, tokens[0].start)
 
     def position(self) -> int:
         """Where the next token starts in the piece, from 1."""

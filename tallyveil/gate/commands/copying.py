@@ -1,0 +1,224 @@
+"""COPY (query) TO STDOUT and its options, in today's spelling and in that of PostgreSQL 7.3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InsufficientPrivilege,
+    InvalidParameterValue,
+    SQLSyntaxError,
+    StatementError,
+)
+from tallyveil.gate.commands.nested import as_statement, nested_query, without_parameters
+from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.interface import CopyFormat, Statement
+from tallyveil.gate.settings import truth
+from tallyveil.rewriter import Dialect, Piece
+
+__all__ = ["parse_copy"]
+
+_QUERY: Final = "COPY (SELECT …) TO STDOUT"
+_KINDS: Final = ("text", "csv", "binary")
+_FROM_ONLY: Final = frozenset(
+    {"freeze", "force_not_null", "force_null", "on_error", "log_verbosity", "reject_limit",
+     "default"}
+)  # fmt: skip
+
+_READ: Final = frozenset(
+    {"format", "delimiter", "null", "header", "quote", "escape", "force_quote", "encoding"}
+)
+# Text is written with these after a backslash.
+_TAKEN: Final = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
+
+_Options = dict[str, "str | bool | tuple[str, ...] | None"]
+
+
+def parse_copy(piece: Piece, dialect: Dialect) -> Statement:
+    """Raises FeatureNotSupported for all but a query, InsufficientPrivilege for files."""
+    reader = Reader(piece, f"{_QUERY}, perhaps WITH (FORMAT csv, HEADER)")
+    reader.expect("COPY")
+    if reader.word() != "(":
+        raise FeatureNotSupported(
+            "COPY of a table is not answered", hint=f"Write {_QUERY}.", position=1
+        )
+    query = without_parameters(nested_query(piece, reader.bracketed(), dialect))
+    reader.expect("TO")
+    if reader.ended():
+        raise reader.error()
+    if not reader.take("STDOUT"):
+        raise InsufficientPrivilege(
+            "COPY to a file or program of the server is not answered",
+            hint="COPY … TO STDOUT sends it to the client; psql's \\copy writes it into a file.",
+            position=reader.position(),
+        )
+    reader.take("WITH")
+    options = _options(reader) if reader.word() == "(" else _old_options(reader)
+    reader.end()
+    return Statement(
+        piece.sql,
+        "copy",
+        "COPY",
+        offset=piece.offset,
+        inner=as_statement(query),
+        copy=_checked(options),
+    )
+
+
+def _options(reader: Reader) -> _Options:
+    found: _Options = {}
+    reader.expect("(")
+    while True:
+        position = reader.position()
+        name = reader.name().lower()
+        if name in found:
+            raise SQLSyntaxError("conflicting or redundant options", position=position)
+        found[name] = _value(reader, name, position)
+        if not reader.take(","):
+            break
+    reader.expect(")")
+    return found
+
+
+def _value(reader: Reader, name: str, position: int) -> str | bool | tuple[str, ...] | None:
+    if name in _FROM_ONLY:
+        raise InvalidParameterValue(
+            f"COPY {name.upper()} cannot be used with COPY TO", position=position
+        )
+    if name not in _READ:
+        raise SQLSyntaxError(f'option "{name}" not recognized', position=position)
+    if name == "force_quote":
+        return None if reader.take("*") else _columns(reader)
+    value = None
+    if reader.word() not in (",", ")"):
+        value = reader.escaped_string()
+        if value is None:
+            value = reader.number() or reader.name()
+    if name == "header":
+        return _header(value, position)
+    if value is None:
+        raise SQLSyntaxError(f"{name} requires a parameter", position=position)
+    return value
+
+
+def _header(value: str | None, position: int) -> bool:
+    if value is not None and value.lower() == "match":
+        raise FeatureNotSupported('cannot use "match" with HEADER in COPY TO', position=position)
+    on = True if value is None else truth(value)
+    if on is None:
+        raise SQLSyntaxError('header requires a Boolean value or "match"', position=position)
+    return on
+
+
+def _columns(reader: Reader) -> tuple[str, ...]:
+    reader.expect("(")
+    names = [reader.name()]
+    while reader.take(","):
+        names.append(reader.name())
+    reader.expect(")")
+    return tuple(names)
+
+
+def _old_options(reader: Reader) -> _Options:
+    found: _Options = {}
+    while not reader.ended():
+        position = reader.position()
+        name, value = _old_option(reader)
+        if name in found:
+            raise SQLSyntaxError("conflicting or redundant options", position=position)
+        found[name] = value
+    return found
+
+
+def _old_option(reader: Reader) -> tuple[str, str | bool | tuple[str, ...] | None]:
+    word = reader.one_of(
+        "BINARY", "CSV", "DELIMITER", "NULL", "HEADER", "QUOTE", "ESCAPE", "FORCE",
+        "ENCODING",
+    )  # fmt: skip
+    if word in ("BINARY", "CSV"):
+        return "format", word.lower()
+    if word == "HEADER":
+        return "header", True
+    if word == "FORCE":
+        reader.expect("QUOTE")
+        if reader.take("*"):
+            return "force_quote", None
+        names = [reader.name()]
+        while reader.take(","):
+            names.append(reader.name())
+        return "force_quote", tuple(names)
+    reader.take("AS")
+    value = reader.escaped_string()
+    if value is None:
+        raise reader.error()
+    return word.lower(), value
+
+
+def _checked(options: _Options) -> CopyFormat:
+    """In the order in which PostgreSQL looks at them."""
+    kind = str(options.pop("format", "text")).lower()
+    if kind not in _KINDS:
+        raise InvalidParameterValue(f'COPY format "{kind}" not recognized')
+    encoding = str(options.pop("encoding", "utf8")).lower().replace("-", "").replace("_", "")
+    if encoding not in ("utf8", "unicode"):
+        raise FeatureNotSupported("COPY is answered in UTF-8 alone", hint="Leave ENCODING out.")
+    if kind == "binary":
+        if options:
+            raise SQLSyntaxError(f"cannot specify {next(iter(options)).upper()} in BINARY mode")
+        return CopyFormat("binary")
+    base = CopyFormat() if kind == "text" else CopyFormat("csv", ",", "")
+    quote = str(options.get("quote", base.quote))
+    found = CopyFormat(
+        base.kind,
+        str(options.get("delimiter", base.delimiter)),
+        str(options.get("null", base.null)),
+        bool(options.get("header", False)),
+        quote,
+        str(options.get("escape", quote)),
+        _force_quote(options),
+    )
+    for mistake in _mistakes(found, options):
+        raise mistake
+    return found
+
+
+def _force_quote(options: _Options) -> tuple[str, ...] | None:
+    given = options.get("force_quote", ())
+    return given if given is None or isinstance(given, tuple) else ()
+
+
+def _mistakes(given: CopyFormat, options: _Options) -> Iterator[StatementError]:
+    csv = given.kind == "csv"
+    if not _single(given.delimiter):
+        yield FeatureNotSupported("COPY delimiter must be a single one-byte character")
+    if given.delimiter in ("\r", "\n"):
+        yield InvalidParameterValue("COPY delimiter cannot be newline or carriage return")
+    if set(given.null) & {"\r", "\n"}:
+        yield InvalidParameterValue(
+            "COPY null representation cannot use newline or carriage return"
+        )
+    if not csv and given.delimiter in _TAKEN:
+        yield InvalidParameterValue(
+            f'COPY delimiter cannot be "{given.delimiter}"', hint="Take a sign such as | or ;."
+        )
+    for name in () if csv else ("quote", "escape", "force_quote"):
+        if name in options:
+            yield FeatureNotSupported(f"COPY {name.upper()} requires CSV mode")
+    if not _single(given.quote):
+        yield FeatureNotSupported("COPY quote must be a single one-byte character")
+    if csv and given.delimiter == given.quote:
+        yield InvalidParameterValue("COPY delimiter and quote must be different")
+    if not _single(given.escape):
+        yield FeatureNotSupported("COPY escape must be a single one-byte character")
+    if given.delimiter in given.null:
+        yield InvalidParameterValue(
+            "COPY delimiter character must not appear in the NULL specification"
+        )
+    if csv and given.quote in given.null:
+        yield InvalidParameterValue("CSV quote character must not appear in the NULL specification")
+
+
+def _single(text: str) -> bool:
+    return len(text.encode()) == 1

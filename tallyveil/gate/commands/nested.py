@@ -1,0 +1,36 @@
+"""A query inside of another statement."""
+
+from __future__ import annotations
+
+from tallyveil.errors import StatementError, UndefinedParameter
+from tallyveil.gate.interface import Statement
+from tallyveil.rewriter import Dialect, Piece, Query, read_query
+
+__all__ = ["as_statement", "nested_query", "without_parameters"]
+
+
+def nested_query(outer: Piece, inner: Piece, dialect: Dialect) -> Query:
+    """The query that stands at ``inner`` in the statement ``outer``, from whose start the positions
+    of errors count.
+    """
+    try:
+        return read_query(inner, dialect)
+    except StatementError as error:
+        if error.position is not None:
+            error.position += inner.offset - outer.offset
+        raise
+
+
+def as_statement(query: Query) -> Statement:
+    return Statement(
+        query.sql, "select", "SELECT", query.parameters, query=query, offset=query.offset
+    )
+
+
+def without_parameters(query: Query) -> Query:
+    """For statements that take none. Raises UndefinedParameter."""
+    if query.parameters:
+        raise UndefinedParameter(
+            "there is no parameter $1", hint="Write the value into the statement."
+        )
+    return query
