@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -124,18 +124,26 @@ def decode_event(blob: bytes) -> Event:
         header, _, body = zlib.decompress(blob).partition(b"\n")
         columns, scales = [], []
         rest = _Body(body)
-        found: Any = json.loads(header)
+        found: Any = json.loads(header.decode())
         whole: dict[str, Any] = {"columns": found} if isinstance(found, list) else found
         if whole.get("version") is not None or whole.get("strategy") is not None:
             raise LedgerError("a charge in the ledger was made by a later version of this program")
         for about in whole["columns"]:
             factors = tuple(_factor(f, rest) for f in about.get("factors", [about]))
             selected = _arrays(*rest.next(about["selected"]))[0] if "selected" in about else None
-            columns.append(Column(factors, Fraction(about["multiplier"]), selected))
+            columns.append(Column(factors, _fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
     return Event(tuple(columns), tuple(scales), whole.get("law"))
+
+
+_fraction: Final = lru_cache(maxsize=1024)(Fraction)
+
+
+@lru_cache(maxsize=64)
+def _bytes_of(width: str) -> int:
+    return np.dtype(width).itemsize
 
 
 class _Body:
@@ -148,7 +156,7 @@ class _Body:
         """Raises ValueError if there are too few."""
         written = about["entries"], tuple(about["widths"])
         start = self._at
-        self._at += about["entries"] * sum(np.dtype(width).itemsize for width in written[1])
+        self._at += about["entries"] * sum(map(_bytes_of, written[1]))
         if not start <= self._at <= len(self._body):
             raise ValueError("an array is cut off")
         return *written, self._body[start : self._at]
@@ -193,7 +201,7 @@ def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
 def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Raises LedgerError unless there is one integer per row of each column."""
     try:
-        values = tuple(tuple(column) for column in json.loads(zlib.decompress(blob)))
+        values = tuple(tuple(column) for column in json.loads(zlib.decompress(blob).decode()))
     except (zlib.error, ValueError, TypeError) as error:
         raise LedgerError("an answer in the ledger cannot be read") from error
     if [len(column) for column in values] != list(heights) or not all(

@@ -243,7 +243,8 @@ def _summary(factor: Factor) -> _Summary:
         ends = tuple((int(at.min(initial=size)), int(at.max(initial=-1))) for size, at in pairs)
         return _Summary(rows, ends, False, len(np.unique(factor.rows)), factor.size)
     low, high = int(cells[0]), int(cells[-1])
-    least = len(np.unique(coefficients))
-    whole = high - low + 1 == len(cells) and least == 1
+    alike = bool((coefficients == coefficients[0]).all())
+    least = 1 if alike else len(np.unique(coefficients))
+    whole = high - low + 1 == len(cells) and alike
     apart = min(factor.size, 3) if whole else factor.size
     return _Summary(rows, ((low, high),), whole, least, apart)

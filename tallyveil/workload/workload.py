@@ -226,7 +226,10 @@ class Column:
             return tuple(row_key((part,)) for part in self.factors[0].listed().parts)
         if not self.factors:
             return (row_key(()),) * self.height
-        own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
+        if self.product_height == 1 and self.selected is None:
+            own = [[0]] * len(self.factors)
+        else:
+            own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
         return product_keys([factor.listed() for factor in self.factors], own)
 
     @cached_property
