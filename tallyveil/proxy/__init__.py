@@ -3,12 +3,13 @@
 ::
 
     server, connection, run     sockets, the event loop, worker threads     (all the I/O)
+      line, tls, certificate    one socket: clear bytes, whether TLS carries them or not
     conversation                the state machine: messages in, bytes out
-      startup, auth, scram      who connects, with which settings
-      extended, rows            prepared statements, portals, pages of rows
+      login, startup            who connects, with which settings
+        auth, scram             who may, and the proof of a password
+      extended, rows, copying   prepared statements, portals, pages of rows, COPY
       executor, transaction     what a statement does, and to the transaction block
       interruption              which call a cancel request hits
-    tls, certificate            the network's bytes to the client's, and back
     codec, frontend, messages   bytes to messages
     backend                     messages to bytes
     pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back

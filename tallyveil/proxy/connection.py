@@ -14,13 +14,13 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.proxy.backend import BLOCKING
 from tallyveil.proxy.codec import Reader
-from tallyveil.proxy.conversation import Conversation, Host, Phase
+from tallyveil.proxy.conversation import Conversation, Phase
 from tallyveil.proxy.errors import (
     AdminShutdown,
     ConnectionRefused,
@@ -28,39 +28,18 @@ from tallyveil.proxy.errors import (
     ProtocolViolation,
 )
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.line import Line
 from tallyveil.proxy.messages import Message
-from tallyveil.proxy.scheduler import Scheduler
+from tallyveil.proxy.owner import Owner
 from tallyveil.proxy.tls import HANDSHAKE
 
-__all__ = ["IDLE_LOOKS", "Connection", "Owner"]
+__all__ = ["Connection"]
 
 _AT_ONCE: Final = 64
 """Answers in a row that the event loop gives, which is kept from other connections meanwhile."""
 
-IDLE_LOOKS: Final = 10
-"""How often the server looks at a connection before it has been idle for too long."""
-
 _SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator command")
 _IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
-
-
-class Owner(Host, Protocol):
-    """What a connection needs of its server. What it reports is reported on the event loop."""
-
-    limits: Limits
-    workers: Scheduler
-
-    def opened(self, connection: Connection, address: str) -> bool:
-        """A socket from ``address``. False if there is no place for one more."""
-        ...
-
-    def entered(self, connection: Connection) -> None:
-        """Its client has logged in."""
-        ...
-
-    def lost(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -80,8 +59,6 @@ class Connection(asyncio.Protocol):
         self._may_write = True
         self._leaving = False
         self._entered = False
-        self._heard = False
-        self._idle_looks = 0
 
     # What the event loop reports
 
@@ -97,8 +74,8 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_later(limits.startup_timeout, line.transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
         if self._line is not None:
+            self._line.heard = True
             self._line.receive(data)
         self._advance()
 
@@ -144,12 +121,9 @@ class Connection(asyncio.Protocol):
             self._line.transport.abort()
 
     def look(self) -> None:
-        """The server looks `IDLE_LOOKS` times in the time that a client may ask nothing."""
-        if self._heard or self._working or not (self._may_write and self._entered):
-            self._heard, self._idle_looks = False, 0
-            return
-        self._idle_looks += 1
-        if self._idle_looks > IDLE_LOOKS:
+        """Called now and again, to see who asks nothing."""
+        busy = self._working or not (self._may_write and self._entered)
+        if self._line is not None and self._line.idle(busy=busy):
             self._leave(_IDLE)
 
     def shut_down(self) -> None:

@@ -16,11 +16,17 @@ from tallyveil.events import report
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.tls import Channel
 
-__all__ = ["Line"]
+__all__ = ["IDLE_LOOKS", "Line"]
+
+IDLE_LOOKS: Final = 10
+"""How often the server looks at a connection in the time in which its client may ask nothing."""
 
 
 class Line:
-    """``receive`` takes what the network brings, and feeds what the client says to ``reader``."""
+    """``receive`` takes what the network brings, and feeds what the client says to ``reader``.
+
+    ``heard`` is set when something comes.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,8 @@ class Line:
         self.address: Final = _address(transport)
         self.receive: Callable[[bytes], None] = reader
         self.write: Callable[[bytes], None] = transport.write
+        self.heard = False
+        self._looks = 0
         self._reader: Final = reader
         self._loop: Final = loop
         self._limits: Final = limits
@@ -55,6 +63,16 @@ class Line:
         self._channel = channel
         self.receive = partial(self._decrypt, channel, established)
         self.write = partial(self._encrypt, channel)
+
+    def idle(self, *, busy: bool) -> bool:
+        """Whether nothing has come for `IDLE_LOOKS` calls; the server being ``busy`` for the client
+        is no silence of that.
+        """
+        if self.heard or busy:
+            self.heard, self._looks = False, 0
+            return False
+        self._looks += 1
+        return self._looks > IDLE_LOOKS
 
     def close(self) -> None:
         """Close once the rest is written; who does not read it is cut off."""

@@ -22,11 +22,12 @@ from typing import Final
 from tallyveil.events import report
 from tallyveil.gate.interface import Session
 from tallyveil.proxy.auth import Authentication, Trust
-from tallyveil.proxy.connection import IDLE_LOOKS, Connection
+from tallyveil.proxy.connection import Connection
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.housekeeping import Housekeeping
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.line import IDLE_LOOKS
 from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.scheduler import Scheduler
