@@ -144,7 +144,8 @@ class Knowledge:
         if self._exact is not None and is_large(found.columns):
             outlooks = list(self._looks.agreeing(found.columns, _estimated(found.aims)))
         for outlook in outlooks:
-            _add_up(outlook, rows)
+            if self._exact is not None or len(outlook.columns) > 1:
+                _add_up(outlook, rows)
         return tuple(map(tuple, rows))
 
     def _looked_at(
@@ -254,9 +255,9 @@ def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
 def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
     """Report values that add up, of rows that are estimated together, and to exact ones."""
     system = outlook.system
-    exact = np.zeros(0, np.int64) if system is None else np.flatnonzero(system.numbers < 0)
-    if system is None or not (len(outlook.columns) > 1 or len(exact)):
+    if system is None:
         return
+    exact = np.flatnonzero(system.numbers < 0)
     places = [(n, row) for n in outlook.columns for row in range(len(rows[n]))]
     known = [
         (number, place, answer)

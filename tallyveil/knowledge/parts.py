@@ -27,7 +27,7 @@ def rounded_in_parts(
     of others or has no cell in common with them.
     """
     exact = variances == 0
-    if (matrix.data != 1).any() or not exact.any():
+    if not exact.any() or (matrix.data != 1).any():
         return None
     part, whole = _owners(matrix, ~exact), _owners(matrix, exact)
     if part is None or whole is None:
