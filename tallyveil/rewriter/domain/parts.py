@@ -120,11 +120,12 @@ def _part(
 ) -> Part:
     # A block with groups has none where nothing passes; one without has its only row.
     height = len(first_cells) if component.keys else min(1, len(cells)) if grouped else 1
-    counted = {}
+    attributes, made, counted = component.attributes, {}, {}
     for number, coefficients in values.items():
         deadline.check()
-        counted[number] = factor(domain, component.attributes, height, rows, cells, coefficients)
-    attributes = component.attributes
+        if id(coefficients) not in made:
+            made[id(coefficients)] = factor(domain, attributes, height, rows, cells, coefficients)
+        counted[number] = made[id(coefficients)]
     return Part(domain, attributes, keys, height, rows, cells, first_cells, counted, types)
 
 
@@ -170,13 +171,15 @@ def _made(domain: Domain, component: Component, space: Space, grouped: bool) -> 
     if passing is None:
         return None
     cells = np.flatnonzero(passing)
-    values: dict[int, pa.ChunkedArray] = {}
-    for number, output in (component.coefficients | component.passing).items():
+    outputs = component.coefficients | component.passing
+    found: dict[exp.Expr, pa.ChunkedArray] = {}
+    for output in dict.fromkeys(outputs.values()):
         value = _value(output, space, cells)
         if value is None:
             return None
         if not isinstance(output, exp.Count) or not isinstance(output.this, exp.Star):
-            values[number] = pa.chunked_array([pa.array(value)])
+            found[output] = pa.chunked_array([pa.array(value)])
+    values = {number: found[output] for number, output in outputs.items() if output in found}
     types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
     rows, first = space.groups(set(places.values()), cells)
     first_cells = cells[first]
