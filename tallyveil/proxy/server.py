@@ -251,8 +251,9 @@ class Server:
         return Holding(self.memory, self.limits.connection_memory)
 
     def needs_tls(self, address: str) -> bool:
+        optional = self._insecure and self.tls is None
         # Without an address it is a socket of this machine.
-        return bool(address) and not self._insecure and not is_loopback(address)
+        return bool(address) and not optional and not is_loopback(address)
 
     def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
         limits = self.limits

@@ -284,6 +284,17 @@ def test_without_tls_and_users_it_stays_at_home(sessions: Sessions, host: str, t
         asyncio.run(server.close())
 
 
+def test_who_needs_tls(sessions: Sessions, tls: Tls) -> None:
+    """Where there is TLS other machines use it, whatever else is missing."""
+    for given, insecure, needed in ((tls, False, True), (tls, True, True), (None, True, False)):
+        server = Server(sessions, tls=given, allow_insecure=insecure)
+        assert server.needs_tls("192.0.2.1") is needed
+        assert server.needs_tls("fe80::1%eth0") is needed
+        for here in ("127.0.0.1", "::1", ""):
+            assert not server.needs_tls(here)
+        asyncio.run(server.close())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_loopback(host: str) -> None:
     assert is_loopback(host)
