@@ -16,7 +16,7 @@ from tallyveil.errors import QueryCanceled, StatementTooComplex
 from tallyveil.gate import Gate
 
 # Seconds that a statement's thread computes between two looks, on a busy machine; meant is 0.2.
-_BOUND = 0.5
+_BOUND = 1.0
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,9 @@ def random_column(random: np.random.Generator, sizes: dict[str, int]) -> Column:
     return column
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 200))]
+)
 def test_what_follows_is_what_elimination_finds(seed: int) -> None:
     random = np.random.default_rng(seed)
     declared = [random_column(random, SIZES) for _ in range(random.integers(1, 4))]

@@ -166,7 +166,8 @@ _OWN = {
 @pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
 def test_every_shape(world: World, shape: str, dialect: Dialect) -> None:
     conditions = [shape.format(a=name, c=low, d=high) for name, (low, high) in _OWN.items()]
-    for condition in conditions if dialect == "duckdb" else ():
+    # Half of the attributes in each dialect.
+    for condition in conditions[dialect == "duckdb" :: 2]:
         same(world, f"SELECT count(*) FROM person WHERE {condition}", dialect)
     filters = [f"count(*) FILTER (WHERE {condition})" for condition in conditions]
     if isinstance(planned(world, f"SELECT {', '.join(filters)} FROM person", dialect)[0], str):
