@@ -12,10 +12,11 @@ from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.instants import local_now
 from tallyveil.rewriter.sql.parameters import types_of
 from tallyveil.rewriter.sql.query import Query, read_query
-from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
+from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
+    "QUERY_WORDS",
     "Caution",
     "Claim",
     "Column",

@@ -148,6 +148,8 @@ REFUSED = [
     ("SELECT count(*) FROM person TABLESAMPLE BERNOULLI (10)", "0A000", None),
     ("SELECT count(*) FROM person a JOIN person b ON a.age = b.age", "0A000", None),
     ("DELETE FROM person", "0A000", 1),
+    ("SELEC count(*) FROM person", "42601", 1),
+    ("SELECT 1; 42", "42601", 11),
     ("COPY person TO STDOUT", "0A000", 1),
     ("COPY (SELECT count(*) FORM person) TO STDOUT", "42601", 28),
     ("EXPLAIN SELECT count(*) FORM person", "42601", 30),

@@ -8,7 +8,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from tallyveil.errors import FeatureNotSupported, InsufficientPrivilege, UndefinedObject
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InsufficientPrivilege,
+    SQLSyntaxError,
+    UndefinedObject,
+)
 from tallyveil.gate.commands.assignments import (
     apply,
     parse_discard,
@@ -22,7 +27,7 @@ from tallyveil.gate.commands.nested import as_statement
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
 from tallyveil.gate.interface import Change, Kind, Statement
-from tallyveil.rewriter import Dialect, Piece, read_query
+from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
 
 __all__ = ["apply", "parse_piece"]
 
@@ -70,6 +75,12 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
         return parse_copy(piece, dialect)
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
+    if first not in QUERY_WORDS:
+        raise SQLSyntaxError(
+            f'syntax error at or near "{piece.tokens[0].text[:40]}"',
+            hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
+            position=1,
+        )
     return as_statement(read_query(piece, dialect))
 
 

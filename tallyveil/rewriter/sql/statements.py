@@ -28,7 +28,16 @@ from tallyveil.rewriter.sql.connectors import balance
 from tallyveil.rewriter.sql.constants import read_constants
 from tallyveil.rewriter.sql.interval_texts import read_intervals
 
-__all__ = ["MAX_CHARACTERS", "MAX_TOKENS", "MAX_WORK", "Dialect", "Piece", "parse_query", "split"]
+__all__ = [
+    "MAX_CHARACTERS",
+    "MAX_TOKENS",
+    "MAX_WORK",
+    "QUERY_WORDS",
+    "Dialect",
+    "Piece",
+    "parse_query",
+    "split",
+]
 
 Dialect: TypeAlias = Literal["postgres", "duckdb"]
 
@@ -55,7 +64,7 @@ _WITHOUT_DOLLARS: Final = {
 }
 _DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
 
-_QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
+QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
 # What a parameter without a number is read as; the second is ?::
 _MARKS: Final = (TokenType.PLACEHOLDER, TokenType.QDCOLON)
@@ -266,7 +275,7 @@ def _refuse_other_than_queries(tokens: Sequence[Token], sql: str) -> None:
     """By the first word: the parser does not look into commands, and logs them."""
     if not tokens:
         raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
-    if tokens[0].text.upper() not in _QUERY_WORDS:
+    if tokens[0].text.upper() not in QUERY_WORDS:
         raise _no_query(tokens[0].text, tokens[0].start + 1)
 
 
