@@ -70,7 +70,7 @@ class Grids:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._times = Counter(id(factor) for column in columns for factor in column.factors)
-        self._last: tuple[tuple[tuple[str, ...], int], IntArray] | None = None
+        self._last: tuple[tuple[tuple[tuple[str, ...], ...], int], IntArray] | None = None
 
     def product(self, column: Column, counts: IntArray) -> list[int]:
         """As `kronecker_product`, for ``counts`` of every cell, an axis for each factor: summed
@@ -92,7 +92,8 @@ class Grids:
         return values
 
     def _first(self, column: Column, f: int, counts: IntArray) -> IntArray:
-        key = (column.axes, id(column.factors[f]))
+        # The grid has an axis for each factor: other factors of the same axes are another grid.
+        key = (tuple(factor.axes for factor in column.factors), id(column.factors[f]))
         if self._last is None or self._last[0] != key:
             self._last = key, _contracted(column.factors[f], counts, f)
         return self._last[1]

@@ -151,6 +151,31 @@ def test_columns_with_factors_in_common_are_exact(
     assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((("a",), ("b", "c")), (("a", "b"), ("c",))),  # grids of as many axes
+        ((("a",), ("b",), ("c",)), (("a", "b", "c"),)),
+    ],
+)
+def test_a_factor_in_common_beside_others_of_the_same_axes_is_exact(one: Any, other: Any) -> None:
+    """Components may join the same attributes in different ways."""
+    over = domain(a=2, b=2, c=2, d=2)
+    records = {cell: 3**n for n, cell in enumerate(itertools.product(range(2), repeat=4))}
+    common = column(("d",), (2,), 1, {(0, 1): 1}).factors
+    asked = [
+        Column(
+            tuple(column(axes, (2,) * len(axes), 1, {(0, 1): 1}).factors[0] for axes in joined)
+            + common
+        )
+        for joined in (one, other, one)
+    ]
+    values = opened(cube_of(records, over), *asked)
+    for (found,), joined in zip(values, (one, other, one), strict=True):
+        chosen = {"d": 1} | {axis: axis == axes[-1] for axes in joined for axis in axes}
+        assert found == records[tuple(int(chosen[name]) for name in "abcd")]
+
+
 @pytest.mark.parametrize("coefficient", [1, 2**31 - 1, 2**31, 2**52, 2**63 - 1, -(2**63)])
 def test_the_largest_table_does_not_overflow(coefficient: int) -> None:
     asked = column(("c",), (2,), 1, {(0, 0): coefficient, (0, 1): coefficient})
