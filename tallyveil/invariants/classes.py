@@ -61,6 +61,8 @@ class Classes:
         return Column(factors, column.multiplier, column.selected)
 
     def _factor(self, factor: Factor) -> Factor:
+        if not factor.axes:
+            return factor
         at = np.unravel_index(factor.cells, factor.shape)
         shape = tuple(len(self.firsts[axis]) for axis in factor.axes)
         classes = [self.labels[axis][own] for axis, own in zip(factor.axes, at, strict=True)]

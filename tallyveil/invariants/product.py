@@ -1,6 +1,7 @@
 """Whether rows that are products follow from a column that is a product: factor by factor.
 
-Attributes that factors of the one or the other tie together make a part. A product ⊗w_p ≠ 0 lies in
+Attributes that factors of the one or the other tie together make a part; so do the factors without
+attributes, which are constants. A product ⊗w_p ≠ 0 lies in
 the row space of ⊗C_p exactly if every w_p lies in that of C_p, and then λ = ⊗λ_p.
 """
 
@@ -77,9 +78,9 @@ class ProductSpace:
     def _tied(self, factors: Sequence[Factor]) -> list[tuple[str, ...]]:
         """The attributes of each part."""
         whole = self._column.axes if self._column.selected is not None else ()
-        sets = [set(whole), *(set(f.axes) for f in (*self._column.factors, *factors))]
-        parts: list[set[str]] = []
-        for one in filter(None, sets):
+        sets = [set(f.axes) for f in (*self._column.factors, *factors)]
+        parts: list[set[str]] = [] if all(sets) else [set()]
+        for one in filter(None, [set(whole), *sets]):
             met = [part for part in parts if part & one]
             parts = [part for part in parts if not part & one] + [one.union(*met)]
         return [tuple(axis for axis in self._sizes if axis in part) for part in parts]
@@ -91,8 +92,8 @@ class ProductSpace:
 
     def _made(self, axes: tuple[str, ...]) -> _Part | None:
         column = self._column
-        inside = _inside(column, axes)
-        if inside and column.selected is not None:
+        inside = _inside(column, axes) if column.selected is None else []
+        if column.selected is not None and _has(axes, column.axes):
             rows = spread(column, axes, [self._sizes[axis] for axis in axes], _LIMIT)
             numbers = np.arange(column.height)
         else:
@@ -109,7 +110,12 @@ class ProductSpace:
 
 
 def _inside(column: Column, axes: tuple[str, ...]) -> list[int]:
-    return [n for n, factor in enumerate(column.factors) if set(factor.axes) <= set(axes)]
+    return [n for n, factor in enumerate(column.factors) if _has(axes, factor.axes)]
+
+
+def _has(axes: tuple[str, ...], some: tuple[str, ...]) -> bool:
+    """Whether the part of ``axes`` has a factor over ``some`` of them: constants are one part."""
+    return set(some) <= set(axes) if some else not axes
 
 
 def _moved(one: Combination | None, numbers: Sequence[int]) -> Combination | None:
