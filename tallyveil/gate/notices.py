@@ -44,7 +44,7 @@ def notice(
     missing = sum(answers.count(None) for _, answers in columns)
     parts = [cost_text(answered.quote) if answered.quote else _free(answered)]
     if answered.quote and answered.bought < height:
-        parts[0] += f" for {answered.bought} of {height} rows, the others from history"
+        parts[0] += f" for {answered.bought} of {height} rows, the others are free"
     if answered.raised:
         parts[0] += ", the least a statement costs, for more precision than dp.half_width asks"
     if halves:

@@ -58,7 +58,7 @@ class Knowledge:
         self._table = table
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State()
-        self._exact: Exact | None = None
+        self._exact = Exact()
         self._looks = Looks(self._state)
         self._reported = Reported(self._state)
 
@@ -71,11 +71,6 @@ class Knowledge:
                 self._state.declare(column, own)
 
     @property
-    def exact(self) -> Exact | None:
-        """What is published exactly, if anything is."""
-        return self._exact
-
-    @property
     def recorded(self) -> int:
         """How many columns of answers are recorded; it grows with every answer."""
         return self._accountant.recorded(self._table)
@@ -83,17 +78,15 @@ class Knowledge:
     def find(self, columns: Sequence[Column], aims: Sequence[Aim], *, fresh: bool = False) -> Found:
         """What is known of each row; what is exact alone if ``fresh`` answers are asked for."""
         exact = self._exact
-        if exact is None and not fresh:
-            return self._found(columns, aims)
-        if exact is not None and not fresh and not exact.knows_all(columns):
-            return exact.put(self._found(columns, aims))
+        bears = exact.bears_on(columns)
+        if not fresh and not (bears and exact.knows_all(columns)):
+            found = self._found(columns, aims)
+            return exact.put(found) if bears else found
         nothing = tuple((None,) * column.height for column in columns)
         found = Found(tuple(columns), tuple(aims), nothing)
-        if exact is None:
-            return found
-        if fresh and not is_large(columns):
+        if fresh and exact.span is not None and not is_large(columns):
             found = replace(found, outlooks=self._looks.agreeing(columns, _estimated(aims)))
-        return exact.put(found)
+        return exact.put(found) if bears else found
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim]) -> Found:
         """By what is recorded."""
@@ -141,10 +134,10 @@ class Knowledge:
         ]
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        if self._exact is not None and is_large(found.columns):
+        if self._exact.span is not None and is_large(found.columns):
             outlooks = list(self._looks.agreeing(found.columns, _estimated(found.aims)))
         for outlook in outlooks:
-            if self._exact is not None or len(outlook.columns) > 1:
+            if self._exact.span is not None or len(outlook.columns) > 1:
                 _add_up(outlook, rows)
         return tuple(map(tuple, rows))
 
@@ -264,8 +257,8 @@ def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
         for number, place in enumerate(places)
         if (answer := rows[place[0]][place[1]]) is not None
         and answer.additive
-        # What is exact follows from the exact rows, which take part anyway.
-        and not (len(exact) and answer.exact)
+        # What is exact is zero, or follows from the exact rows, which take part anyway.
+        and not answer.exact
     ]
     if not known:
         return

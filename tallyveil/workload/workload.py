@@ -242,6 +242,16 @@ class Column:
             total *= factor.entries[rows]
         return int(total.sum())
 
+    @cached_property
+    def zeros(self) -> IntArray:
+        """The numbers of the rows without a coefficient: whatever is counted, they are 0."""
+        if all(len(factor.starts) == factor.height for factor in self.factors):
+            return np.zeros(0, dtype=np.int64)
+        found = np.zeros(self.height, dtype=np.bool_)
+        for factor, rows in zip(self.factors, self.factor_rows(self.numbers), strict=True):
+            found |= factor.entries[rows] == 0
+        return np.flatnonzero(found).astype(np.int64)
+
     def take(self, rows: IntArray) -> Column:
         """The column with only the given (distinct, ascending) rows, renumbered from 0.
 
