@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.engine.cursor import Cursor
-from tallyveil.rewriter.plan import Plan
+from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.noisy_select import Collected, Turned
 from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
@@ -39,7 +39,8 @@ class Draft:
 @dataclass
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what was found so far:
-    the tables it names, the relations of schema dp it reads, and its private blocks.
+    the tables it names, the relations of schema dp it reads, what to say of constants above the
+    aggregation, and its private blocks.
     """
 
     cursor: Cursor
@@ -52,12 +53,14 @@ class Planning(Draft):
     resolved: list[Reference] = field(default_factory=list)
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
+    cautions: tuple[Caution, ...] = ()
     turned: list[Turned] = field(default_factory=list)
 
     def plan(self) -> Plan:
         """After the last pass."""
         noisy = tuple(table for part in self.turned for table in part.released.tables)
-        cautions = dict.fromkeys(c for part in self.turned for c in part.cautions)
+        below = (c for part in self.turned for c in part.cautions)
+        cautions = dict.fromkeys([*self.cautions, *below])
         return Plan(
             self.collected.workloads(),
             noisy,

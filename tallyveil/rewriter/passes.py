@@ -20,6 +20,7 @@ from tallyveil.rewriter.draft import Draft, Planning
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.database import public_table
 from tallyveil.rewriter.postgres import translate
+from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, take_apart
 from tallyveil.rewriter.private.division import null_on_zero
 from tallyveil.rewriter.private.interval_columns import hand_on
@@ -28,6 +29,7 @@ from tallyveil.rewriter.private.noisy_select import turn
 from tallyveil.rewriter.resolve.columns import raw_rows
 from tallyveil.rewriter.resolve.common import inline_common_tables
 from tallyveil.rewriter.resolve.from_clause import FromClause
+from tallyveil.rewriter.resolve.lineage import Lineage
 from tallyveil.rewriter.resolve.names import references, refuse_reserved_names
 from tallyveil.rewriter.resolve.records import KIND, aggregates, is_listing, reads_records
 from tallyveil.rewriter.resolve.scope import Scope
@@ -110,6 +112,14 @@ def _translate(planning: Planning) -> None:
     scope.refuse_wide(tree)
     for part in [tree] if planning.dialect == "postgres" else expanded_views(tree):
         translate(part, scope)
+
+
+def _check_above(planning: Planning) -> None:
+    catalog, cursor = planning.catalog, planning.cursor
+    lineage = Lineage(planning.resolved, catalog)
+    planning.cautions = check_above(
+        planning.tree, lineage, catalog.domains, _constants(cursor), cursor.time_zone
+    )
 
 
 def _read_public(planning: Planning) -> None:
@@ -206,6 +216,7 @@ PLANNING: Final[tuple[Pass, ...]] = (
     _translate,
     _of_tree(bound_texts),
     _of_tree(refuse_counted_listings),
+    _check_above,
     _read_public,
     _of_tree(hand_on),
     _turn_blocks,

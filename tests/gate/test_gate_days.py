@@ -67,6 +67,25 @@ def test_a_time_of_day_is_refused_and_costs_nothing(visits: tallyveil.Connection
     assert visits.budget()[0]["spent"] == before
 
 
+def test_a_time_of_day_is_refused_above_the_counts_too(
+    visits: tallyveil.Connection, raw: duckdb.DuckDBPyConnection
+) -> None:
+    inner = "(SELECT ts, count(*) AS n FROM {} GROUP BY ts) AS t"
+    before = visits.budget()[0]["spent"]
+    for sql in (
+        f"SELECT sum(n) FROM {inner} WHERE ts <= '2014-09-11 14:33:06'",
+        f"SELECT sum(n) FILTER (WHERE ts < '2014-09-11 14:00') FROM {inner}",
+        f"SELECT extract(hour FROM ts), sum(n) FROM {inner} GROUP BY 1",
+        f"SELECT ts + interval '1 hour', n FROM {inner}",
+    ):
+        with pytest.raises(BinCut):
+            visits.execute(sql.format("visit"))
+    assert visits.budget()[0]["spent"] == before
+    sql = f"SELECT sum(n) FROM {inner} WHERE ts < '2014-09-11'"
+    truth = raw.execute(sql.format("visits")).fetchall()
+    assert visits.execute(sql.format("visit")).fetchall() == truth
+
+
 @pytest.mark.parametrize(
     "predicate",
     [

@@ -95,7 +95,7 @@ MISSED = [
     ("age <= -1", "<= -1", "age is declared from 0 to 115."),
     ("age = 116", "116", "age is declared from 0 to 115."),
     ("age BETWEEN 200 AND 300", ">= 200", "age is declared from 0 to 115."),
-    ("NOT age > 200", "> 200", "age is declared from 0 to 115."),
+    ("NOT age > 200", "<= 200", "age is declared from 0 to 115."),
     ("seen >= DATE '2021-01-01'", ">= 2021-01-01", "from 2020-01-01 to 2020-12-31."),
     ("seen = '2019-12-31'", "2019-12-31", "from 2020-01-01 to 2020-12-31."),
     ("rooms = 4", "4", "Did you mean 3 or 5?"),

@@ -24,9 +24,7 @@ from tallyveil.rewriter.sql.naming import written_name
 __all__ = ["check_bins"]
 
 
-def check_bins(
-    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any]
-) -> None:
+def check_bins(column: exp.Expr, attribute: Attribute, constant: Callable[[exp.Expr], Any]) -> None:
     """Raise BinCut unless the place where the column stands respects the bins.
 
     ``constant`` evaluates a constant expression.

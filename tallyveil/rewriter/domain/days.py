@@ -43,7 +43,7 @@ _NAMED: Final = frozenset({"isfinite", "isodow", "monthname"})
 
 
 def check_days(
-    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
+    column: exp.Expr, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
 ) -> None:
     """Raise BinCut unless no two times of one day could be told apart.
 
@@ -96,7 +96,7 @@ def _meet(
     attribute: Attribute,
     operator: type[exp.Expr],
     other: exp.Expr,
-    column: exp.Column,
+    column: exp.Expr,
     constant: Callable[[exp.Expr], Any],
 ) -> None:
     """Whether ``attribute <operator> other`` is the same for all times of each declared day."""
@@ -148,7 +148,7 @@ def _declared(attribute: Attribute, day: str) -> bool:
     return any(isinstance(cell, dt.date) and cell.isoformat() == day for cell in attribute.cells)
 
 
-def _inside(attribute: Attribute, column: exp.Column, why: str) -> NoReturn:
+def _inside(attribute: Attribute, column: exp.Expr, why: str) -> NoReturn:
     name = written_name(attribute.name)
     raise BinCut(
         f"the time of day of {attribute.name} is not known",

@@ -35,7 +35,7 @@ from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.check import function_name, position
 
-__all__ = ["NOISY", "Block", "take_apart"]
+__all__ = ["NOISY", "Block", "check_cells", "take_apart"]
 
 NOISY: Final = "__noisy"
 
@@ -84,7 +84,7 @@ def take_apart(
     found: list[Caution] = []
     for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
-        _check_cells(column, attribute, constant, from_clause.time_zone)
+        check_cells(column, attribute, constant, from_clause.time_zone)
         if len(found) < MAX_CAUTIONS:
             found += cautions(column, attribute, records.domain.table)
     deadline.check()
@@ -123,10 +123,10 @@ def _attribute_columns(
                     yield column, domain[value.name]
 
 
-def _check_cells(
-    column: exp.Column, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
+def check_cells(
+    column: exp.Expr, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
 ) -> None:
-    """No cell is cut through."""
+    """Raise BinCut where the place the column stands in cuts through a cell."""
     if attribute.binned:
         check_bins(column, attribute, constant)
     elif attribute.truncates:

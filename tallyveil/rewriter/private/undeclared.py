@@ -10,7 +10,7 @@ import datetime as dt
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,11 +43,28 @@ _NOTHING_MEETS: Final = Caution(
 _SIGNS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
     {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 )
+_OPPOSITES: Final[Mapping[str, str]] = MappingProxyType(
+    {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+)
+_DAYS_AND_TIMES: Final = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ)
+_CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or, exp.Escape)
 _NO_CONSTANT: Final = object()
 
 
-def cautions(column: exp.Column, attribute: Attribute, table: str) -> Iterator[Caution]:
-    """What to say of the place where a column stands; nothing where a declared value meets it."""
+def _itself(node: exp.Expr) -> Sequence[exp.Expr]:
+    return [node]
+
+
+def cautions(
+    column: exp.Expr,
+    attribute: Attribute,
+    table: str,
+    constants: Callable[[exp.Expr], Sequence[exp.Expr]] = _itself,
+) -> Iterator[Caution]:
+    """What to say of the place where a column stands; nothing where a declared value meets it.
+
+    ``constants`` gives those that an expression stands for, as a column of VALUES does.
+    """
     child, parent = place_of(column)
     if isinstance(parent, exp.Like | exp.ILike) and parent.this is child:
         yield from _of_pattern(parent, attribute, table)
@@ -55,19 +72,21 @@ def cautions(column: exp.Column, attribute: Attribute, table: str) -> Iterator[C
     found = comparisons(column) or []
     if isinstance(parent, exp.Case) and parent.this is child:
         found = [(exp.EQ, branch.this) for branch in parent.args["ifs"]]
+    negated = _is_negated(parent)
     alike: list[tuple[exp.Expr, Any]] = []
     for operator, other in found:
-        for node in _listed(other):
-            value = _as_compared(_constant(node), attribute)
+        for node in _listed(other, constants):
+            value = _as_compared(node, attribute)
             if value is _NO_CONSTANT or value is None:
                 continue
             if operator in _SIGNS:
                 if _meets_nothing(operator, value, attribute):
-                    yield _of_range(node, operator, value, attribute, table)
+                    sign = _OPPOSITES[_SIGNS[operator]] if negated else _SIGNS[operator]
+                    yield _of_range(node, sign, negated, value, attribute, table)
             elif value not in attribute.declared:
                 alike.append((node, value))
     if alike:
-        yield _of_values(alike, attribute, table, found[0][0] is exp.NEQ)
+        yield _of_values(alike, attribute, table, (found[0][0] is exp.NEQ) is not negated)
 
 
 def unmet(
@@ -91,11 +110,22 @@ def unmet(
     return ()
 
 
-def _listed(other: exp.Expr) -> Sequence[exp.Expr]:
-    """The elements of ANY (ARRAY[…])."""
+def _is_negated(predicate: exp.Expr | None) -> bool:
+    """Whether what meets the predicate is what the condition around it leaves out."""
+    negated, node = False, predicate
+    while node is not None and isinstance(node.parent, _CONNECTING):
+        node = node.parent
+        negated ^= isinstance(node, exp.Not)
+    return negated
+
+
+def _listed(
+    other: exp.Expr, constants: Callable[[exp.Expr], Sequence[exp.Expr]]
+) -> Sequence[exp.Expr]:
+    """The elements of ANY (ARRAY[…]), and what else stands for constants."""
     inner = other.unnest()
-    if not isinstance(inner, exp.Any):
-        return [other]
+    if not isinstance(inner, exp.Any) or isinstance(inner.this.unnest(), exp.Query):
+        return constants(other)
     array = inner.this.unnest()
     array = array.this if isinstance(array, exp.Cast) else array
     return array.expressions if isinstance(array, exp.Array) else []
@@ -119,8 +149,12 @@ def _constant(node: exp.Expr) -> Any:
     return _NO_CONSTANT
 
 
-def _as_compared(value: Any, attribute: Attribute) -> Any:
-    """The constant as the attribute's type has it, or ``_NO_CONSTANT`` where that takes DuckDB."""
+def _as_compared(node: exp.Expr, attribute: Attribute) -> Any:
+    """The constant as the attribute's type has it, or ``_NO_CONSTANT`` where that takes DuckDB.
+
+    A day is compared with a timestamp at midnight, so that such a constant keeps its time.
+    """
+    value = _constant(node)
     if value is None or value is _NO_CONSTANT:
         return value
     try:
@@ -130,7 +164,7 @@ def _as_compared(value: Any, attribute: Attribute) -> Any:
             case "BOOLEAN":
                 return value if isinstance(value, bool) else _NO_CONSTANT
             case "DATE":
-                return dt.date.fromisoformat(value[:10]) if isinstance(value, str) else _NO_CONSTANT
+                return _whole_day(_instant(node, attribute.coarse))
         if isinstance(value, bool):
             return _NO_CONSTANT
         number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
@@ -139,10 +173,47 @@ def _as_compared(value: Any, attribute: Attribute) -> Any:
     return _NO_CONSTANT if math.isnan(number) else number
 
 
+def _instant(node: exp.Expr, timed: bool) -> dt.datetime | None:
+    """The time a constant means; its midnight where it becomes a day, None where it is none.
+
+    ``timed`` says whether a text is a timestamp where it stands.
+    """
+    node = node.unnest()
+    if isinstance(node, exp.Literal) and node.is_string:
+        instant = dt.datetime.fromisoformat(node.this)
+        return instant if timed else _midnight(instant)
+    if not isinstance(node, exp.Cast):
+        return None
+    kind = node.to.this
+    instant_or_none = _instant(node.this, timed=True)
+    if instant_or_none is None or kind not in _DAYS_AND_TIMES:
+        return None
+    if kind is exp.DType.DATE:
+        return _midnight(instant_or_none)
+    zoned = kind is exp.DType.TIMESTAMPTZ and instant_or_none.tzinfo is not None
+    return None if zoned else instant_or_none.replace(tzinfo=None)
+
+
+def _midnight(day: Any) -> dt.datetime:
+    return dt.datetime(day.year, day.month, day.day)
+
+
+def _whole_day(instant: dt.datetime | None) -> Any:
+    if instant is None or instant.tzinfo is not None:
+        return _NO_CONSTANT
+    return instant.date() if instant == _midnight(instant) else instant
+
+
+def _moment(value: Any) -> Any:
+    """A number as it is, a day as a time."""
+    whole = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+    return _midnight(value) if whole else value
+
+
 def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -> bool:
     if attribute.ends is None:
         return False
-    lowest, highest = attribute.ends
+    lowest, highest, value = map(_moment, (*attribute.ends, value))
     if operator in (exp.LT, exp.LTE):
         return bool(value <= lowest if operator is exp.LT else value < lowest)
     within = operator is exp.GTE and attribute.edges is None
@@ -150,10 +221,11 @@ def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -
 
 
 def _of_range(
-    node: exp.Expr, operator: type[exp.Expr], value: Any, attribute: Attribute, table: str
+    node: exp.Expr, sign: str, negated: bool, value: Any, attribute: Attribute, table: str
 ) -> Caution:
+    which = "every" if negated else "no"
     return Caution(
-        f"no declared value of {attribute.name} is {_SIGNS[operator]} {_written(value)}",
+        f"{which} declared value of {attribute.name} is {sign} {_written(value)}",
         _outside(attribute),
         _span(attribute, table),
         position(node),
@@ -200,8 +272,9 @@ def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) ->
     if alike:
         hint = f"Did you mean {_written(alike[0])}? {hint}"
     word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
+    which, negation = ("every", "NOT ") if _is_negated(node) else ("no", "")
     yield Caution(
-        f"no declared value of {attribute.name} is {word} {_written(pattern)}",
+        f"{which} declared value of {attribute.name} is {negation}{word} {_written(pattern)}",
         _outside(attribute),
         hint,
         position(node.expression),
@@ -233,7 +306,9 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
     if attribute.kind != "values" or isinstance(value, bool):
         return []
     ordered: list[Any] = sorted(v for v in attribute.declared if not isinstance(v, str | bool))
-    below, above = [v for v in ordered if v < value], [v for v in ordered if v > value]
+    at = _moment(value)
+    below = [v for v in ordered if _moment(v) < at]
+    above = [v for v in ordered if _moment(v) > at]
     return [*below[-1:], *above[:1]]
 
 

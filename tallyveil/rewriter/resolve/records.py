@@ -13,6 +13,7 @@ from sqlglot import exp
 __all__ = [
     "KIND",
     "OUTER",
+    "Found",
     "aggregates",
     "holds_noise",
     "holds_records",

@@ -1,0 +1,114 @@
+"""Group keys above the aggregation: they are what they were below it.
+
+A bin stays a bin there, known by its edges, a day a day, and a constant that no declared value
+meets says nothing of the records. Cells of one attribute may be compared with each other: they are
+groups, told apart by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.coarse import CELLS
+from tallyveil.rewriter.plan import Caution
+from tallyveil.rewriter.private.block import check_cells
+from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
+from tallyveil.rewriter.resolve.lineage import Lineage, Origin, holder
+from tallyveil.rewriter.resolve.records import Found, reads_records, sources
+from tallyveil.rewriter.sql.check import is_star
+
+__all__ = ["check_above"]
+
+
+def check_above(
+    tree: exp.Expr,
+    lineage: Lineage,
+    domains: Mapping[str, Domain],
+    constant: Callable[[exp.Expr], Any],
+    zone: str,
+) -> tuple[Caution, ...]:
+    """What to say of the constants that group keys are compared with above the aggregation.
+
+    ``constant`` evaluates a constant expression; ``zone`` is the session's.
+
+    Raises BinCut where a cell is cut through.
+    """
+    known: Found = {}
+    nodes = [n for select in tree.find_all(exp.Select) for n in _keys(select, lineage, known)]
+    tops = {id(top): top for top in (_whole(node, lineage) for node in nodes)}.values()
+    for top in tops:
+        origins = lineage.of(top)
+        if origins is not None and len(origins) == 1:
+            top.meta[CELLS] = origins[0]
+    found: list[Caution] = []
+    for top in tops:
+        deadline.check()
+        origins = lineage.of(top) or ()
+        for origin in origins:
+            if not isinstance(origin, Origin):
+                continue
+            domain = domains[origin.table]
+            attribute = domain[origin.name]
+            check_cells(top, attribute, constant, zone)
+            if len(origins) == 1 and len(found) < MAX_CAUTIONS:
+                found += cautions(top, attribute, domain.table, lineage.constants)
+    return tuple(dict.fromkeys(found))
+
+
+def _keys(select: exp.Select, lineage: Lineage, known: Found) -> Iterator[exp.Expr]:
+    """The columns of a SELECT over noisy rows, and the queries in any SELECT's expressions, whose
+    values may be an attribute's.
+    """
+    above = not reads_records(select, known)
+    merged = _merged(select) if above else []
+    for node in (*_own(select), *merged):
+        if not above and not isinstance(node, exp.Query):
+            continue
+        if any(isinstance(one, Origin) for one in lineage.of(node) or ()):
+            yield node
+
+
+def _own(select: exp.Select) -> Iterator[exp.Expr]:
+    stack = [child for child in select.iter_expressions() if not isinstance(child, exp.With)]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Query):
+            if not isinstance(node.parent, exp.From | exp.Join | exp.Exists):
+                yield node
+        elif isinstance(node, exp.Column):
+            if not is_star(node):
+                yield node
+        else:
+            stack.extend(node.iter_expressions())
+
+
+def _merged(select: exp.Select) -> Sequence[exp.Column]:
+    """USING compares columns too."""
+    found: list[exp.Column] = []
+    items = sources(select)
+    for join in select.args.get("joins") or ():
+        place = next(n for n, item in enumerate(items) if item is join.this)
+        for name in join.args.get("using") or ():
+            for earlier in items[:place]:
+                left, right = (
+                    exp.column(name.copy(), item.alias_or_name, quoted=True)
+                    for item in (earlier, join.this)
+                )
+                comparison = exp.EQ(this=left, expression=right)
+                comparison.parent = join
+                found += [left, right]
+    return found
+
+
+def _whole(node: exp.Expr, lineage: Lineage) -> exp.Expr:
+    """The largest expression around that has the node's value, whichever row's that is."""
+    origins = lineage.of(node)
+    around = holder(node)
+    while around is not None and lineage.of(around) == origins:
+        node, around = around, holder(around)
+    return node
