@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -33,7 +34,7 @@ def ask(
     """Execute the statements of ``query`` and print each result.
 
     ``analyst`` is the operating system's user unless given. With ``json``, one object per
-    statement and line: columns, types, rows, notices.
+    statement and line: columns, types, rows, and notices with all their fields.
     """
     with opened(path, dialect, analyst, settings) as session:
         for statement in session.parse(query):
@@ -108,7 +109,7 @@ def _as_json(result: Result) -> str:
             "columns": [column.name for column in columns],
             "types": [column.type for column in columns],
             "rows": [[plain(value) for value in row] for row in result.rows],
-            "notices": [notice.message for notice in result.notices],
+            "notices": [asdict(notice) for notice in result.notices],
         },
         ensure_ascii=False,
         allow_nan=False,

@@ -74,7 +74,24 @@ def test_sql_as_json_gives_one_object_per_statement(shell: Shell, policy: Path) 
     [[n, a]] = second["rows"]
     assert isinstance(n, int)
     assert isinstance(a, float)
-    assert second["notices"][0].startswith("cost epsilon 0.2; ")
+    (notice,) = second["notices"]
+    assert notice["message"].startswith("cost epsilon 0.2; ")
+    assert (notice["severity"], notice["sqlstate"], notice["position"]) == ("NOTICE", "00000", None)
+
+
+def test_sql_as_json_says_all_of_a_warning(shell: Shell, policy: Path) -> None:
+    query = "SELECT 1; SELECT count(*) FROM person WHERE sex = 'f'"
+    found = shell("sql", policy, query, "--json")
+    assert found.stderr == ""
+    warning, _ = json.loads(found.stdout.splitlines()[1])["notices"]
+    assert warning == {
+        "severity": "WARNING",
+        "sqlstate": "01000",
+        "message": "'f' is no declared value of sex: no record is counted by it",
+        "detail": "Records with other values of sex are counted as 'other'.",
+        "hint": "Did you mean 'F'? SELECT DISTINCT sex FROM person lists the declared values.",
+        "position": query.index("'f'") + 1,
+    }
 
 
 def test_sql_speaks_duckdb_where_asked(shell: Shell, policy: Path) -> None:

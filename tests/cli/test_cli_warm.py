@@ -43,8 +43,8 @@ def test_what_was_warmed_up_is_free(policy: Path) -> None:
     query = "SELECT education, sex, count(*) AS n FROM person GROUP BY 1, 2"
     asked = shell("sql", policy, query, "--epsilon", "0.1", "--json")
     [notice] = json.loads(asked.stdout)["notices"]
-    assert notice.startswith("answered from history, free; ")
-    stated = re.search(r"interval ±([0-9.]+) at", notice)
+    assert notice["message"].startswith("answered from history, free; ")
+    stated = re.search(r"interval ±([0-9.]+) at", notice["message"])
     # All marginals together say a little more than the one that was looked at.
     assert stated
     assert 0.95 <= float(stated[1]) / dry["typical"][0]["half_width"] <= 1
@@ -61,7 +61,7 @@ def test_a_tree_answers_its_intervals(policy: Path) -> None:
     assert found.exit_code == 0, found.stderr
     query = "SELECT count(*) FROM person WHERE age BETWEEN 30 AND 39"
     asked = shell("sql", policy, query, "--epsilon", "0.5", "--json")
-    assert "answered from history, free" in json.loads(asked.stdout)["notices"][0]
+    assert "answered from history, free" in json.loads(asked.stdout)["notices"][0]["message"]
     everybody = "SELECT count(*) FROM person WHERE age IS NOT NULL"
     [[count]] = json.loads(shell("sql", policy, everybody, "--json").stdout)["rows"]
     assert 1500 < count <= 2100
