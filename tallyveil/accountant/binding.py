@@ -32,7 +32,8 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     """The tables that the ledger does not know; inside `reading`.
 
     Raises LedgerMismatch if a known one has changed, or if one without charges may be one that was
-    charged under another name and the custodian has not said that it is not.
+    charged under another name, or is another name for the rows of one that was, and the custodian
+    has not said that their budgets add up.
     """
     known = ledger.tables()
     for table, account in accounts.items():
@@ -42,9 +43,13 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     for table in (name for name in accounts if name not in charged):
         # Of what had been charged when it was added, the custodian has said so.
         since = {name for name, first in charged.items() if first > added.get(table, "")}
-        gone = sorted(since - accounts.keys() - set(accounts[table].beside))
+        unsaid = sorted(since - set(accounts[table].beside))
+        gone = [name for name in unsaid if name not in accounts]
         if gone:
             raise _renamed(ledger.name, table, gone)
+        alike = [n for n in unsaid if accounts[n].origin == accounts[table].origin is not None]
+        if alike and table not in known:
+            raise _second_name(ledger.name, table, alike)
     return [table for table in accounts if table not in known]
 
 
@@ -116,14 +121,33 @@ def _redeclared(ledger: Ledger, table: str) -> LedgerMismatch:
 
 
 def _renamed(ledger: str, table: str, gone: list[str]) -> LedgerMismatch:
-    listed = ", ".join(f'"{name}"' for name in gone)
-    known = f"table {listed}" if len(gone) == 1 else f"tables {listed}"
     return LedgerMismatch(
-        f"the ledger {ledger} has charges of {known}, which the policy no longer declares, and"
-        f' none of "{table}", which it does',
+        f"the ledger {ledger} has charges of {_listed(gone)}, which the policy no longer declares,"
+        f' and none of "{table}", which it does',
         detail=f'Table "{table}" would begin with the whole budget. If it holds the same people,'
         " more would be learnt about them than was promised.",
         hint="If the table was renamed, give it back its name: analysts' names for it can be"
-        f" views. If it is another table, say so with beside = [{listed}] in [tables.{table}];"
-        " for people in both, the budgets add up.",
+        f" views. If it is another table, say so with {_beside(gone, table)}; for people in both,"
+        " the budgets add up.",
     )
+
+
+def _second_name(ledger: str, table: str, alike: list[str]) -> LedgerMismatch:
+    return LedgerMismatch(
+        f'table "{table}" is new to the ledger {ledger}, and holds the same rows as'
+        f" {_listed(alike)}, which has charges",
+        detail=f'Table "{table}" would begin with a whole budget of its own: about each record both'
+        " budgets together could be learnt.",
+        hint=f"If it is only another name, use a view. If both budgets are meant, say so with"
+        f" {_beside(alike, table)}.",
+    )
+
+
+def _listed(tables: list[str]) -> str:
+    names = ", ".join(f'"{name}"' for name in tables)
+    return f"table {names}" if len(tables) == 1 else f"tables {names}"
+
+
+def _beside(others: list[str], table: str) -> str:
+    names = ", ".join(f'"{name}"' for name in others)
+    return f"beside = [{names}] in [tables.{table}]"

@@ -96,8 +96,9 @@ class Account:
     neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` says that
     no record is left out before it is given a cell, by a filter say.
 
-    ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that the
-    policy no longer declares, whose budgets the custodian knows to add up with this one.
+    ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that hold
+    the same rows or that the policy no longer declares, whose budgets the custodian knows to add up
+    with this one. Tables of one ``origin`` hold the same rows; None: that is not known.
 
     ``shares`` are the analysts' of the budget: each a cap on what this analyst buys, whatever they
     add up to; who has none may not buy. None: everybody may, up to the budget.
@@ -115,6 +116,7 @@ class Account:
     shares: Mapping[str, Share] | None = field(default=None, hash=False)
     limits: Limits = field(default_factory=Limits)
     beside: tuple[str, ...] = ()
+    origin: str | None = None
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):

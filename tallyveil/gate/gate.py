@@ -71,6 +71,7 @@ def accounts(policy: Policy) -> dict[str, Account]:
             _shares(policy, name),
             table.limits,
             table.beside,
+            " ".join(table.origin.replace('"', "").split()).casefold(),
         )
         for name, table in policy.tables.items()
     }

@@ -172,9 +172,9 @@ class Table:
     (``add_remove``) or exchanged for another (``replace``). ``mechanisms`` are the names of those
     that may answer, None if all may. ``count_range`` bounds how many records are alike, and
     ``inference_control`` how precisely a count may become known. ``limits`` bound what the ledger
-    records. ``beside`` names tables the ledger knows from former policies: the custodian knows
-    that this one has a budget of its own beside theirs. ``invariants`` are what the custodian
-    declares; `exact` has the others too.
+    records. ``beside`` names tables the ledger knows, of the same rows or from former policies: the
+    custodian knows that this one has a budget of its own beside theirs. ``invariants`` are what the
+    custodian declares; `exact` has the others too.
     """
 
     name: str

@@ -169,6 +169,42 @@ def test_a_renamed_table_does_not_start_with_a_whole_budget(
     ask()
 
 
+@pytest.mark.parametrize("origin", ["people", "  People", '"people"'])
+def test_a_second_name_for_the_same_rows_does_not_start_with_a_whole_budget(
+    ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path, origin: str
+) -> None:
+    """Else a table would be renamed in two steps: first both names, then the second alone."""
+    fill(source, "SELECT 1 AS age")
+    ask()
+    one = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": AGES}
+
+    def both(**keys: Any) -> None:
+        tables = {"person": one, "persons": one | {"from": origin} | keys}
+        made = parse_policy({"tables": tables}, base=tmp_path)
+        tallyveil.connect(made, source=source).close()
+
+    with pytest.raises(LedgerMismatch, match='same rows as table "person"') as refused:
+        both()
+    assert 'beside = ["person"] in [tables.persons]' in (refused.value.hint or "")
+    again = COUNT.replace("person", "persons")
+    with pytest.raises(LedgerMismatch, match="no longer declares"):
+        ask(again, table="persons", **{"from": origin})
+    both(beside=["person"])
+    both()
+    ask(again, table="persons", **{"from": origin})
+
+
+def test_two_names_for_the_same_rows_from_the_start_have_a_budget_each(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    fill(source, "SELECT 1 AS age")
+    one = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": AGES}
+    made = parse_policy({"tables": {"person": one, "persons": one}}, base=tmp_path)
+    for _ in range(2):
+        with tallyveil.connect(made, source=source) as connection:
+            connection.sql(COUNT).fetchall()
+
+
 def test_a_table_nothing_was_asked_of_may_be_renamed(
     ask: Ask, source: duckdb.DuckDBPyConnection
 ) -> None:
@@ -193,7 +229,9 @@ def test_a_table_may_be_added(ask: Ask, source: duckdb.DuckDBPyConnection, tmp_p
     fill(source, "SELECT 1 AS age")
     ask()
     declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": AGES}
-    both = parse_policy({"tables": {"person": declared, "visit": declared}}, base=tmp_path)
+    source.execute("CREATE TABLE visits AS SELECT 2 AS age")
+    other = declared | {"from": "visits"}
+    both = parse_policy({"tables": {"person": declared, "visit": other}}, base=tmp_path)
     with closing(Gate(both, source)) as gate:
         assert gate.accountant.balance("visit").spent == 0
 
