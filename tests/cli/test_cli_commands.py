@@ -189,7 +189,7 @@ def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
 def test_budget_does_not_tie_the_ledger_to_a_draft(shell: Shell, policy: Path) -> None:
     """A table that nobody asked about may still be declared differently after a look."""
     shell("sql", policy, "SELECT count(*) FROM person")
-    draft = '\n[tables.draft]\nfrom = "people"\nbudget = { epsilon = 1 }\n'
+    draft = '\n[tables.draft]\nfrom = "people"\nbudget = { epsilon = 1 }\nbeside = ["person"]\n'
     declared = policy.read_text()
     for attribute in ("age = { range = [0, 9] }", "age = { range = [0, 99] }"):
         policy.write_text(f"{declared}{draft}[tables.draft.attributes]\n{attribute}\n")
