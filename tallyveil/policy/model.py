@@ -15,7 +15,7 @@ from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
 from tallyveil.policy.server import Serving
-from tallyveil.policy.source_kinds import SourceKind, source_kind
+from tallyveil.policy.source_kinds import SourceKind, every_record_is_a_row, source_kind
 
 __all__ = [
     "Budget",
@@ -206,7 +206,8 @@ class Table:
         unit is left out: then exchanging a record may change the number of rows.
         """
         named = is_table_reference(self.origin)
-        return named and not self.from_csv and self.privacy_unit.column is None
+        alone = self.privacy_unit.column is None
+        return named and alone and every_record_is_a_row(self.source_url)
 
     @property
     def from_csv(self) -> bool:

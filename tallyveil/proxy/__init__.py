@@ -1,4 +1,5 @@
-"""The PostgreSQL wire, and nothing behind it: the gate is known by `gate.interface` alone.
+"""The PostgreSQL wire, and nothing behind it: but for `inprocess`, the connection without a wire,
+the gate is known by `gate.interface` alone.
 
 ::
 

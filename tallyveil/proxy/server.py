@@ -40,8 +40,9 @@ SessionFactory = Callable[[str, str], Session]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
 
 GRACE: Final = 2.0
+"""Seconds a server that is closed waits for its clients."""
 JOIN: Final = 0.5
-"""Seconds a server that is closed waits for its clients and what runs for them."""
+"""And then for the threads of what runs for them."""
 
 STACK: Final = 16 << 20
 

@@ -19,7 +19,7 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scales_for"]
 
-# Noise of a larger scale would not fit the 64-bit integers it is drawn as.
+# Scales and half-widths are floats, which tell whole numbers apart up to here.
 MAX_SCALE = 2.0**52
 # One step at a smaller scale costs more than 10⁹ ε, beyond any budget.
 MIN_SCALE = 2.0**-30
