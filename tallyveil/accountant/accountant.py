@@ -29,6 +29,7 @@ from tallyveil.workload.workload import Workload
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
 
+_LONG: Final = 1_000  # charges that take long to work out
 _OFTEN: Final = 10_000  # charges until others are summarised while they are made
 
 
@@ -70,6 +71,7 @@ class Accountant(Balances):
         with ledger.writing():
             bind(ledger, accounts)
         super().__init__(ledger, dict(accounts), Books(ledger, accounts))
+        self.summarise(_LONG)
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Vouch that the table's answers are about the data ``digest`` is of, now and for good.
@@ -96,9 +98,10 @@ class Accountant(Balances):
         with self._lock:
             write_invariants(self._ledger, table, PUBLISHED, counts)
 
-    def summarise(self, least: int = 1_000) -> None:
+    def summarise(self, least: int = _LONG) -> None:
         """Write down what follows from the ledger, if there are so many charges that no summary
-        covers: then the next process opens it sooner (`summary`)."""
+        covers: then the next process opens it sooner (`summary`). What opening has worked out is
+        written at once."""
         with self._lock:
             summary = self._books.summary(least)
         if summary is not None and self._ledger.path is not None:

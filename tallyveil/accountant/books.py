@@ -194,8 +194,10 @@ class Books:
             with self._ledger.reading():
                 for stored, position in self._ledger.charges_after(before, most):
                     self._charges = position
-                    if stored.table in self._accounts:
+                    if stored.table in summary.tables:
                         self.memory.expect(stored.id, _asked(stored))
+                    elif stored.table in self._accounts:
+                        return False
             if self._charges == before:
                 return False
         while self._answers.number < summary.answers.number:
@@ -208,7 +210,9 @@ class Books:
                         self.memory.learn(answer.charge_id, answer.noisy)
             if self._answers == known:
                 return False
-        self.filters = Filters(self.filters.accounts, summary.tables, summary.shares)
+        unused = self.filters
+        tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
+        self.filters = Filters(unused.accounts, tables, shares)
         for (table, analyst), amount in summary.amounts.items():
             self.recording.add(table, analyst, amount)
         self.readings.update(summary.readings)

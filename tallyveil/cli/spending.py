@@ -56,11 +56,11 @@ def _read(policy: Policy, names: Sequence[str]) -> tuple[list[Reading], dict[str
             charged = {charge.table for charge in ledger.history(None)}
         # An accountant writes down a table it has not met; looking must leave no trace.
         every = accounts(policy)
-        accountant = Accountant(ledger, {n: every[n] for n in names if n in charged})
+        accountant = Accountant(ledger, {n: every[n] for n in every if n in charged})
         balances = {
             n: accountant.balance(n) if n in charged else every[n].balance(0, True) for n in names
         }
-        return accountant.odometer(), balances
+        return [one for one in accountant.odometer() if one.entry.table in names], balances
 
 
 def _row(reading: Reading) -> dict[str, Any]:

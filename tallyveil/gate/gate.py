@@ -132,7 +132,6 @@ class Gate(Shared):
         cubes = load_cubes(policy, source)
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts)
-        self.accountant.summarise()
         for name, cube in cubes.items():
             self.accountant.remember_data(name, cube.digest)
         self.policy = as_read(policy, cubes)

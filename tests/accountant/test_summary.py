@@ -6,6 +6,7 @@ import random
 import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -158,16 +159,41 @@ def test_another_account_is_worked_out_anew(
     assert found == state(opened(cubes, path, **account))
 
 
-def test_another_version_works_a_ledger_out_once(
+def test_opening_by_another_version_works_a_ledger_out_once(
     cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, worked_out = state(opened(cubes, path)), works_out(monkeypatch)
     monkeypatch.setattr(summary, "__version__", f"{summary.__version__}.1")
+    monkeypatch.setattr("tallyveil.accountant.accountant._LONG", 12)
     accountant = opened(cubes, path)
-    accountant.summarise(1)
     assert worked_out == list(range(1, 13))
     assert state(accountant) == state(opened(cubes, path)) == before
     assert len(worked_out) == 12
+
+
+def test_a_table_without_charges_need_not_be_in_a_summary(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a shell command has looked at the others alone."""
+    account = cubes.account(shares=SHARES, budget=10**6)
+    worked_out = works_out(monkeypatch)
+    both = Accountant(Ledger(path), {"person": account, "visit": account})
+    assert worked_out == [11, 12]
+    assert both.balance("person") == opened(cubes, path).balance("person")
+    assert both.balance("visit").spent == 0
+    assert both.share("visit", "alice") == account.share_balance("alice", 0, True)
+
+
+def test_a_table_with_charges_must_be_in_a_summary(
+    cubes: Any, path: Path, release: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = cubes.account(shares=SHARES, budget=10**6)
+    visit = Accountant(Ledger(path), {"visit": replace(account, beside=("person",))})
+    visit.summarise(1)
+    worked_out = works_out(monkeypatch)
+    found = Accountant(Ledger(path), {"person": account, "visit": account})
+    assert worked_out == list(range(1, 13))
+    assert found.balance("person") == opened(cubes, path).balance("person")
 
 
 def test_the_budget_is_no_part_of_a_summary(cubes: Any, path: Path) -> None:
