@@ -159,7 +159,8 @@ def _blocks(planning: Planning) -> list[Block]:
         )
     catalog, cursor = planning.catalog, planning.cursor
     constant = _constants(cursor)
-    return [take_apart(s, FromClause(catalog, cursor), constant) for s in found]
+    lineage = Lineage((), catalog)
+    return [take_apart(s, FromClause(catalog, cursor), constant, lineage) for s in found]
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:

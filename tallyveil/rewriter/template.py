@@ -162,7 +162,7 @@ class _Template:
 
         divided = turned.evaluated[0].divided
         evaluated = combined(block.domain, divided, outputs.coefficients, part)
-        if unmet(block.where, False, outputs.coefficients, [evaluated]):
+        if unmet(block.where, False, outputs.coefficients, [evaluated], outputs.cancelled):
             raise _NotAlike
         collected.count(evaluated.height * outputs.width)
         noisy = release(block, turned.name, [evaluated], collected, outputs, False).tables

@@ -183,6 +183,130 @@ def test_every_place_of_a_predicate_is_looked_at(connection: tallyveil.Connectio
         assert "'female' is no declared value of sex" in warning.message, sql
 
 
+BY_SEX = "(SELECT sex, count(*) AS n FROM person GROUP BY sex) AS t"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"WITH c AS (SELECT * FROM {BY_SEX}) "
+        "SELECT sum(CASE WHEN sex = 'female' THEN n ELSE 0 END) FROM c",
+        f"SELECT coalesce(sum(n), 0) FROM {BY_SEX} WHERE sex = 'female'",
+        f"SELECT coalesce((SELECT n FROM {BY_SEX} WHERE sex = 'female'), 0)",
+        f"SELECT sum(n) FILTER (WHERE sex IN ('Female', 'female')) FROM {BY_SEX}",
+        f"SELECT sum(n) FROM {BY_SEX} JOIN (VALUES ('female')) AS v (s) ON t.sex = v.s",
+        f"SELECT sum(n) FROM {BY_SEX} JOIN (VALUES ('female')) AS v (sex) USING (sex)",
+        f"WITH v (s) AS (VALUES ('Male'), ('female')) SELECT sum(n) FROM {BY_SEX}, v WHERE s = sex",
+        f"SELECT sum(n) FROM {BY_SEX} WHERE sex IN (SELECT 'Male' UNION ALL SELECT 'female')",
+        f"SELECT sum(n) FROM {BY_SEX} WHERE sex IN (VALUES ('female'), ('Male'))",
+        f"SELECT sum(n) FROM (SELECT s AS g, n FROM {BY_SEX.replace(' t', ' t (s, n)')}) AS u "
+        "GROUP BY g HAVING max(g) = 'female'",
+        where("sex IN (VALUES ('female'), ('Male'))"),
+        "SELECT k, count(*) FROM person JOIN (VALUES ('female', 1), ('Male', 2)) AS v (sex, k) "
+        "USING (sex) GROUP BY k",
+        "SELECT count(*) FROM person LEFT JOIN (VALUES ('female'), ('Male')) AS v (s) ON s = sex",
+        where("sex IN (SELECT s FROM (VALUES ('female'), ('Male')) AS v (s))"),
+    ],
+)
+def test_constants_are_looked_at_above_the_counts_and_in_lists_of_values(
+    connection: tallyveil.Connection, sql: str
+) -> None:
+    (warning,) = warned(connection, sql)
+    assert "'female' is no declared value of sex" in warning.message
+    assert "Did you mean 'Female'?" in (warning.hint or "")
+    assert warning.position == sql.index("'female'") + 1
+    assert warned(connection, sql.replace("'female'", "'Female'")) == []
+
+
+def test_parameters_and_ranges_are_looked_at_above_the_counts(
+    connection: tallyveil.Connection,
+) -> None:
+    sql = f"SELECT sum(n) FROM {BY_SEX} WHERE sex = ?"
+    for given, said in (("Male", 0), ("female", 1), ("Female", 0), ("male", 1)):
+        assert len(warned(connection, sql, [given])) == said
+    by_age = "(SELECT age, count(*) AS n FROM person WHERE sex = '{}' GROUP BY age) AS t"
+    sql = f"SELECT sum(n) FROM {by_age} WHERE age > {{}}"
+    for sex, age, said in (("Male", 30, 0), ("Female", 150, 1), ("Male", 40, 0), ("Male", 151, 1)):
+        assert len(warned(connection, sql.format(sex, age))) == said
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT s, n FROM (SELECT sex AS s, n FROM {BY_SEX} UNION ALL SELECT 'all', 0) AS u "
+        "WHERE s = 'all'",
+        f"SELECT n FROM (SELECT coalesce(sex, 'none') AS s, n FROM {BY_SEX}) AS u WHERE s = 'none'",
+        f"SELECT n FROM (SELECT upper(sex) AS s, n FROM {BY_SEX}) AS u WHERE s = 'FEMALE'",
+        f"SELECT sum(a.n) FROM {BY_SEX.replace(' t', ' a')} JOIN {BY_SEX} ON a.sex = t.sex",
+        f"SELECT n FROM (SELECT 'x' AS sex, n FROM {BY_SEX}) AS u WHERE sex = 'x'",
+    ],
+)
+def test_values_that_are_more_than_an_attributes_are_compared_without_a_word(
+    connection: tallyveil.Connection, sql: str
+) -> None:
+    assert warned(connection, sql) == []
+
+
+TIMED = [
+    ("seen < timestamp '2020-01-01 05:00'", None),
+    ("seen <= timestamp '2020-12-31 05:00'", None),
+    ("seen > timestamp '2020-12-30 05:00'", None),
+    ("seen < '2020-01-01 05:00'", "no declared value of seen is < 2020-01-01"),
+    ("seen <= '2020-01-01 05:00'", None),
+    ("seen > timestamp '2020-12-31 05:00'", "no declared value of seen is > 2020-12-31 05:00:00"),
+    ("seen = timestamp '2020-03-05 00:00'", None),
+    ("seen = timestamp '2020-03-05 12:00' OR age = 5", "2020-03-05 12:00:00 is no declared value"),
+    ("seen IN (date '2020-03-05', timestamp '2020-03-05 12:00')", "2020-03-05 12:00:00 is no"),
+    ("seen = CAST(timestamp '2020-03-05 12:00' AS date)", None),
+    ("seen > CAST('2020-12-31 05:00' AS date)", "no declared value of seen is > 2020-12-31"),
+]
+
+
+@pytest.mark.parametrize(("predicate", "said"), TIMED)
+def test_a_day_is_compared_with_a_time_as_it_is_written(
+    connection: tallyveil.Connection, predicate: str, said: str | None
+) -> None:
+    found = [warning.message for warning in warned(connection, where(predicate))]
+    assert len(found) == (said is not None)
+    assert said is None or found[0].startswith(said)
+
+
+def test_a_parameter_keeps_its_time(connection: tallyveil.Connection) -> None:
+    assert warned(connection, where("seen < ?"), [dt.datetime(2020, 1, 1, 5)]) == []
+    assert len(warned(connection, where("seen < ?"), [dt.datetime(2020, 1, 1)])) == 1
+
+
+NEGATED = [
+    ("sex NOT IN ('male')", "every declared value differs from it"),
+    ("NOT (sex = 'male')", "every declared value differs from it"),
+    ("NOT (sex = 'male' OR age = 1)", "every declared value differs from it"),
+    ("NOT NOT sex = 'male'", "no record is counted by it"),
+    ("NOT (sex <> 'male')", "no record is counted by it"),
+    ("sex <> ALL (ARRAY['male', 'x'])", "every declared value differs from them"),
+    ("sex <> 'male'", "every declared value differs from it"),
+    ("age <= ALL (ARRAY[200, 300])", "every declared value of age is <= 200"),
+    ("age NOT BETWEEN 200 AND 300", "every declared value of age is < 200"),
+    ("city NOT LIKE 'par%'", "every declared value of city is NOT LIKE 'par%'"),
+]
+
+
+@pytest.mark.parametrize(("predicate", "effect"), NEGATED)
+def test_the_effect_said_is_that_of_the_whole_condition(
+    connection: tallyveil.Connection, predicate: str, effect: str
+) -> None:
+    found = warned(connection, where(predicate))
+    assert found[0].message.endswith(effect)
+
+
+def test_aggregates_that_cancel_out_are_no_condition(connection: tallyveil.Connection) -> None:
+    cancelled = "SELECT 5 * count(*) - 5 * count(*) AS zero, count(*) AS n FROM person"
+    assert warned(connection, f"{cancelled} WHERE age < 50") == []
+    assert warned(connection, f"{cancelled} WHERE sex = 'Male' AND age < 50") == []
+    assert len(warned(connection, f"{cancelled} WHERE upper(sex) = 'x'")) == 1
+    sql = "SELECT sum(age) - sum(age) AS zero FROM person WHERE age < 50"
+    assert warned(connection, sql) == []
+
+
 def test_parameters_are_constants_too(connection: tallyveil.Connection) -> None:
     (warning,) = warned(connection, where("sex = ?"), ["female"])
     assert "'female'" in warning.message

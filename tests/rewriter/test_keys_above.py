@@ -58,6 +58,9 @@ LEVELS = (
     "SELECT 1 AS n FROM (SELECT DISTINCT {key} FROM p) t WHERE {cut}",
     "SELECT sum(n) FROM (SELECT max({key}) OVER () AS {key}, n FROM ({inner}) x) t WHERE {cut}",
     "SELECT n FROM {view} WHERE {cut}",
+    "SELECT m FROM (SELECT * FROM ({inner}) x) t({key}, m) WHERE {cut}",
+    "WITH t(a, b) AS (SELECT * FROM ({inner}) x) SELECT m FROM t AS u({key}, m) WHERE {cut}",
+    "SELECT 1 FROM (SELECT {key}, count(*) FROM p AS x GROUP BY {key}) t WHERE {cut}",
 )
 
 

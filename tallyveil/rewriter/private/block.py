@@ -31,6 +31,7 @@ from tallyveil.rewriter.resolve.branches import (
 )
 from tallyveil.rewriter.resolve.columns import raw_rows, resolve_columns
 from tallyveil.rewriter.resolve.from_clause import FromClause
+from tallyveil.rewriter.resolve.lineage import Lineage, constants_among
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.check import function_name, position
@@ -57,9 +58,14 @@ class Block:
 
 
 def take_apart(
-    select: exp.Select, from_clause: FromClause, constant: Callable[[exp.Expr], Any]
+    select: exp.Select,
+    from_clause: FromClause,
+    constant: Callable[[exp.Expr], Any],
+    lineage: Lineage,
 ) -> Block:
     """Check one SELECT that reads records and find its record-level parts.
+
+    ``constant`` evaluates a constant expression; ``lineage`` finds those in VALUES.
 
     Raises:
         FeatureNotSupported: raw rows, rows that belong to no record or to several, other
@@ -81,12 +87,13 @@ def take_apart(
     own = [node for node in nodes if isinstance(node, exp.Column)]
     used = {int(column.name[1:]) for column in own if column.table == UNION}
     source = Source(records.branches, sorted(used))
+    constants = _constants(records, lineage)
     found: list[Caution] = []
     for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
         check_cells(column, attribute, constant, from_clause.time_zone)
         if len(found) < MAX_CAUTIONS:
-            found += cautions(column, attribute, records.domain.table)
+            found += cautions(column, attribute, records.domain.table, constants)
     deadline.check()
     conditions = [where.this] if where else []
     if len(records.branches) == 1:
@@ -99,6 +106,19 @@ def take_apart(
         groups,
         tuple(dict.fromkeys(found)),
     )
+
+
+def _constants(records: Records, lineage: Lineage) -> Callable[[exp.Expr], Sequence[exp.Expr]]:
+    joined = {join.this.alias: join.this for b in records.branches for join in b.joins}
+
+    def constants(node: exp.Expr) -> Sequence[exp.Expr]:
+        """Those an expression stands for, as a joined column of VALUES does."""
+        inner = node.unnest()
+        if isinstance(inner, exp.Column) and inner.table in joined:
+            return constants_among(lineage.in_source(joined[inner.table], inner.name))
+        return lineage.constants(node)
+
+    return constants
 
 
 def _attribute_columns(

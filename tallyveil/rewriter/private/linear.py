@@ -7,6 +7,7 @@ together and add up their noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -28,6 +29,17 @@ class Linear:
 
     terms: tuple[Term, ...]
     constants: tuple[tuple[bool, exp.Expr], ...]
+
+    @property
+    def cancels(self) -> bool:
+        """Whether the terms add up to 0 whatever the aggregates are."""
+        sums: dict[exp.Expr, Fraction] = {}
+        for term in self.terms:
+            scale = Fraction(1) if term.scale is None else _number(term.scale)
+            sums[term.aggregate] = sums.get(term.aggregate, Fraction(0)) + (
+                -scale if term.negative else scale
+            )
+        return not any(sums.values())
 
     def __neg__(self) -> Linear:
         return Linear(
@@ -51,6 +63,22 @@ def _is_number(node: exp.Expr) -> bool:
         case exp.Cast():
             return node.to.this in exp.DataType.NUMERIC_TYPES and _is_number(node.this)
     return False
+
+
+def _number(node: exp.Expr) -> Fraction:
+    """What an expression built of numbers is, before any rounding."""
+    match node:
+        case exp.Literal():
+            return Fraction(node.this)
+        case exp.Neg():
+            return -_number(node.this)
+        case exp.Add():
+            return _number(node.this) + _number(node.expression)
+        case exp.Sub():
+            return _number(node.this) - _number(node.expression)
+        case exp.Mul():
+            return _number(node.this) * _number(node.expression)
+    return _number(node.this)
 
 
 def is_constant(node: exp.Expr) -> bool:

@@ -107,7 +107,9 @@ def turn(
         collected.count(evaluated[-1].height * outputs.width)
     released = release(block, name, evaluated, collected, outputs, share)
     joined = not block.source.plain
-    cautions = block.cautions or unmet(block.where, joined, outputs.coefficients, evaluated)
+    cautions = block.cautions or unmet(
+        block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
+    )
     block.select.set("from_", exp.From(this=_source(released.tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():

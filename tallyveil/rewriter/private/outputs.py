@@ -45,7 +45,8 @@ class Outputs:
     """Collects, for one block, the distinct linear queries its expressions need.
 
     ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
-    output i in that cell. ``deviations`` are the numbers of the outputs whose standard deviation
+    output i in that cell; ``cancelled`` are those that are 0 in every cell, as written.
+    ``deviations`` are the numbers of the outputs whose standard deviation
     is asked, and ``claims`` those whose probability is.
     """
 
@@ -57,6 +58,7 @@ class Outputs:
         self._select = block.select
         self._domain, self._plain = block.domain, block.source.plain
         self.coefficients: list[exp.Expr] = []
+        self.cancelled: set[int] = set()
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
         self._numbers: dict[exp.Expr, int] = {}
@@ -257,6 +259,8 @@ class Outputs:
                     "statements.",
                 )
             self.coefficients.append(coefficient)
+            if form.cancels:
+                self.cancelled.add(number)
         return number
 
 

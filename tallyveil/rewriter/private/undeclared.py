@@ -10,7 +10,7 @@ import datetime as dt
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any, Final
@@ -46,7 +46,12 @@ _SIGNS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
 _OPPOSITES: Final[Mapping[str, str]] = MappingProxyType(
     {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 )
-_DAYS_AND_TIMES: Final = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ)
+_DAYS_AND_TIMES: Final = (
+    exp.DType.DATE,
+    exp.DType.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ,
+    exp.DType.TIMESTAMPTZ,
+)
 _CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or, exp.Escape)
 _NO_CONSTANT: Final = object()
 
@@ -94,8 +99,10 @@ def unmet(
     joined: bool,
     coefficients: Sequence[exp.Expr],
     evaluated: Sequence[Evaluated],
+    cancelled: Container[int],
 ) -> tuple[Caution, ...]:
-    """What to say of a block where nothing in the domain passes, or is counted by an aggregate.
+    """What to say of a block where nothing in the domain passes, or is counted by an aggregate
+    that is not one of those ``cancelled``, whose terms add up to 0.
 
     Conditions without an attribute, such as a client's WHERE 1 = 0, were meant so.
     """
@@ -103,16 +110,19 @@ def unmet(
     for one in evaluated:
         if conditional and not one.height:
             return (_NOTHING_MEETS,)
-        for coefficient, output in zip(coefficients, one.outputs, strict=True):
+        for number, output in enumerate(one.outputs):
+            if number in cancelled:
+                continue
             empty = any(not len(factor.coefficients) for factor in output.column.factors)
-            if empty and (conditional or attributes_of(coefficient)):
+            if empty and (conditional or attributes_of(coefficients[number])):
                 return (_NOTHING_MEETS,)
     return ()
 
 
 def _is_negated(predicate: exp.Expr | None) -> bool:
     """Whether what meets the predicate is what the condition around it leaves out."""
-    negated, node = False, predicate
+    node = predicate
+    negated = bool(node is not None and node.args.get("negate"))
     while node is not None and isinstance(node.parent, _CONNECTING):
         node = node.parent
         negated ^= isinstance(node, exp.Not)

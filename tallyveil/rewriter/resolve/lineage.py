@@ -16,7 +16,7 @@ from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.lookup import Lookup
 
-__all__ = ["Lineage", "Origin", "holder"]
+__all__ = ["Lineage", "Origin", "constants_among", "holder"]
 
 
 class Origin(NamedTuple):
@@ -42,7 +42,7 @@ class Lineage(Lookup[Origins]):
 
     def constants(self, node: exp.Expr) -> list[exp.Expr]:
         """The constants that an expression stands for, whatever else it may be."""
-        return [one for one in self.of(node) or () if isinstance(one, exp.Expr)]
+        return constants_among(self.of(node))
 
     def _expression(self, node: exp.Expr) -> Origins:
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Null):
@@ -66,15 +66,12 @@ class Lineage(Lookup[Origins]):
         plain = dict.fromkeys(one for one in found if not isinstance(one, exp.Expr))
         return (*plain, *(one for one in found if isinstance(one, exp.Expr)))
 
-    def _values(
-        self, rows: exp.Values, name: str | None, alias: exp.TableAlias | None
-    ) -> Origins | None:
-        names = [c.name for c in alias.columns] if alias is not None else []
-        number = names.index(name) if name in names else None if name else 0
-        if number is None:
-            return None
-        row_values = [row.expressions for row in rows.expressions]
-        return self._united([self.of(row[number]) for row in row_values if number < len(row)])
+    def _values(self, values: Sequence[exp.Expr]) -> Origins:
+        return self._united([self.of(value) for value in values])
+
+
+def constants_among(origins: Origins | None) -> list[exp.Expr]:
+    return [one for one in origins or () if isinstance(one, exp.Expr)]
 
 
 def _picked(node: exp.Expr) -> list[exp.Expr]:

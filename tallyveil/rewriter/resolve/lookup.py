@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from sqlglot import exp
 
@@ -21,6 +21,9 @@ MAX_COLUMNS: Final = 10_000
 
 T = TypeVar("T")
 
+_Column: TypeAlias = tuple[str, exp.Expr | tuple[exp.Expr, int]]
+"""A name, and an expression or the column of that number of an item of FROM."""
+
 
 class Lookup(ABC, Generic[T]):
     """A fact about each of one statement's expressions, computed once, which those of columns
@@ -34,7 +37,8 @@ class Lookup(ABC, Generic[T]):
         self._catalog = catalog
         self.relations: dict[str, str] = {}  # names of relations met so far, by their lower case
         self._known: dict[int, T | None] = {}
-        self._found: dict[tuple[int, str], T | None] = {}
+        self._found: dict[tuple[int, int], T | None] = {}
+        self._selected: dict[int, list[_Column]] = {}
         self._named: dict[int, list[str]] = {}
         self._kept: list[exp.Expr] = []  # so that no id is used twice
 
@@ -54,7 +58,7 @@ class Lookup(ABC, Generic[T]):
     def _united(self, sides: Sequence[T | None]) -> T | None:
         """The fact about a column that has the values of several."""
 
-    def _values(self, rows: exp.Values, name: str | None, alias: exp.TableAlias | None) -> T | None:
+    def _values(self, values: Sequence[exp.Expr]) -> T | None:
         """The fact about a column of VALUES; None where nobody asks."""
         return None
 
@@ -87,52 +91,68 @@ class Lookup(ABC, Generic[T]):
         return []
 
     def _names(self, source: exp.Expr) -> list[str]:
-        """The names of the columns of a subquery, a common, a protected or a public table.
+        """The names of the columns of an item of FROM, as it renames them.
 
         Raises StatementTooComplex where * of * makes too many of them.
         """
-        holder = self._common.get(id(source), source)
-        if id(holder) not in self._named:
-            self._kept.append(holder)
-            self._named[id(holder)] = self._listed(holder)
-        return self._named[id(holder)]
+        if id(source) not in self._named:
+            self._kept.append(source)
+            self._named[id(source)] = _renamed(source, self._listed(source))
+        return self._named[id(source)]
 
     def _listed(self, source: exp.Expr) -> list[str]:
+        definition = self._common.get(id(source))
+        if definition is not None:
+            return _renamed(definition, self._items(definition.this))
         if source.meta.get(KIND) == "protected":
             return list(self._catalog.domains[source.name].names)
         if source.meta.get(KIND) == "public":
-            return list(self._catalog.public[source.name])
-        if not isinstance(source, exp.Subquery | exp.CTE):
-            return []
-        alias = source.args.get("alias")
-        renamed = [c.name for c in alias.columns] if alias is not None else []
-        return [*renamed, *self._items(source.this)[len(renamed) :]]
+            return list(self._catalog.public.get(source.name, ()))  # else DuckDB has a name for it
+        return self._items(source.this if isinstance(source, exp.Subquery) else source)
 
     def _items(self, query: exp.Expr) -> list[str]:
-        """The names of a query's columns."""
-        first, names = _leaves(query)[0], list[str]()
-        if not isinstance(first, exp.Select):
-            return names
-        for item in first.expressions:
-            if is_star(item):
-                names += self._star(first, item)
-            else:
-                names.append(item.alias_or_name)
-            if len(names) > MAX_COLUMNS:
-                raise StatementTooComplex(
-                    f"a subquery of the statement has more than {MAX_COLUMNS} columns",
-                    hint="Name the columns instead of writing *.",
-                )
-        return names
+        """The names of a query's columns: those of the first of a UNION."""
+        first = _leaves(query)[0]
+        if isinstance(first, exp.Values):
+            width = len(first.expressions[0].expressions)
+            return _renamed(first, [f"column{number + 1}" for number in range(width)])
+        return [name for name, _ in self._columns(first)] if isinstance(first, exp.Select) else []
 
-    def _star(self, query: exp.Select, item: exp.Expr) -> list[str]:
-        """The names that * or table.* stands for: * has a column of USING once."""
-        names = [name for inner in _starred(query, item) for name in self._names(inner)]
-        if isinstance(item, exp.Column):
-            return names
-        once = _merged(query)
-        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-        return [name for n, name in enumerate(names) if name not in once or first[name] == n]
+    def _columns(self, select: exp.Select) -> list[_Column]:
+        if id(select) not in self._selected:
+            self._kept.append(select)
+            columns: list[_Column] = []
+            for item in select.expressions:
+                if is_star(item):
+                    columns += self._star(select, item)
+                else:
+                    columns.append((item.alias_or_name, item.unalias()))
+                if len(columns) > MAX_COLUMNS:
+                    raise StatementTooComplex(
+                        f"a subquery of the statement has more than {MAX_COLUMNS} columns",
+                        hint="Name the columns instead of writing *.",
+                    )
+            self._selected[id(select)] = columns
+        return self._selected[id(select)]
+
+    def _star(self, query: exp.Select, item: exp.Expr) -> list[_Column]:
+        """What * or table.* stands for: * has a column of USING once."""
+        table = item.table if isinstance(item, exp.Column) else ""
+        columns: list[_Column] = [
+            (name, (source, number))
+            for called, source in _sources(query)
+            if not table or called == table
+            for number, name in enumerate(self._names(source))
+        ]
+        if table:
+            return columns
+        once, met = _merged(query), set[str]()
+        kept = []
+        for column in columns:
+            if column[0] not in once or column[0] not in met:
+                kept.append(column)
+            met.add(column[0])
+        return kept
 
     def refuse_wide(self, tree: exp.Expr) -> None:
         """Raise StatementTooComplex where * stands for more than MAX_COLUMNS columns."""
@@ -145,7 +165,7 @@ class Lookup(ABC, Generic[T]):
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Query):
-            return self._output(node, None)
+            return self._output(node, 0)
         return self._expression(node)
 
     def _column(self, column: exp.Column) -> T | None:
@@ -165,76 +185,44 @@ class Lookup(ABC, Generic[T]):
 
     def in_source(self, source: exp.Expr, name: str) -> T | None:
         """Of the column called ``name`` of an item of FROM."""
-        key = (id(self._common.get(id(source), source)), name)
+        names = self._names(source)
+        return self._in_place(source, names.index(name)) if name in names else None
+
+    def _in_place(self, source: exp.Expr, number: int) -> T | None:
+        definition = self._common.get(id(source))
+        key = (id(source if definition is None else definition), number)
         if key not in self._found:
             self._found[key] = None
             self._kept.append(source)
-            self._found[key] = self._looked_up(source, name)
+            self._found[key] = self._looked_up(source, definition, number)
         return self._found[key]
 
-    def _looked_up(self, source: exp.Expr, name: str) -> T | None:
-        if isinstance(source, exp.Subquery):
-            return self._output(source.this, name, source.args.get("alias"))
-        if isinstance(source, exp.Values):
-            return self._output(source, name)
-        definition = self._common.get(id(source))
+    def _looked_up(self, source: exp.Expr, definition: exp.CTE | None, number: int) -> T | None:
         if definition is not None:
-            return self._output(definition.this, name, definition.args.get("alias"))
-        if not isinstance(source, exp.Table):
-            return None
-        if source.meta.get(KIND) == "public":
+            return self._output(definition.this, number)
+        kind = source.meta.get(KIND)
+        if kind not in ("protected", "public"):
+            return self._output(source, number)
+        name = self._listed(source)[number]
+        if kind == "public":
             return self._public(source.name, name)
-        domain = self._catalog.domains.get(source.name)
-        if source.meta.get(KIND) != "protected" or domain is None or name not in domain:
-            return None
-        return self._attribute(source.name, domain[name])
+        return self._attribute(source.name, self._catalog.domains[source.name][name])
 
-    def _output(
-        self, query: exp.Expr, name: str | None, alias: exp.TableAlias | None = None
-    ) -> T | None:
-        """Of the column called ``name``, or of the first one."""
-        if isinstance(query, exp.Subquery):
-            return self._output(query.this, name, alias)
-        if isinstance(query, exp.SetOperation):
-            return self._united(self._sides(query, name, alias))
-        if isinstance(query, exp.Values):
-            return self._values(query, name, alias or query.args.get("alias"))
-        if not isinstance(query, exp.Select):
-            return None
-        renamed = [c.name for c in alias.columns] if alias is not None else []
-        for number, item in enumerate(query.expressions):
-            if is_star(item):
-                starred = self._starred(query, item, name)
-                if starred is not None:
-                    return starred
-                continue
-            called = renamed[number] if number < len(renamed) else item.alias_or_name
-            if name is None or called == name:
-                return self.of(item.unalias())
-        return None
-
-    def _sides(
-        self, query: exp.SetOperation, name: str | None, alias: exp.TableAlias | None
-    ) -> list[T | None]:
-        """Of the columns that stand in one place: each side may call them by names of its own."""
+    def _output(self, query: exp.Expr, number: int) -> T | None:
+        """Of the column of that number: in a UNION the sides may call it by other names."""
         sides = _leaves(query)
-        if name is None:
-            return [self._output(side, None) for side in sides]
-        named = [self._items(side) for side in sides]
-        renamed = [c.name for c in alias.columns] if alias is not None else []
-        names = [*renamed, *named[0][len(renamed) :]]
-        place = names.index(name) if name in names else len(names)
-        return [
-            self._output(side, own[place]) if place < len(own) else None
-            for side, own in zip(sides, named, strict=True)
-        ]
+        found = [self._of_side(side, number) for side in sides]
+        return found[0] if len(sides) == 1 else self._united(found)
 
-    def _starred(self, select: exp.Select, item: exp.Expr, name: str | None) -> T | None:
-        """Of a column of * or table.*"""
-        if name is None:
+    def _of_side(self, query: exp.Expr, number: int) -> T | None:
+        if isinstance(query, exp.Values):
+            rows = [row.expressions for row in query.expressions]
+            return self._values([row[number] for row in rows if number < len(row)])
+        columns = self._columns(query) if isinstance(query, exp.Select) else []
+        if number >= len(columns):
             return None
-        found = [self.in_source(source, name) for source in _starred(select, item)]
-        return next((one for one in found if one is not None), None)
+        value = columns[number][1]
+        return self._in_place(*value) if isinstance(value, tuple) else self.of(value)
 
 
 def _leaves(query: exp.Expr) -> list[exp.Expr]:
@@ -251,10 +239,11 @@ def _leaves(query: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def _starred(select: exp.Select, item: exp.Expr) -> list[exp.Expr]:
-    """What * or table.* stands for."""
-    table = item.table if isinstance(item, exp.Column) else ""
-    return [source for name, source in _sources(select) if not table or name == table]
+def _renamed(source: exp.Expr, names: list[str]) -> list[str]:
+    """With the names that an item of FROM or WITH gives its first columns."""
+    alias = source.args.get("alias")
+    given = [c.name for c in alias.columns] if alias is not None else []
+    return [*given, *names[len(given) :]]
 
 
 def _merged(select: exp.Select) -> set[str]:
