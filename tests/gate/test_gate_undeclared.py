@@ -401,4 +401,4 @@ def test_the_shell_prints_it(tmp_path: Path) -> None:
     assert "WARNING: 'female' is no declared value of sex" in result.stderr
     assert "HINT: Did you mean 'Female'?" in result.stderr
     noted = json.loads(run(app, [*arguments, "--json"]).stdout)["notices"]
-    assert any("'female'" in notice for notice in noted)
+    assert any("'female'" in notice["message"] for notice in noted)
