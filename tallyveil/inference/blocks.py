@@ -32,9 +32,9 @@ from tallyveil.inference.alike import alike
 from tallyveil.inference.exchangeable import (
     EXACT,
     LARGEST,
-    best_combination,
-    least_norm,
+    Exchangeable,
     least_norm_work,
+    least_weighed,
     weighed,
     without_dust,
 )
@@ -237,10 +237,10 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
         if together is not None:
             solutions = together.solve(variances)
         else:
-            solutions = []
+            solutions, history = [], Exchangeable(matrix, variances)
             for query in queries:
                 deadline.check()
-                solutions.append(best_combination(matrix, variances, query.toarray()[0]))
+                solutions.append(history.combination(query.toarray()[0]))
         for sort, weights in zip(own, solutions, strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
@@ -277,9 +277,7 @@ class _Together:
 
     def solve(self, variances: FloatArray) -> list[FloatArray | None]:
         spreads = weighed(variances)
-        rough = least_norm(self.matrix / spreads[:, None], self.queries) / spreads
-        # Where variances lie far apart, rounding is corrected by whichever rows do it best.
-        weights = rough + least_norm(self.matrix, self.queries - rough @ self.matrix)
+        weights = least_weighed(self.matrix, spreads, self.queries)
         weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
         return [
             one if self._combines(one, query) else None

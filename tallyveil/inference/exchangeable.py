@@ -32,14 +32,16 @@ from tallyveil.inference.noise import FloatArray
 __all__ = [
     "EXACT",
     "LARGEST",
+    "Exchangeable",
     "best_combination",
-    "least_norm",
     "least_norm_work",
+    "least_weighed",
     "weighed",
     "without_dust",
 ]
 
 EXACT: Final = 1e-11  # what A H may differ from q, relative to the largest |q| and |A_i H_ij|
+_NEAR: Final = 1e-13  # a difference from q that needs no correction, relative to the largest |q|
 _DUST: Final = 1e-14  # of the largest share of the error; what is less is left by rounding
 LARGEST: Final = 5e7  # system that is solved, by the work it makes
 _ROUNDS: Final = 50
@@ -56,28 +58,64 @@ def best_combination(
 
     ``rows`` (m×n) and ``query`` (n) are integers below 2⁵³. A variance of 0 is an exact answer.
     """
-    if not rows.shape[0] or not query.any():
-        return None if query.any() else np.zeros(rows.shape[0])
-    sorts, cells = _colours(rows, variances, query)
-    number = int(sorts.max()) + 1
-    _, first = np.unique(cells, return_index=True)
-    if least_norm_work(number, len(first)) > LARGEST:
-        return None
-    gather = sparse.csr_matrix(
-        (np.ones(len(sorts)), (sorts, np.arange(len(sorts)))), shape=(number, len(sorts))
-    )
-    system = (gather @ rows[:, first].astype(np.float64)).toarray()
-    sizes = np.bincount(sorts)
-    of_sort = np.zeros(number)
-    of_sort[sorts] = variances
-    spreads = weighed(of_sort) * np.sqrt(sizes)
-    asked = query[first].astype(np.float64)
-    rough = least_norm(system / spreads[:, None], asked) / spreads
-    # Where variances lie far apart, rounding is corrected by whichever rows do it best.
-    weights = rough + least_norm(system, asked - rough @ system)
-    used = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
-    coefficients: FloatArray = used[sorts]
-    return coefficients if _combines(coefficients, rows, query) else None
+    return Exchangeable(rows, variances).combination(query)
+
+
+class Exchangeable:
+    """A history, as `best_combination` has it, with what does not depend on the query."""
+
+    def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
+        self._variances = variances
+        self._sorts = _numbered(variances)
+        self._row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        self._coefficients = rows.data.astype(np.float64)
+        across = rows.astype(np.int64).T.tocsr()
+        self._across = across.astype(np.float64)
+        self._marked = _unsigned(rows), _unsigned(across)
+
+    def combination(self, query: npt.NDArray[np.int64]) -> FloatArray | None:
+        """As `best_combination`."""
+        height = len(self._variances)
+        if not height or not query.any():
+            return None if query.any() else np.zeros(height)
+        sorts, cells = self._colours(query)
+        sizes = np.bincount(sorts)
+        number = len(sizes)
+        _, first = np.unique(cells, return_index=True)
+        if least_norm_work(number, len(first)) > LARGEST:
+            return None
+        gather = sparse.csr_matrix(
+            (np.ones(height), sorts, np.arange(height + 1)), shape=(height, number)
+        )
+        system = (self._across[first] @ gather).toarray().T
+        of_sort = np.zeros(number)
+        of_sort[sorts] = self._variances
+        spreads = weighed(of_sort) * np.sqrt(sizes)
+        asked = query[first].astype(np.float64)
+        weights = least_weighed(system, spreads, asked)
+        used = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
+        coefficients: FloatArray = used[sorts]
+        return coefficients if self._combines(coefficients, query) else None
+
+    def _combines(self, coefficients: FloatArray, query: npt.NDArray[np.int64]) -> bool:
+        """Whether A H = q, on every cell."""
+        terms = self._coefficients * coefficients[self._row]
+        largest = max(float(np.abs(query).max()), float(np.abs(terms).max(initial=0.0)))
+        off = np.abs(self._across @ coefficients - query).max()
+        return bool(off <= EXACT * largest)
+
+    def _colours(self, query: npt.NDArray[np.int64]) -> tuple[_Colours, _Colours]:
+        """The coarsest equitable colours of rows and cells, numbered from 0."""
+        # Sums of 64 random bits, modulo 2^64, stand for multisets.
+        random, (matrix, across) = np.random.default_rng(0), self._marked
+        sorts, cells = self._sorts, _numbered(query)
+        for _ in range(_ROUNDS):
+            before = int(sorts.max()), int(cells.max())
+            cells = _split(cells, across @ _marks(random, sorts))
+            sorts = _split(sorts, matrix @ _marks(random, cells))
+            if (int(sorts.max()), int(cells.max())) == before:
+                break
+        return sorts, cells
 
 
 def weighed(variances: FloatArray) -> FloatArray:
@@ -98,11 +136,11 @@ def without_dust(weights: FloatArray, spreads: FloatArray) -> FloatArray:
 
 
 def least_norm_work(rows: int, cells: int) -> float:
-    """About the multiplications that `least_norm` makes for a matrix of this size."""
+    """About the multiplications that `least_weighed` makes for a matrix of this size."""
     return float(rows * cells * min(rows, cells))
 
 
-def least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
+def _least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
     """For each target t (a row) the shortest w with w M nearest to t."""
     with one_thread():
         solution: FloatArray = linalg.lstsq(
@@ -111,33 +149,21 @@ def least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
     return solution
 
 
-def _combines(
-    coefficients: FloatArray, rows: sparse.csr_matrix, query: npt.NDArray[np.int64]
-) -> bool:
-    """Whether A H = q, on every cell."""
-    terms = rows.astype(np.float64).multiply(coefficients[:, None])
-    largest = max(float(np.abs(query).max()), float(np.abs(terms).max()))
-    off = np.abs(np.asarray(terms.sum(axis=0)).ravel() - query).max()
-    return bool(off <= EXACT * largest)
+def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray:
+    """For each target t (a row) the w with the shortest ``spreads`` · w of w M nearest to t."""
+    weights = _least_norm(matrix / spreads[:, None], targets) / spreads
+    off = targets - weights @ matrix
+    if np.abs(off).max(initial=0.0) <= _NEAR * np.abs(targets).max(initial=0.0):
+        return weights
+    # Where variances lie far apart, rounding is corrected by whichever rows do it best.
+    corrected: FloatArray = weights + _least_norm(matrix, off)
+    return corrected
 
 
-def _colours(
-    rows: sparse.csr_matrix, variances: FloatArray, query: npt.NDArray[np.int64]
-) -> tuple[_Colours, _Colours]:
-    """The coarsest equitable colours of rows and cells, numbered from 0."""
-    # Sums of 64 random bits, modulo 2^64, stand for multisets.
-    random = np.random.default_rng(0)
-    matrix = rows.astype(np.int64)
-    matrix.data = matrix.data.view(np.uint64)
-    across = matrix.T.tocsr()
-    sorts, cells = _numbered(variances), _numbered(query)
-    for _ in range(_ROUNDS):
-        before = int(sorts.max()), int(cells.max())
-        cells = _split(cells, across @ _marks(random, sorts))
-        sorts = _split(sorts, matrix @ _marks(random, cells))
-        if (int(sorts.max()), int(cells.max())) == before:
-            break
-    return sorts, cells
+def _unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """With coefficients modulo 2⁶⁴."""
+    data = matrix.data.astype(np.int64).view(np.uint64)
+    return sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _marks(random: np.random.Generator, colours: _Colours) -> npt.NDArray[np.uint64]:

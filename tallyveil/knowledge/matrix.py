@@ -1,8 +1,8 @@
 """Which recorded answers bear on a question, as one sparse matrix over the cells they tell apart.
 
 Columns are Kronecker products over few attributes. The values of an attribute that no column tells
-apart are one value here, and attributes that none mentions are left out, so that the matrix is
-small where the questions are simple.
+apart are one value here, attributes that none mentions are left out, and so are cells that are like
+another in all rows, so that the matrix is small where the questions are simple.
 
 What is taken up is bounded by the work it makes: by the matrix's entries, and its cells. What is
 first in order (`relevance`) comes first, and what no longer fits is left out. An estimate from a
@@ -23,7 +23,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.knowledge.layout import Layout, Written
 from tallyveil.knowledge.prepared import CELLS, SEED, Prepared, Signs, distinct, marks
-from tallyveil.workload.workload import Factor
+from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["COLUMN", "Related", "most", "related"]
 
@@ -120,11 +120,25 @@ class _Trial:
         return _Trial(apart, self._questions, size, columns, self._work)
 
     def written(self) -> Related:
-        return Related(
-            self._recorded.matrix(self._taken),
-            self._asked.matrix(range(len(self._questions))),
-            tuple(self._columns[place][0] for place in self._taken),
-        )
+        history = self._recorded.matrix(self._taken)
+        question = self._asked.matrix(range(len(self._questions)))
+        cells = _unlike(history, question)
+        used = tuple(self._columns[place][0] for place in self._taken)
+        return Related(history[:, cells], question[:, cells], used)
+
+
+def _unlike(*matrices: sparse.csr_matrix) -> IntArray:
+    """The cells that are like none before them in all rows: each has a sum of marks, one for each
+    row and coefficient."""
+    random = np.random.default_rng([SEED, 2])
+    [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
+    for matrix in matrices:
+        mixed = matrix.data.view(np.uint64) * factor
+        mixed ^= mixed >> np.uint64(32)  # so that coefficients of many factors 2 differ in few
+        shape = matrix.shape
+        marked = sparse.csr_matrix((mixed, matrix.indices, matrix.indptr), shape=shape)
+        sums += marked.T @ marks(random, shape[0])
+    return np.sort(np.unique(sums, return_index=True)[1])
 
 
 class _Values:

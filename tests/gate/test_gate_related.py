@@ -65,7 +65,20 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
         [written_out(c, shape) for c in [*(history[n] for n in found.used), question]]
     )
     # A column of theirs for each of ours, and no others.
-    assert {tuple(cell) for cell in ours.T} == {tuple(cell) for cell in theirs.T}
+    assert sorted(map(tuple, ours.T)) == sorted({tuple(cell) for cell in theirs.T})
+
+
+def test_cells_that_are_alike_are_one_however_large_their_coefficients() -> None:
+    """Of the 16 that are told apart by axes some are alike in all rows."""
+    large = 1 << 26
+    rows = [[large, large >> 1, 0, 0], [0, large >> 1, large, 0]]
+    prepared = [Prepared.of(one) for one in (column(a=rows), column(a=rows[:1], b=rows[1:]))]
+    found = related(prepared[:1], (0, 1), prepared.__getitem__, 100_000)
+    assert found is not None
+    shape = {"a": 4, "b": 4}
+    theirs = [written_out(one.column, shape) for one in (*prepared, prepared[0])]
+    ours = np.vstack([found.history.toarray(), found.question.toarray()])
+    assert sorted(map(tuple, ours.T)) == sorted({tuple(cell) for cell in np.vstack(theirs).T})
 
 
 def test_columns_that_share_factors_and_some_of_whose_rows_are_asked_are_written_out_alike() -> (
