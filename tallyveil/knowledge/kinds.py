@@ -20,7 +20,7 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["FIRST", "Axes", "Growing", "Hull", "Kind", "hull_of", "least_entries"]
+__all__ = ["FIRST", "Axes", "Growing", "Hull", "Kind", "Spans", "hull_of"]
 
 FIRST: Final = 16
 _BLOCK: Final = 1024
@@ -58,10 +58,10 @@ class Kind:
     def flat(self) -> tuple[str, ...]:
         return tuple(axis for own in self.axes for axis in own)
 
-    @property
-    def hull(self) -> Hull:
-        """Of all of them."""
-        low, high = self.ends[:, 0].min(axis=0), self.ends[:, 1].max(axis=0)
+    def hull(self, which: _Bools) -> Hull:
+        """Of some of them."""
+        ends = self.ends[which]
+        low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
         return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
     def take(self, which: _Bools | IntArray | slice) -> Kind:
@@ -102,20 +102,6 @@ class Kind:
                 met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
         return met
 
-    def least_entries(self, cuts: Mapping[str, IntArray]) -> float:
-        """How many they have at least, if each axis is cut before some values."""
-        across = math.prod(len(own) + 1 for axis, own in cuts.items() if axis not in self.flat)
-        found, place = np.full(len(self.numbers), float(across)), 0
-        for number, axes in enumerate(self.axes):
-            entries = self.least[:, number]
-            if len(axes) == 1:
-                low, high = self.ends[:, 0, place], self.ends[:, 1, place]
-                first, last = (np.searchsorted(cuts[axes[0]], at, "right") for at in (low, high))
-                entries = np.where(self.ranges[:, place], last - first + 1, entries)
-            found *= entries
-            place += len(axes)
-        return float(found.sum())
-
     def expected(self, axes: frozenset[str]) -> FloatArray:
         """About the variance of an answer over these axes by one of them alone."""
         result = self.variances.copy()
@@ -153,6 +139,16 @@ class Growing:
         alone = cls(tuple(factor.axes for factor in column.factors), column.shape)
         alone.add(0, column, 0.0)
         return alone.before(None)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are several blocks of columns."""
+        return self._count > _BLOCK
+
+    def having(self, numbers: IntArray) -> Kind:
+        """Those with these numbers, all of which are here."""
+        every, count = self._all, self._count
+        return every.take(np.searchsorted(every.numbers[:count], numbers))
 
     def add(self, number: int, column: Column, variance: float) -> None:
         if self._count == len(self._all.numbers):
@@ -204,15 +200,45 @@ class Growing:
         return result
 
 
-def least_entries(kinds: Sequence[Kind]) -> float:
-    """How many entries some columns have at least, over the cells that all of them tell apart."""
-    ends: dict[str, list[IntArray]] = {}
-    for kind in kinds:
-        for place, (axis, size) in enumerate(zip(kind.flat, kind.shape, strict=True)):
-            low, high = kind.ends[:, 0, place], kind.ends[:, 1, place] + 1
-            ends.setdefault(axis, []).extend([low[low > 0], high[high < size]])
-    cuts = {axis: np.unique(np.concatenate(own)) for axis, own in ends.items()}
-    return sum(kind.least_entries(cuts) for kind in kinds)
+class Spans:
+    """Columns of several kinds, one after the other, by what they span of all axes.
+
+    The values of all axes are numbered together. Where a column has all entries between two cuts,
+    or none of its own as it does not mention the axis, ``counted``, it spans ``low`` to ``high``.
+    ``least`` is how many entries its other factors have at least.
+    """
+
+    def __init__(self, kinds: Sequence[tuple[Kind, IntArray]]) -> None:
+        """``kinds`` with the place of each of their columns."""
+        found: dict[str, int] = {}
+        for kind, _ in kinds:
+            found.update(zip(kind.flat, kind.shape, strict=True))
+        place = {axis: n for n, axis in enumerate(found)}
+        sizes = np.array([*found.values()], dtype=np.int64)
+        last = np.cumsum(sizes + 1) - 1
+        first = last - sizes
+        count = sum(len(places) for _, places in kinds)
+        self._edges = np.concatenate([first, last])
+        shape = count, len(found)
+        self._low, self._high = np.full(shape, first), np.full(shape, last)
+        self._counted = np.ones(shape, dtype=np.bool_)
+        self._least = np.ones(count)
+        for kind, places in kinds:
+            own = np.array([place[axis] for axis in kind.flat], dtype=np.int64)
+            where = places[:, None], own
+            self._low[where] = kind.ends[:, 0] + first[own]
+            self._high[where] = kind.ends[:, 1] + first[own] + 1
+            self._counted[where] = kind.ranges
+            self._least[places] = kind.least.prod(axis=1)  # of a range it is 1
+
+    def entries(self, count: int) -> float:
+        """How many entries the first of them have at least, over the cells they tell apart."""
+        low, high = self._low[:count], self._high[:count]
+        cuts = np.sort(np.concatenate([self._edges, low.ravel(), high.ravel()]))
+        cuts = cuts[np.concatenate([cuts[1:] != cuts[:-1], [True]])]
+        spanned = cuts.searchsorted(high) - cuts.searchsorted(low)
+        across = np.where(self._counted[:count], spanned, 1).prod(axis=1, dtype=np.float64)
+        return float(across @ self._least[:count])
 
 
 def hull_of(column: Column) -> Hull:

@@ -116,6 +116,9 @@ class Looks:
         if not same:
             work = min(_WORK, _UNKNOWN * sum(column.height for column in columns))
         work = work * _SHARED // shares
+        # Nothing follows from a part of what is recorded if nothing does from all of it.
+        if not same and state.relevance.is_short and state.outside(columns):
+            return None, work
         found = dict.fromkeys(same)
         for _, level in state.nearest(columns, seen, most(work)):
             found |= dict.fromkeys(level)

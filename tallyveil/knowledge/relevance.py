@@ -8,7 +8,9 @@ equals. How many of them take part is bounded by the work that makes (`matrix`),
 
 from __future__ import annotations
 
+import copy
 import itertools
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
@@ -21,8 +23,8 @@ from tallyveil.knowledge.kinds import (
     Growing,
     Hull,
     Kind,
+    Spans,
     hull_of,
-    least_entries,
 )
 from tallyveil.workload.workload import Column, IntArray
 
@@ -33,27 +35,42 @@ class Relevance:
     """Of columns with additive noise. Threads may share it, but one at a time adds."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Axes, Growing] = {}
+        self._kinds: list[Growing] = []
+        self._by_axes: dict[Axes, int] = {}
+        self._kind_of = array("i")  # by number, -1 for a column that is not here
 
     def add(self, number: int, column: Column, variance: float) -> None:
         """Column ``number``, with its noise's variance; numbers ascend."""
         axes = tuple(factor.axes for factor in column.factors)
-        if axes not in self._kinds:
-            self._kinds[axes] = Growing(axes, column.shape)
-        self._kinds[axes].add(number, column, variance)
+        if axes not in self._by_axes:
+            self._kinds.append(Growing(axes, column.shape))
+            self._by_axes[axes] = len(self._by_axes)
+        kind = self._by_axes[axes]
+        self._kinds[kind].add(number, column, variance)
+        self._kind_of.extend([-1] * (number + 1 - len(self._kind_of)))
+        self._kind_of[number] = kind
 
     def copy(self) -> Relevance:
         """Apart from this one, to add to."""
-        result = Relevance()
-        result._kinds = {axes: kind.copy() for axes, kind in tuple(self._kinds.items())}
+        result = copy.copy(self)
+        result._kinds = [kind.copy() for kind in self._kinds]
+        result._by_axes, result._kind_of = dict(self._by_axes), self._kind_of[:]
         return result
 
+    @property
+    def is_short(self) -> bool:
+        """Whether there are so few columns that all may be looked at."""
+        return not any(kind.is_long for kind in tuple(self._kinds))
+
     def touches(
-        self, numbers: Sequence[int], keys: frozenset[str]
+        self, numbers: Sequence[int] | None, keys: frozenset[str]
     ) -> Callable[[Mapping[str, int], bool], bool]:
-        """Whether any of some columns may be other than 0 at a point or, if True, change there
-        (`outside`)."""
-        kinds = [kind for kind, _ in self._of(numbers)]
+        """Whether any of some columns, or of all, may be other than 0 at a point or, if True,
+        change there (`outside`)."""
+        if numbers is None:
+            kinds = [kind.before(None) for kind in tuple(self._kinds)]
+        else:
+            kinds = [kind for kind, _ in self._of(numbers)]
         return lambda point, change: any(kind.touches(point, keys, change=change) for kind in kinds)
 
     def room(
@@ -61,24 +78,25 @@ class Relevance:
     ) -> int:
         """How many columns, from the first, can be looked at beside some questions at the most: no
         more of them, or about, are ``work`` entries together, ``each`` of them so many more."""
-        asked = [Growing.of(question) for question in questions]
-        kinds, size = list(self._of(numbers)), 2 * FIRST
+        asked = [(Growing.of(one), np.array([place])) for place, one in enumerate(questions)]
+        spans, ready, size = None, 0, 2 * FIRST
         while size < len(numbers):
-            some = [kind.take(ranks < size) for kind, ranks in kinds]
-            if least_entries([*some, *asked]) + each * size > work:
+            if spans is None or size > ready:
+                ready = 4 * size
+                own = self._of(numbers[:ready])
+                spans = Spans([*asked, *((kind, at + len(asked)) for kind, at in own)])
+            if spans.entries(len(asked) + size) + each * size > work:
                 return size
             size *= 2
         return len(numbers)
 
     def _of(self, numbers: Sequence[int]) -> Iterator[tuple[Kind, IntArray]]:
-        """The columns of these numbers, and the place of each among them."""
+        """The columns of these numbers, all of which are here, and the place of each."""
         wanted = np.array(numbers, dtype=np.int64)
-        for kind in tuple(self._kinds.values()):
-            every = kind.before(None)
-            if len(every.numbers):
-                at = np.minimum(np.searchsorted(every.numbers, wanted), len(every.numbers) - 1)
-                ranks = np.flatnonzero(every.numbers[at] == wanted)
-                yield every.take(at[ranks]), ranks
+        kinds = np.array([self._kind_of[number] for number in numbers], dtype=np.int64)
+        for kind in set(kinds.tolist()):
+            places = np.flatnonzero(kinds == kind)
+            yield self._kinds[kind].having(wanted[places]), places
 
     def nearest(
         self,
@@ -93,12 +111,12 @@ class Relevance:
         they touch decide: they may seem nearer than they are, and never farther."""
         axes = frozenset(axis for question in questions for axis in question.axes)
         reached = [hull_of(question) for question in questions]
-        if most:
+        if most and not self.is_short:
             nearest = self._with_cells_there(reached, axes, seen, most)
             if len(nearest) == most:
                 yield 0, nearest
                 return
-        kinds = [kind.before(seen) for kind in tuple(self._kinds.values())]
+        kinds = [kind.before(seen) for kind in tuple(self._kinds)]
         beside = [hull_of(column) for column in exact]
         for distance in itertools.count():
             which = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
@@ -110,11 +128,16 @@ class Relevance:
                 first = _first(expected, numbers, most)
                 numbers, expected = numbers[first], expected[first]
                 yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
+                if len(numbers) == most:
+                    return
             elif not joined:
                 return
-            kinds = [kind.take(~own) for kind, own in zip(kinds, which, strict=True)]
+            left = [(kind, ~own) for kind, own in zip(kinds, which, strict=True) if not own.all()]
+            kinds = [kind.take(others) for kind, others in left]
+            if not kinds:
+                return
             beside = [hull for hull in beside if hull not in joined]
-            hulls = [*reached, *joined, *(kind.take(own).hull for kind, own in met)]
+            hulls = [*reached, *joined, *(kind.hull(own) for kind, own in met)]
             reached = [_united(hulls)]
 
     def _with_cells_there(
@@ -124,7 +147,7 @@ class Relevance:
         are looked at in the order of what each may have at best, until none can have better."""
         blocks = [
             (expected, -last, kind, block)
-            for kind in tuple(self._kinds.values())
+            for kind in tuple(self._kinds)
             for block, (expected, last) in enumerate(kind.best(axes))
         ]
         numbers, expected = np.zeros(0, dtype=np.int64), np.zeros(0)

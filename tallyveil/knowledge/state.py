@@ -109,12 +109,12 @@ class State:
         }
         return sorted((n for n in found if self.answers[n].law is not None), reverse=True)
 
-    def outside(self, columns: Sequence[Column], numbers: Sequence[int]) -> bool:
+    def outside(self, columns: Sequence[Column], numbers: Sequence[int] | None = None) -> bool:
         """Whether it can be seen at once that no combination of the columns' rows, but for 0,
-        follows from some recorded columns and what is exact."""
+        follows from some recorded columns, or all, and what is exact."""
         keys = keys_of(columns)
         recorded = self.relevance.touches(numbers, keys)
-        exact = self._exact_relevance.touches(range(1, len(self.exact) + 1), keys)
+        exact = self._exact_relevance.touches(None, keys)
         return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
 
     def nearest(
