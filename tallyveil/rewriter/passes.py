@@ -77,7 +77,7 @@ def _replace_session_functions(planning: Planning) -> None:
             continue
         name = function_name(node)
         given = [a.this if isinstance(a, exp.Cast) else a for a in node.iter_expressions()]
-        if not all(argument.is_string for argument in given):
+        if not all(argument.is_string or isinstance(argument, exp.Boolean) for argument in given):
             raise UndefinedFunction(
                 f"function {name} takes texts in quotes", position=position(node)
             )

@@ -88,3 +88,27 @@ def test_a_number_is_read_no_further_than_numbers_go(
         connect().execute(f"SET {name} = '{value}'")
     assert caught.value.sqlstate == "22023"
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "hint"),
+    [
+        (
+            "SELECT set_config('dp.epsilon', '5', false)",
+            "set_config is not answered",
+            "SET dp.epsilon = …",
+        ),
+        (
+            "SET search_path = ''",
+            'invalid value for parameter "search_path": ""',
+            "Names without a schema are always looked for in public: leave it in the path, and"
+            " write dp. before the names of its relations.",
+        ),
+    ],
+)
+def test_a_refused_setting_says_what_to_write(
+    connect: Connect, sql: str, message: str, hint: str
+) -> None:
+    with pytest.raises(tallyveil.Error) as caught:
+        connect().execute(sql)
+    assert (caught.value.message, caught.value.hint) == (message, hint)

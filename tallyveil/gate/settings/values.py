@@ -251,7 +251,7 @@ def is_heard(level: str, least: str) -> bool:
     return word == "info" or _SEVERITIES.index(word) >= _SEVERITIES.index(least)
 
 
-_SCHEMA: Final = re.compile(r'\s*+(?:"((?:[^"]|"")++)"|([^\W\d][\w$]*+))\s*+(?:,|$)')
+_SCHEMA: Final = re.compile(r'\s*+(?:"((?:[^"]|"")*+)"|([^\W\d][\w$]*+))\s*+(?:,|$)')
 
 
 def search_path(name: str, value: str, now: str = "") -> str:
@@ -265,13 +265,13 @@ def search_path(name: str, value: str, now: str = "") -> str:
         match = _SCHEMA.match(value, at)
         if match is None:
             raise wrong(name, value, 'Write names of schemas: "$user", public.')
-        schemas.append(match[1].replace('""', '"') if match[1] else match[2].lower())
+        schemas.append(match[2].lower() if match[2] else match[1].replace('""', '"'))
         at = match.end()
     before = schemas[: schemas.index("public")] if "public" in schemas else ["dp"]
     if {"dp", "information_schema"} & set(before) or value.rstrip().endswith(","):
         raise wrong(
             name,
-            value,
+            "" if value == '""' else value,
             "Names without a schema are always looked for in public: leave it in the path, and"
             " write dp. before the names of its relations.",
         )

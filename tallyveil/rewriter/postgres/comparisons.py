@@ -15,6 +15,7 @@ from sqlglot import exp
 from tallyveil.errors import (
     FeatureNotSupported,
     InvalidTextRepresentation,
+    SQLSyntaxError,
     StatementError,
     UndefinedFunction,
 )
@@ -64,6 +65,12 @@ _GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
 
 def row(node: exp.Tuple, scope: Scope) -> None:
     """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
+    if isinstance(node.parent, exp.Predicate):
+        rows = (one for one in node.parent.iter_expressions() if isinstance(one, exp.Tuple))
+        if len({len(one.expressions) for one in rows}) > 1:
+            raise SQLSyntaxError(
+                "unequal number of entries in row expressions", position=position(node)
+            )
     if not isinstance(node.parent, _GROUPS):
         raise FeatureNotSupported(
             "rows in parentheses are not compared here",
