@@ -6,12 +6,9 @@ about the table. What is told here follows from the policy and the statement alo
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
-import math
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,6 +19,12 @@ from tallyveil.rewriter.domain.coarse import comparisons, place_of
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
 from tallyveil.rewriter.plan import Caution
+from tallyveil.rewriter.private.compared_constants import (
+    NO_CONSTANT,
+    as_compared,
+    moment,
+    written_constant,
+)
 from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.naming import written_name
 
@@ -46,14 +49,7 @@ _SIGNS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
 _OPPOSITES: Final[Mapping[str, str]] = MappingProxyType(
     {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 )
-_DAYS_AND_TIMES: Final = (
-    exp.DType.DATE,
-    exp.DType.TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ,
-    exp.DType.TIMESTAMPTZ,
-)
 _CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or, exp.Escape)
-_NO_CONSTANT: Final = object()
 
 
 def _itself(node: exp.Expr) -> Sequence[exp.Expr]:
@@ -81,8 +77,8 @@ def cautions(
     alike: list[tuple[exp.Expr, Any]] = []
     for operator, other in found:
         for node in _listed(other, constants):
-            value = _as_compared(node, attribute)
-            if value is _NO_CONSTANT or value is None:
+            value = as_compared(node, attribute)
+            if value is NO_CONSTANT or value is None:
                 continue
             if operator in _SIGNS:
                 if _meets_nothing(operator, value, attribute):
@@ -141,89 +137,10 @@ def _listed(
     return array.expressions if isinstance(array, exp.Array) else []
 
 
-def _constant(node: exp.Expr) -> Any:
-    """The value of a constant as it is written; expressions are left to their evaluation."""
-    node = node.unnest()
-    match node:
-        case exp.Literal():
-            return node.this if node.is_string else Decimal(node.this)
-        case exp.Boolean():
-            return bool(node.this)
-        case exp.Null():
-            return None
-        case exp.Neg():
-            inner = _constant(node.this)
-            return -inner if isinstance(inner, Decimal) else _NO_CONSTANT
-        case exp.Cast():
-            return _constant(node.this)
-    return _NO_CONSTANT
-
-
-def _as_compared(node: exp.Expr, attribute: Attribute) -> Any:
-    """The constant as the attribute's type has it, or ``_NO_CONSTANT`` where that takes DuckDB.
-
-    A day is compared with a timestamp at midnight, so that such a constant keeps its time.
-    """
-    value = _constant(node)
-    if value is None or value is _NO_CONSTANT:
-        return value
-    try:
-        match attribute.sql_type:
-            case "VARCHAR":
-                return value if isinstance(value, str) else _NO_CONSTANT
-            case "BOOLEAN":
-                return value if isinstance(value, bool) else _NO_CONSTANT
-            case "DATE":
-                return _whole_day(_instant(node, attribute.coarse))
-        if isinstance(value, bool):
-            return _NO_CONSTANT
-        number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
-    except (ValueError, InvalidOperation):
-        return _NO_CONSTANT
-    return _NO_CONSTANT if math.isnan(number) else number
-
-
-def _instant(node: exp.Expr, timed: bool) -> dt.datetime | None:
-    """The time a constant means; its midnight where it becomes a day, None where it is none.
-
-    ``timed`` says whether a text is a timestamp where it stands.
-    """
-    node = node.unnest()
-    if isinstance(node, exp.Literal) and node.is_string:
-        instant = dt.datetime.fromisoformat(node.this)
-        return instant if timed else _midnight(instant)
-    if not isinstance(node, exp.Cast):
-        return None
-    kind = node.to.this
-    instant_or_none = _instant(node.this, timed=True)
-    if instant_or_none is None or kind not in _DAYS_AND_TIMES:
-        return None
-    if kind is exp.DType.DATE:
-        return _midnight(instant_or_none)
-    zoned = kind is exp.DType.TIMESTAMPTZ and instant_or_none.tzinfo is not None
-    return None if zoned else instant_or_none.replace(tzinfo=None)
-
-
-def _midnight(day: Any) -> dt.datetime:
-    return dt.datetime(day.year, day.month, day.day)
-
-
-def _whole_day(instant: dt.datetime | None) -> Any:
-    if instant is None or instant.tzinfo is not None:
-        return _NO_CONSTANT
-    return instant.date() if instant == _midnight(instant) else instant
-
-
-def _moment(value: Any) -> Any:
-    """A number as it is, a day as a time."""
-    whole = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
-    return _midnight(value) if whole else value
-
-
 def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -> bool:
     if attribute.ends is None:
         return False
-    lowest, highest, value = map(_moment, (*attribute.ends, value))
+    lowest, highest, value = map(moment, (*attribute.ends, value))
     if operator in (exp.LT, exp.LTE):
         return bool(value <= lowest if operator is exp.LT else value < lowest)
     within = operator is exp.GTE and attribute.edges is None
@@ -265,8 +182,8 @@ def _of_values(
 
 
 def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) -> Iterator[Caution]:
-    pattern = _constant(node.expression)
-    escape = _constant(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
+    pattern = written_constant(node.expression)
+    escape = written_constant(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
     if not isinstance(pattern, str) or not isinstance(escape, str):
         return
     if attribute.sql_type != "VARCHAR" or attribute.size > MAX_TRIED:
@@ -316,9 +233,9 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
     if attribute.kind != "values" or isinstance(value, bool):
         return []
     ordered: list[Any] = sorted(v for v in attribute.declared if not isinstance(v, str | bool))
-    at = _moment(value)
-    below = [v for v in ordered if _moment(v) < at]
-    above = [v for v in ordered if _moment(v) > at]
+    at = moment(value)
+    below = [v for v in ordered if moment(v) < at]
+    above = [v for v in ordered if moment(v) > at]
     return [*below[-1:], *above[:1]]
 
 
