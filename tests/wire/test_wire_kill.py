@@ -38,7 +38,8 @@ def ask(port: int, name: str, seen: dict[str, int], answered: threading.Event) -
         ) as connection:
             connection.execute("SET dp.source = fresh")
             for number in range(100_000):
-                sql = f"SELECT count(*) /* {name} {number} */ FROM person WHERE age < {number % 90}"
+                age = 1 + number % 90  # of age < 0 nothing is bought
+                sql = f"SELECT count(*) /* {name} {number} */ FROM person WHERE age < {age}"
                 row = connection.execute(sql).fetchone()
                 assert row is not None
                 seen[sql] = row[0]
