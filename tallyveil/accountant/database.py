@@ -64,15 +64,14 @@ class Database:
                 isolation_level=None,
                 check_same_thread=False,
             )
-            try:
+            with contextlib.ExitStack() as opened:
+                opened.callback(self._connection.close)
                 if self.path is None:
                     create_tables(self._connection)
                 else:
                     self._check_format()
                     self._header = Header(self.path)
-            except BaseException:
-                self._connection.close()
-                raise
+                opened.pop_all()
 
     def close(self) -> None:
         """The journal goes too, unless somebody else is writing."""

@@ -10,15 +10,10 @@ import pyarrow as pa
 
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.cube import Cube
+from tallyveil.gate.declaring import declared_invariants
 from tallyveil.gate.gate import accounts
 from tallyveil.gate.guarantee import guarantee
-from tallyveil.gate.invariants import (
-    Published,
-    check_ledger,
-    declared_invariants,
-    publish,
-    unpublished,
-)
+from tallyveil.gate.publishing import Published, check_ledger, publish, unpublished
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.invariants import Exact
 from tallyveil.policy import Policy

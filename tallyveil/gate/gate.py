@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Mapping
+from contextlib import ExitStack
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,9 +17,10 @@ from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_pub
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
+from tallyveil.gate.declaring import declared_invariants
 from tallyveil.gate.guarantee import guarantee
-from tallyveil.gate.invariants import declared_invariants, publish
 from tallyveil.gate.policy_check import check_mechanisms
+from tallyveil.gate.publishing import publish
 from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
@@ -115,18 +117,20 @@ class Gate(Shared):
         check_mechanisms(policy)
         self.policy = policy
         self.accounts = accounts(policy)
-        with connected(policy, source) as given:
+        with connected(policy, source) as given, ExitStack() as opened:
             self._ledger = Ledger(policy.ledger)
-            try:
-                self._load(policy, given, time_limit)
-            except BaseException:
-                self._ledger.close()
-                raise
+            opened.callback(self._ledger.close)
+            self._load(policy, given, time_limit, opened)
+            opened.pop_all()
         self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
         self.descriptions: Cache[Any] = Cache(1024, 1 << 26, _entry_bytes)
 
     def _load(
-        self, policy: Policy, source: duckdb.DuckDBPyConnection | None, time_limit: float
+        self,
+        policy: Policy,
+        source: duckdb.DuckDBPyConnection | None,
+        time_limit: float,
+        opened: ExitStack,
     ) -> None:
         # First: a ledger is bound to nothing that cannot be read, such as a mistyped file.
         cubes = load_cubes(policy, source)
@@ -138,14 +142,11 @@ class Gate(Shared):
         domains = {name: cube.domain for name, cube in cubes.items()}
         self.copies = read_copies(policy, public)
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
-        try:
-            columns = {name: self.database.columns(name) for name in public}
-            self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
-            self._publish(cubes, public)
-            self._know(cubes)
-        except BaseException:
-            self.database.close()
-            raise
+        opened.callback(self.database.close)
+        columns = {name: self.database.columns(name) for name in public}
+        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
+        self._publish(cubes, public)
+        self._know(cubes)
 
     def _publish(self, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table]) -> None:
         cursor = self.database.cursor()

@@ -8,7 +8,7 @@ from typing import Any
 from tallyveil.accountant import Account, Accountant
 from tallyveil.cache import Cache
 from tallyveil.gate.decision import Decision
-from tallyveil.gate.invariants import Published
+from tallyveil.gate.publishing import Published
 from tallyveil.policy import Policy
 from tallyveil.rewriter import PublicDatabase, Rewriter
 from tallyveil.sanitise import Copy

@@ -322,6 +322,7 @@ def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: P
         "CREATE TABLE wrong AS SELECT * FROM (VALUES ('AL', 1000), ('WY', 1001)) t(state, persons)"
     )
     source.execute("CREATE TABLE twice AS SELECT 'AL' AS state, 1000 AS persons FROM range(2)")
+    source.execute("CREATE TABLE truth AS SELECT 'AL' AS state, true AS persons")
     source.execute("CREATE TABLE beyond AS SELECT 'CA' AS state, 1000 AS persons")
 
     def connect(name: str) -> tallyveil.Connection:
@@ -334,7 +335,7 @@ def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: P
             },
             "invariants": [{"from_public": name}],
         }
-        public = {n: {"from": n} for n in ("census", "wrong", "twice", "beyond")}
+        public = {n: {"from": n} for n in ("census", "wrong", "twice", "truth", "beyond")}
         policy = tallyveil.parse_policy(
             {"tables": {"person": table}, "public": public}, base=tmp_path
         )
@@ -344,8 +345,9 @@ def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: P
         ("wrong.persons", "1 differ: state = 'WY'"),
         ("census.people", "people is none"),
         ("twice.persons", "two rows with the same state"),
-        ("beyond.persons", "1 others, such as CA"),
+        ("beyond.persons", "others (1), such as CA"),
         ("census.state", "whole numbers"),
+        ("truth.persons", "a row of truth has True"),
     ):
         with pytest.raises(PolicyError) as found:
             connect(name)

@@ -1,0 +1,204 @@
+"""The counts that a policy declares to be exact, planned as statements are. It looks at no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallyveil.cube import Cube
+from tallyveil.errors import PolicyError, StatementError
+from tallyveil.invariants import Span
+from tallyveil.policy import Invariant, Policy, Table
+from tallyveil.rewriter import Cursor, Plan, Rewriter, Workload
+
+__all__ = ["Declared", "declared_invariants", "refuse"]
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """What a policy declares of a table: ``parts[i]`` are the counts of ``invariants[i]``, with
+    ``given[i]`` their values where a public table has them. All of them make the span."""
+
+    table: Table
+    cube: Cube
+    invariants: tuple[Invariant, ...]
+    parts: tuple[Workload, ...]
+    given: tuple[tuple[int, ...] | None, ...]
+    span: Span
+
+    @property
+    def counts(self) -> dict[str, Workload]:
+        """By where they come from."""
+        found = zip(self.invariants, self.parts, strict=True)
+        return {invariant.source: workload for invariant, workload in found}
+
+
+def declared_invariants(
+    policy: Policy,
+    cubes: Mapping[str, Cube],
+    public: Mapping[str, pa.Table],
+    rewriter: Rewriter,
+    cursor: Cursor,
+) -> dict[str, Declared]:
+    """Of each table that has any. It looks at public facts alone.
+
+    Raises PolicyError with every mistake.
+    """
+    planner = _Planner(public, rewriter, cursor)
+    found, mistakes = {}, list[str]()
+    for name, table in policy.tables.items():
+        if table.exact:
+            try:
+                found[name] = _declared(table, cubes[name], planner)
+            except PolicyError as error:
+                mistakes += error.mistakes
+    refuse(policy, mistakes)
+    return found
+
+
+def refuse(policy: Policy, mistakes: Sequence[str]) -> None:
+    """Raises PolicyError if there are any."""
+    if mistakes:
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        where = "the policy" if policy.path is None else f"the policy {policy.path}"
+        raise PolicyError(f"{where} has {count}", mistakes)
+
+
+def _declared(table: Table, cube: Cube, planner: _Planner) -> Declared:
+    parts: list[Workload] = []
+    given: list[tuple[int, ...] | None] = []
+    mistakes: list[str] = []
+    implied = sum(one.implied for one in table.exact)
+    for number, invariant in enumerate(table.exact):
+        key = f"tables.{table.name}.invariants[{number - implied}]"
+        try:
+            workload, values = planner.counts(table, invariant)
+        except StatementError as error:
+            mistakes.append(_told(key, invariant, error))
+        except _Mistake as error:
+            mistakes.append(f"{key}.{_key(invariant)}: {error}")
+        else:
+            parts.append(workload)
+            given.append(values)
+    _refuse_table(mistakes)
+    span = _span(table, cube, parts)
+    return Declared(table, cube, table.exact, tuple(parts), tuple(given), span)
+
+
+def _span(table: Table, cube: Cube, parts: Sequence[Workload]) -> Span:
+    """Of all counts. Raises PolicyError if they leave nothing to protect, or what the policy
+    guarantees of neighbours makes no sense beside them."""
+    sizes = {attribute.name: attribute.size for attribute in cube.domain.attributes}
+    key = f"tables.{table.name}.invariants"
+    try:
+        span = Span([column for workload in parts for column in workload.columns], sizes)
+    except StatementError as error:
+        raise PolicyError("invariants", [f"{key}: {error.message}; {error.hint}"]) from error
+    mistakes = []
+    if table.invariants and span.rank >= cube.domain.size:
+        mistakes.append(
+            f"{key}: expected fewer: they determine all {cube.domain.size:,} cells, so that"
+            " everything would be exact and nothing protected"
+        )
+    if table.neighbours == "add_remove" and span.holds_total:
+        mistakes.append(
+            f'{key}: expected neighbours = "replace": they determine the number of records, and no'
+            ' two tables that are neighbours under "add_remove" have the same'
+        )
+    _refuse_table(mistakes)
+    return span
+
+
+def _refuse_table(mistakes: Sequence[str]) -> None:
+    if mistakes:
+        raise PolicyError("invariants", mistakes)
+
+
+class _Mistake(Exception):
+    """What is wrong with one invariant."""
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Plans invariants, given the ``public`` tables that they may come from."""
+
+    public: Mapping[str, pa.Table]
+    rewriter: Rewriter
+    cursor: Cursor
+
+    def counts(self, table: Table, invariant: Invariant) -> tuple[Workload, tuple[int, ...] | None]:
+        """Of an invariant, and their values where these are given. Raises StatementError and
+        _Mistake."""
+        if invariant.from_public is not None:
+            return self._from_public(table, *invariant.from_public)
+        plan = self.rewriter.exact_counts(invariant.sql or "", self.cursor)
+        if set(plan.workloads) != {table.name}:
+            others = ", ".join(plan.workloads) or "no protected table"
+            raise _Mistake(f"expected counts of {table.name}; it counts {others}")
+        return plan.workloads[table.name], None
+
+    def _from_public(
+        self, table: Table, relation: str, column: str
+    ) -> tuple[Workload, tuple[int, ...]]:
+        """The counts of the groups that a public table has a row for, with their values."""
+        rows = self.public[relation]
+        if column not in rows.column_names:
+            raise _Mistake(f"expected a column of {relation}; {column} is none")
+        by = [name for name in rows.column_names if name in table.domain and name != column]
+        given = _given(rows, by, relation, column)
+        keys = ", ".join(f'"{name}"' for name in by)
+        grouped = f"SELECT {keys}, count(*) FROM {table.name} GROUP BY {keys}"
+        total = f"SELECT count(*) FROM {table.name}"
+        plan = self.rewriter.exact_counts(grouped if by else total, self.cursor)
+        return _matched(plan, table, given, relation)
+
+
+def _given(
+    rows: pa.Table, by: Sequence[str], relation: str, column: str
+) -> dict[tuple[Any, ...], int]:
+    """What a public table says of each group."""
+    given = dict[tuple[Any, ...], int]()
+    for row in rows.select([*by, column]).to_pylist():
+        group, value = tuple(row[name] for name in by), row[column]
+        if type(value) is not int or value < 0:
+            raise _Mistake(f"expected whole numbers from 0 on; a row of {relation} has {value}")
+        if group in given:
+            what = f"two rows with the same {', '.join(by)}" if by else "more than one row"
+            raise _Mistake(f"expected a row for each group; {relation} has {what}")
+        given[group] = value
+    return given
+
+
+def _matched(
+    plan: Plan, table: Table, given: Mapping[tuple[Any, ...], int], relation: str
+) -> tuple[Workload, tuple[int, ...]]:
+    """The rows of the groups that are given."""
+    (noisy,) = plan.noisy
+    (output,) = noisy.outputs
+    groups = list(zip(*(k.to_pylist() for k in noisy.keys.columns), strict=True)) or [()]
+    rows = range(noisy.height) if output.rows is None else output.rows.tolist()
+    values = {row: given[group] for group, row in zip(groups, rows, strict=True) if group in given}
+    unknown = given.keys() - set(groups)
+    if unknown:
+        raise _Mistake(
+            f"expected groups of the table's attributes; {relation} has others"
+            f" ({len(unknown):,}), such as {', '.join(map(str, min(unknown, key=repr)))}"
+        )
+    column = plan.workloads[table.name].columns[output.column]
+    chosen = sorted(values)
+    part = column.take(np.array(chosen, dtype=np.int64))
+    return Workload(table.name, (part,)), tuple(values[row] for row in chosen)
+
+
+def _key(invariant: Invariant) -> str:
+    return "from_public" if invariant.sql is None else "sql"
+
+
+def _told(key: str, invariant: Invariant, error: StatementError) -> str:
+    place = f", character {error.position}" if error.position is not None else ""
+    hint = f"; {error.hint}" if error.hint else ""
+    return f"{key}.{_key(invariant)} = {invariant.source!r}{place}: {error.message}{hint}"
