@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import duckdb
 import pytest
 
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect
 from tallyveil.rewriter.domain.parts import Parts
-from tests.corpora.house import House, create, draw_rows, policy, silent
+from tests.corpora.house import House
 from tests.corpora.lab import case
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with silent(), duckdb.connect() as source:
-        for sql, values in create(draw_rows(1, 20), edges=False, division="//"):
-            source.executemany(sql, values) if values else source.execute(sql)
-        made = House(policy(tmp_path_factory.mktemp("house")), source)
-        yield made
-        made.close()
 
 
 def planned(house: House, sql: str, dialect: Dialect) -> Any:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-import duckdb
 import pytest
 
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect, Plan, read_query, split, types_of
 from tallyveil.rewriter.template import Templates
-from tests.corpora.house import House, create, draw_rows, policy, silent
+from tests.corpora.house import House
 from tests.corpora.lab import case
 
 _NUMBERS = ("0", "1", "2", "4", "7", "7", "12", "19", "20", "999", "2147483648", "05", "2.5", "1e1")
@@ -67,16 +66,6 @@ SHAPES = (
     "select r.pop, count(*) from person p join region r on p.state = r.code where p.age < 7"
     " group by r.pop",
 )
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with silent(), duckdb.connect() as source:
-        for sql, values in create(draw_rows(1, 20), edges=False, division="//"):
-            source.executemany(sql, values) if values else source.execute(sql)
-        made = House(policy(tmp_path_factory.mktemp("house")), source)
-        yield made
-        made.close()
 
 
 def with_other_constants(sql: str, dialect: Dialect, chosen: random.Random) -> str:
