@@ -7,13 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from tallyveil.cube.coding import code
-from tallyveil.cube.reading import quoted, read
+from tallyveil.cube.cube import MAX_RECORDS
+from tallyveil.cube.reading import quoted, read, read_count
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
 
 __all__ = ["counting", "origin", "select_of"]
 
 _SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
+
+# Of a cell's rows: how many records they stand for, none and one too many at the ends, where the
+# mistakes that follow are reported anyway.
+_WEIGHTED = (
+    f"CAST(least(sum(greatest(least(weight, {MAX_RECORDS + 1}), 0)), {MAX_RECORDS + 1}) AS BIGINT)"
+    " AS n, bool_or(weight IS NULL) AS missing, bool_or(coalesce(weight, 0) < 0) AS negative,"
+    f" bool_or(coalesce(weight, 0) > {MAX_RECORDS}) AS excessive"
+)
 
 
 def origin(table: Table) -> str:
@@ -27,7 +36,9 @@ def select_of(text: str) -> str:
 
 
 def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """SQL and parameters that give one row (code per axis…, number of records) per cell in use.
+    """SQL and parameters that give one row (code per axis…, number of records n) per cell in use;
+    where rows stand for several records, with what is wrong with their numbers: whether one is
+    ``missing``, ``negative`` or ``excessive``.
 
     ``columns`` are the source's columns, lower case, with their DuckDB types.
 
@@ -43,7 +54,11 @@ def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, A
     codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
     cells = [f"c{axis}" for axis in range(len(attributes))]
     coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
-    kept, share = [f"{cell} IS NOT NULL" for cell in cells], ""
+    kept, share, counted = [f"{cell} IS NOT NULL" for cell in cells], "", "count(*) AS n"
+    if table.privacy_unit.count is not None:
+        reads.append(f"{_weight(table, columns)} AS weight")
+        coded.append("weight")
+        counted = _WEIGHTED
     if table.privacy_unit.column is not None:
         reads.append(f"{_unit(table, columns)} AS unit")
         coded.append("unit")
@@ -56,8 +71,8 @@ def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, A
     record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
     joins = " ".join(c.join for c in codings)
     coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
-    counted = f"SELECT {', '.join(cells)} FROM ({coded_record}) WHERE {' AND '.join(kept)}{share}"
-    sql = f"SELECT {', '.join(cells)}, count(*) AS n FROM ({counted}) GROUP BY ALL"
+    records = f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept)}{share}"
+    sql = f"SELECT {', '.join(cells)}, {counted} FROM ({records}) GROUP BY ALL"
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
     return sql, parameters
 
@@ -80,6 +95,19 @@ def _unit(table: Table, columns: Mapping[str, str]) -> str:
     column = table.privacy_unit.column or ""
     found = _type(f"tables.{table.name}.privacy_unit.column", column, columns)
     return f"encode({quoted(column)})" if found == "VARCHAR" else quoted(column)
+
+
+def _weight(table: Table, columns: Mapping[str, str]) -> str:
+    """How many records a row stands for."""
+    key, column = f"tables.{table.name}.count", table.privacy_unit.count or ""
+    found = _type(key, column, columns)
+    expression = read_count(column, found)
+    if expression is None:
+        raise SourceError(
+            f"{key}: the column {column} is {found}, which cannot be read as whole numbers",
+            hint="Cast it in a SELECT given as the table's from.",
+        )
+    return expression
 
 
 def _type(key: str, column: str, columns: Mapping[str, str]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -22,8 +24,9 @@ def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) 
     """Count the cells of every table, from the policy's source or the open connection given.
 
     No record makes it fail or speak: the errors depend on the schema and on the custodian's own
-    SELECT only. Where that SELECT itself fails on a record (an unguarded CAST, say), the message
-    gives the kind of the failure and nothing of the record.
+    SELECT only. Where that SELECT itself fails on a record (an unguarded CAST, say), or a row does
+    not say how many records it stands for, the message gives the kind of the failure and nothing
+    of the record.
 
     Raises SourceError, for the custodian.
     """
@@ -53,11 +56,34 @@ def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
     codes = tuple(
         np.asarray(found[f"c{axis}"], dtype=np.int64) for axis in range(len(table.columns))
     )
+    if table.privacy_unit.count is not None:
+        _check_weights(table, found)
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     domain = _domain(table, columns)
     return Cube(domain, codes, counts)
+
+
+_MISTAKES = MappingProxyType(
+    {
+        "missing": "is NULL or no number",
+        "negative": "is negative",
+        "excessive": f"has a fraction, or is more than {MAX_RECORDS:,}",
+    }
+)
+
+
+def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
+    """Raises SourceError unless every counted row says how many records it stands for."""
+    wrong = [words for flag, words in _MISTAKES.items() if np.any(np.asarray(found[flag]))]
+    if wrong:
+        raise SourceError(
+            f"tables.{table.name}.count: expected a whole number from 0 to {MAX_RECORDS:,} in"
+            f" every row; some row's {table.privacy_unit.count} {'; some '.join(wrong)}",
+            hint="A row of so many records needs their number. Survey weights, which estimate how"
+            " many others a record is like, are not counts.",
+        )
 
 
 def _domain(table: Table, columns: Mapping[str, str]) -> Domain:

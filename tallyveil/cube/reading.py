@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tallyveil.policy import Attribute
 
-__all__ = ["quoted", "read", "truncates"]
+__all__ = ["quoted", "read", "read_count", "truncates"]
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE = {"UBIGINT", "HUGEINT"}
@@ -60,6 +60,14 @@ def read(attribute: Attribute, column: str, column_type: str) -> str | None:
     if attribute.binned:
         return _integer(name, base, whole=False)
     return _integer(name, base, ends=_clamping(attribute))
+
+
+def read_count(column: str, column_type: str) -> str | None:
+    """The expression for a number of records, as an INTEGER attribute is read; None if the type
+    holds no numbers. A number with a fraction is beyond every 64-bit value.
+    """
+    base = column_type.split("(")[0]
+    return None if base == "BOOLEAN" else _integer(quoted(column), base)
 
 
 def truncates(attribute: Attribute, column_type: str) -> str | None:

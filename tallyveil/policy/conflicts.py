@@ -36,6 +36,12 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
         unit = table.get("privacy_unit")
         if isinstance(unit, Mapping):
             yield from _unit(f"tables.{name}.privacy_unit", unit)
+            if table.get("count") is not None:
+                yield (
+                    f'tables.{name}: expected either count or privacy_unit = {{ column = "…", …'
+                    " }; both are given. A row that stands for several records does not say whose"
+                    " they are."
+                )
         attributes = table.get("attributes")
         if isinstance(attributes, Mapping):
             yield from _alike(name, attributes)

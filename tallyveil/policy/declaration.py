@@ -207,6 +207,9 @@ class TableDeclaration(_Declaration):
         default_factory=lambda: UnitDeclaration.model_validate("row"),
         description='"row" or { column = "…", max_rows = 3 }',
     )
+    count: str | None = Field(
+        None, min_length=1, description="the column that says how many records a row stands for"
+    )
     neighbours: Literal["add_remove", "replace"] = Field(
         "add_remove", description='"add_remove" or "replace"'
     )

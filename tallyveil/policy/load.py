@@ -131,7 +131,9 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         name=name,
         origin=declared.origin or name,
         source_url=url,
-        privacy_unit=PrivacyUnit(declared.privacy_unit.column, declared.privacy_unit.max_rows),
+        privacy_unit=PrivacyUnit(
+            declared.privacy_unit.column, declared.privacy_unit.max_rows, declared.count
+        ),
         neighbours=declared.neighbours,
         budget=Budget(declared.budget.epsilon, declared.budget.rho, declared.budget.delta),
         domain=Domain(name, tuple(axes.values())),

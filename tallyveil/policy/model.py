@@ -48,11 +48,22 @@ class PrivacyUnit:
     """Whose presence is protected: one row, or all rows that share a value of ``column``.
 
     At most ``max_rows`` rows of a unit are counted, so one unit moves the cube by at most
-    ``max_rows`` in the L1 norm under add/remove.
+    ``max_rows`` in the L1 norm under add/remove. With ``count``, a column of whole numbers, each
+    row of the source stands for so many records, and each of these is a unit by itself.
     """
 
     column: str | None = None
     max_rows: int = 1
+    count: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.count is not None and (self.column is not None or self.max_rows != 1):
+            raise ValueError("a row that stands for several records is no row of one unit")
+
+    @property
+    def words(self) -> str:
+        """What one unit is, in a few words."""
+        return self.column or ("row" if self.count is None else f"one of {self.count}")
 
 
 @dataclass(frozen=True)
@@ -236,7 +247,8 @@ class Table:
         the range of counts, the inference control, the limits or the defaults, which may be changed
         later on.
         """
-        unit = (self.privacy_unit.column, self.privacy_unit.max_rows)
+        own = self.privacy_unit
+        unit = (own.column, own.max_rows, *([] if own.count is None else [own.count]))
         origin = (self.name, self.origin, self.source_url)
         return digest(origin, self.neighbours, unit, self.domain, self.columns)
 

@@ -48,6 +48,8 @@ def _table(table: Table) -> Iterator[str]:
     if table.inference_control is not None:
         yield f"  inference control: {_control(table.inference_control)}"
     yield f"  protects: {_unit(table.privacy_unit, table.neighbours)}"
+    if table.privacy_unit.count is not None:
+        yield f"  each row of the source counts as many records as its {table.privacy_unit.count}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
         yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
@@ -104,7 +106,7 @@ def _public(table: PublicTable) -> str:
 def _unit(unit: PrivacyUnit, neighbours: str) -> str:
     change = "added or removed" if neighbours == "add_remove" else "exchanged for another"
     if unit.column is None:
-        return f"one row, {change}"
+        return f"one {'row' if unit.count is None else 'record'}, {change}"
     rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
     return f"all rows of one {unit.column}, {change}; at most {rows} of each are counted"
 

@@ -163,6 +163,14 @@ CASES: list[tuple[str, Any, str, str]] = [
         "tables.person.invariants[0].acknowledge = ",
         "a list of counts",
     ),
+    ("tables.person.count", 3, "tables.person.count = 3: ", "how many records a row stands for"),
+    ("tables.person.count", "", 'tables.person.count = "": ', "how many records"),
+    (
+        "tables.person",
+        {**RIGHT["tables"]["person"], "count": "n", "privacy_unit": {"column": "p", "max_rows": 2}},
+        "tables.person: ",
+        "either count or privacy_unit",
+    ),
     ("tables.person.privacy_unit", "person", "tables.person.privacy_unit = ", '"row" or {'),
     ("tables.person.privacy_unit", {"column": "pid"}, "tables.person.privacy_unit: ", "max_rows"),
     (

@@ -166,6 +166,7 @@ CHANGES: list[tuple[str, str, bool]] = [
     ('"pid"', '"person_id"', True),
     ("replace", "add_remove", True),
     ("[tables.person", "[tables.human", True),
+    ('{ column = "pid", max_rows = 3 }', '"row"\ncount = "persons"', True),
     ('["AL", "AK"]', '["AK", "AL"]', True),
     ('"elsewhere"', "true", True),
     ("nullable = true }\nage", "nullable = false }\nage", True),
