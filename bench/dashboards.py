@@ -38,6 +38,7 @@ __all__ = ["CORPUS", "OWN", "Workbook", "asked", "workbooks"]
 OWN: Final = Path(__file__).with_name("workbooks")
 CORPUS = Path(os.environ.get("CORPUS", "../shared/sql/public_bi"))
 
+_BETWEEN: Final = re.compile(r";\s*(?:\n|$)|\n(?=SELECT )")
 _SLOW: Final = 1.0
 _TEXTS: Final = 200  # values of an attribute of texts, of which some are in the statements
 _NUMBERS: Final = 2_000
@@ -65,9 +66,9 @@ def workbooks(folder: Path) -> Iterator[Workbook]:
             (table,) = tree.find_all(exp.Table)
             columns = {column.name: column.args["kind"] for column in tree.find_all(exp.ColumnDef)}
             tables[table.name] = {name: kind.this for name, kind in columns.items()}
-        texts = dict.fromkeys(path.read_text() for path in sorted(own.glob("queries/*.sql")))
-        statements = [one.strip() for text in texts for one in re.split(r";\s*(?:\n|$)", text)]
-        yield Workbook(own.name, tables, tuple(one for one in statements if one))
+        texts = (path.read_text() for path in sorted(own.glob("queries*/*.sql")))
+        statements = (one.strip(" \n;") for text in texts for one in _BETWEEN.split(text))
+        yield Workbook(own.name, tables, tuple(dict.fromkeys(filter(None, statements))))
 
 
 def asked(workbook: Workbook) -> Iterator[tuple[str, Taken]]:
@@ -86,9 +87,9 @@ def _names(workbook: Workbook) -> Mapping[str, str]:
     """A name that a policy can declare for each table and column."""
     found: dict[str, str] = {}
     for table, columns in workbook.tables.items():
-        found[table] = re.sub(r"\W", "_", table.lower())
+        found[table] = re.sub(r"\W", "_", table.lower(), flags=re.ASCII)
         for column in columns:
-            plain = re.sub(r"\W", "_", column)
+            plain = re.sub(r"\W", "_", column, flags=re.ASCII)
             while plain.lower() in {name.lower() for n, name in found.items() if n != column}:
                 plain += "_"
             found[column] = plain if plain[0].isalpha() else f"c{plain}"

@@ -28,20 +28,22 @@ def test_dashboards_are_answered() -> None:
 
 
 def test_a_corpus_is_read(tmp_path: Path) -> None:
-    """With names that a policy does not take."""
+    """With names that a policy does not take, and statements by the line."""
     book = tmp_path / "Flights"
     for name, text in {
         "tables/Flights_1.table.sql": 'CREATE TABLE "Flights_1"("2 way" boolean, "From, to" '
-        'varchar(9) NOT NULL, "from_ to" double, "Day" timestamp);\n',
+        'varchar(9) NOT NULL, "from_ to" double, "Año" timestamp);\n',
         "queries/1.sql": 'SELECT "Flights_1"."From, to" AS "From, to", SUM(1) AS "n:ok" '
         'FROM "Flights_1" WHERE ("Flights_1"."From, to" IN (\'A;B\', \'C\')) GROUP BY 1;\n',
         "queries/2.sql": 'SELECT "2 way", AVG("from_ to") FROM "Flights_1" GROUP BY 1 ;\n',
+        "queries-original/queries.sql": 'SELECT SUM(1) AS "número" FROM "Flights_1"\n'
+        'SELECT "2 way", SUM(1) FROM "Flights_1" GROUP BY 1\n',
     }.items():
         (book / name).parent.mkdir(parents=True, exist_ok=True)
         (book / name).write_text(text)
     (read,) = workbooks(tmp_path)
     assert [len(columns) for columns in read.tables.values()] == [4]
-    assert [found.rows for _, found in asked(read)] == [2, 3]
+    assert [found.rows for _, found in asked(read)] == [2, 3, 1, 3]
 
 
 def test_it_says_why_there_is_no_corpus(
