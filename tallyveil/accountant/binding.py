@@ -32,8 +32,8 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     """The tables that the ledger does not know; inside `reading`.
 
     Raises LedgerMismatch if a known one has changed, or if one without charges may be one that was
-    charged under another name, or is another name for the rows of one that was, and the custodian
-    has not said that their budgets add up.
+    charged under another name, or is new and reads a relation of the source that such a one reads,
+    and the custodian has not said that their budgets add up.
     """
     known = ledger.tables()
     for table, account in accounts.items():
@@ -47,7 +47,7 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
         gone = [name for name in unsaid if name not in accounts]
         if gone:
             raise _renamed(ledger.name, table, gone)
-        alike = [n for n in unsaid if accounts[n].origin == accounts[table].origin is not None]
+        alike = [name for name in unsaid if accounts[name].reads & accounts[table].reads]
         if alike and table not in known:
             raise _second_name(ledger.name, table, alike)
     return [table for table in accounts if table not in known]
@@ -134,10 +134,10 @@ def _renamed(ledger: str, table: str, gone: list[str]) -> LedgerMismatch:
 
 def _second_name(ledger: str, table: str, alike: list[str]) -> LedgerMismatch:
     return LedgerMismatch(
-        f'table "{table}" is new to the ledger {ledger}, and holds the same rows as'
+        f'table "{table}" is new to the ledger {ledger}, and reads the same rows of the source as'
         f" {_listed(alike)}, which has charges",
-        detail=f'Table "{table}" would begin with a whole budget of its own: about each record both'
-        " budgets together could be learnt.",
+        detail=f'Table "{table}" would begin with a whole budget of its own: both budgets together'
+        " could be spent on a record that is in both.",
         hint=f"If it is only another name, use a view. If both budgets are meant, say so with"
         f" {_beside(alike, table)}.",
     )

@@ -98,7 +98,8 @@ class Account:
 
     ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that hold
     the same rows or that the policy no longer declares, whose budgets the custodian knows to add up
-    with this one. Tables of one ``origin`` hold the same rows; None: that is not known.
+    with this one. Tables that have a relation of the source in common, by ``reads``, may hold the
+    same rows.
 
     ``shares`` are the analysts' of the budget: each a cap on what this analyst buys, whatever they
     add up to; who has none may not buy. None: everybody may, up to the budget.
@@ -116,7 +117,7 @@ class Account:
     shares: Mapping[str, Share] | None = field(default=None, hash=False)
     limits: Limits = field(default_factory=Limits)
     beside: tuple[str, ...] = ()
-    origin: str | None = None
+    reads: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):

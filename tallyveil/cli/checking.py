@@ -11,7 +11,7 @@ import typer
 
 from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cli.invariants import Examined, as_json, examined, said
-from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public
+from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public, relations_read
 from tallyveil.gate.gate import accounts
 from tallyveil.gate.policy_check import check_mechanisms, check_views
 from tallyveil.policy import Policy, load_policy, summary
@@ -56,6 +56,6 @@ def _compare(policy: Policy, cubes: Mapping[str, Cube]) -> None:
         return
     with closing(Ledger(policy.ledger, create=False)) as ledger:
         with ledger.reading():
-            check_tables(ledger, accounts(policy))
+            check_tables(ledger, accounts(policy, relations_read(policy)))
         for name, cube in cubes.items():
             check_data(ledger, name, cube.digest)

@@ -16,6 +16,7 @@ import typer
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.cli.text import aligned, up, up_text
 from tallyveil.cli.user import user
+from tallyveil.cube import relations_read
 from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
 from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import RandomisedResponse, SetResponse
@@ -104,7 +105,7 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
 
 def _released(policy: Policy, planned: Plan, out: Path) -> int:
     with closing(Ledger(policy.ledger)) as ledger:
-        accountant = Accountant(ledger, accounts(policy))
+        accountant = Accountant(ledger, accounts(policy, relations_read(policy)))
         return sanitise(policy, planned, out, accountant, user())
 
 

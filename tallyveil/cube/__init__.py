@@ -9,8 +9,17 @@ is read here too, since it may lie in the same source, and handed out as it is. 
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.load import as_read, load_cubes
+from tallyveil.cube.load import as_read, load_cubes, relations_read
 from tallyveil.cube.public import load_public
 from tallyveil.cube.sources import Given, check_files, connected
 
-__all__ = ["Cube", "Given", "as_read", "check_files", "connected", "load_cubes", "load_public"]
+__all__ = [
+    "Cube",
+    "Given",
+    "as_read",
+    "check_files",
+    "connected",
+    "load_cubes",
+    "load_public",
+    "relations_read",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -13,11 +14,12 @@ import numpy as np
 from tallyveil.cube.counting import counting, origin
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
-from tallyveil.cube.sources import opened
+from tallyveil.cube.sources import Given, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Domain, Policy, Table
+from tallyveil.policy.source_kinds import source_kind
 
-__all__ = ["as_read", "load_cubes"]
+__all__ = ["as_read", "load_cubes", "relations_read"]
 
 
 def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) -> dict[str, Cube]:
@@ -41,6 +43,28 @@ def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
     """The policy, whose attributes say how the source's columns are finer (`truncates`)."""
     tables = {n: replace(table, domain=cubes[n].domain) for n, table in policy.tables.items()}
     return replace(policy, tables=tables)
+
+
+def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[str]]:
+    """By table the source's relations that its ``from`` reads, whatever they are called there.
+
+    DuckDB looks through views, common table expressions and macros; a file or a data frame is one
+    relation by all names. Where DuckDB finds none, the text itself is one. Raises SourceError.
+    """
+    if source is not None and not isinstance(source, duckdb.DuckDBPyConnection):
+        return dict.fromkeys(policy.tables, frozenset({"the data frame"}))
+    with opened(policy, source) as cursor:
+        return {name: _relations(table, cursor) for name, table in policy.tables.items()}
+
+
+def _relations(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    if table.source_url is not None and source_kind(table.source_url) != "duckdb":
+        return frozenset({table.source_url})
+    with suppress(duckdb.Error):
+        names = cursor.get_table_names(f"FROM (\n{origin(table)}\n)")
+        if names:
+            return frozenset(name.casefold() for name in names)
+    return frozenset({" ".join(table.origin.split()).casefold()})
 
 
 def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Hashable, Mapping
 from contextlib import ExitStack
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Final
 
 import duckdb
@@ -13,7 +14,15 @@ import pyarrow as pa
 
 from tallyveil.accountant import Account, Accountant, Ledger, Share
 from tallyveil.cache import Cache
-from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public
+from tallyveil.cube import (
+    Cube,
+    Given,
+    as_read,
+    connected,
+    load_cubes,
+    load_public,
+    relations_read,
+)
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
@@ -57,8 +66,11 @@ def _plan_bytes(plan: Plan) -> int:
     return arrays + keys + sum(len(query) for query in plan.domain_queries)
 
 
-def accounts(policy: Policy) -> dict[str, Account]:
-    """What the accountant has to know of each table."""
+def accounts(
+    policy: Policy, reads: Mapping[str, frozenset[str]] = MappingProxyType({})
+) -> dict[str, Account]:
+    """What the accountant has to know of each table. A table may be new to its ledger only where
+    ``reads`` says which relations of the source each reads."""
     return {
         name: Account(
             table.domain,
@@ -73,7 +85,7 @@ def accounts(policy: Policy) -> dict[str, Account]:
             _shares(policy, name),
             table.limits,
             table.beside,
-            " ".join(table.origin.replace('"', "").split()).casefold(),
+            reads.get(name, frozenset()),
         )
         for name, table in policy.tables.items()
     }
@@ -116,10 +128,10 @@ class Gate(Shared):
     ) -> None:
         check_mechanisms(policy)
         self.policy = policy
-        self.accounts = accounts(policy)
         with connected(policy, source) as given, ExitStack() as opened:
             self._ledger = Ledger(policy.ledger)
             opened.callback(self._ledger.close)
+            self.accounts = accounts(policy, relations_read(policy, source))
             self._load(policy, given, time_limit, opened)
             opened.pop_all()
         self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)

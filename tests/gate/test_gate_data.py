@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import tallyveil
@@ -169,12 +170,25 @@ def test_a_renamed_table_does_not_start_with_a_whole_budget(
     ask()
 
 
-@pytest.mark.parametrize("origin", ["people", "  People", '"people"'])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "people",
+        "  People",
+        '"people"',
+        "main.people",
+        "Memory.Main.PEOPLE",
+        "everybody",
+        "SELECT * FROM people WHERE age < 18 -- children",
+        "WITH visits AS (FROM everybody) SELECT * FROM visits",
+    ],
+)
 def test_a_second_name_for_the_same_rows_does_not_start_with_a_whole_budget(
     ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path, origin: str
 ) -> None:
     """Else a table would be renamed in two steps: first both names, then the second alone."""
     fill(source, "SELECT 1 AS age")
+    source.execute("CREATE VIEW everybody AS FROM people")
     ask()
     one = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": AGES}
 
@@ -183,7 +197,9 @@ def test_a_second_name_for_the_same_rows_does_not_start_with_a_whole_budget(
         made = parse_policy({"tables": tables}, base=tmp_path)
         tallyveil.connect(made, source=source).close()
 
-    with pytest.raises(LedgerMismatch, match='same rows as table "person"') as refused:
+    with pytest.raises(
+        LedgerMismatch, match='same rows of the source as table "person"'
+    ) as refused:
         both()
     assert 'beside = ["person"] in [tables.persons]' in (refused.value.hint or "")
     again = COUNT.replace("person", "persons")
@@ -192,6 +208,26 @@ def test_a_second_name_for_the_same_rows_does_not_start_with_a_whole_budget(
     both(beside=["person"])
     both()
     ask(again, table="persons", **{"from": origin})
+
+
+@pytest.mark.parametrize("kind", ["csv", "data frame"])
+def test_a_second_name_for_the_same_file_or_frame_is_one_for_the_same_rows(
+    tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "people.csv").write_text("age\n1\n")
+    source = pa.table({"age": [1]}) if kind == "data frame" else None
+    one = {"budget": {"epsilon": 3.0}, "attributes": AGES}
+
+    def asked(**tables: Any) -> None:
+        declared = {"source": {"url": "people.csv"}, "tables": tables}
+        made = parse_policy(declared, base=tmp_path)
+        with tallyveil.connect(made, source=source) as connection:
+            connection.sql(COUNT).fetchall()
+
+    asked(person=one)
+    with pytest.raises(LedgerMismatch, match='same rows of the source as table "person"'):
+        asked(person=one, persons=one)
+    asked(person=one, persons=one | {"beside": ["person"]})
 
 
 def test_two_names_for_the_same_rows_from_the_start_have_a_budget_each(
