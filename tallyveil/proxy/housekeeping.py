@@ -3,13 +3,14 @@
 A collection looks at all objects and stops every thread meanwhile, a tenth of a second beside a
 large statement. So those of all generations are taken out of Python's hands and made once heavy
 statements have ended. Then the C library, which keeps what was freed for later, is asked to give
-it back.
+it back. First of all it imports what some statements need, and shell commands mostly do not.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ EVERY: Final = 60.0
 
 SWITCH: Final = 0.002
 """Seconds a thread computes while another waits to go on."""
+
+LATER: Final = ("scipy.optimize",)
+"""Modules that are imported when they are first needed: a fifth of a second in a statement."""
 
 _NEVER: Final = 1 << 30
 
@@ -77,6 +81,8 @@ class Housekeeping:
         self._due.set()
 
     def _run(self) -> None:
+        for module in LATER:
+            importlib.import_module(module)
         while not self._closed.is_set():
             self._due.wait(EVERY)
             self._due.clear()
