@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
@@ -12,7 +13,7 @@ from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import Position
 from tallyveil.accountant.derivation import Derivation, encode_derivation
-from tallyveil.accountant.invariants import DECLARED, PUBLISHED, write_invariants
+from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Noisy
 from tallyveil.accountant.pricing import Priced
@@ -24,7 +25,7 @@ from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.mechanisms.units import from_units
-from tallyveil.workload.workload import Workload
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
@@ -71,6 +72,7 @@ class Accountant(Balances):
         with ledger.writing():
             bind(ledger, accounts)
         super().__init__(ledger, dict(accounts), Books(ledger, accounts))
+        self._published: dict[str, tuple[Column, ...]] = {}
         self.summarise(_LONG)
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
@@ -98,6 +100,12 @@ class Accountant(Balances):
         with self._lock:
             write_invariants(self._ledger, table, PUBLISHED, counts)
 
+    def published(self, table: str) -> tuple[Column, ...]:
+        """The columns of all that was published of a table: what translates are by."""
+        with self._lock, self._ledger.reading():
+            self._published[table] = published_columns(self._ledger, table)
+            return self._published[table]
+
     def summarise(self, least: int = _LONG) -> None:
         """Write down what follows from the ledger, if there are so many charges that no summary
         covers: then the next process opens it sooner (`summary`). What opening has worked out is
@@ -118,6 +126,37 @@ class Accountant(Balances):
         with self._lock:
             self._books.refresh()
             return self._books.plan(priced, analyst, custodian)[0]
+
+    def cost(self, charge: Charge) -> Fraction:
+        """Of a charge by itself, in the measure of its table's budget."""
+        return from_units(self._books.pricing.loss(charge).bound)
+
+    def best(self, charges: Sequence[Charge], analyst: str) -> Charge:
+        """Of charges for the same release the one after which its table, and then the analyst's
+        share of it, has lost least; of equals the one that itself costs an average cell least.
+
+        Free of charge. Left out are those that by themselves cost no less than the first one, or
+        less than a statement may.
+        """
+        table = charges[0].workload.table
+        losses = [self._books.pricing.loss(charge) for charge in charges]
+        least, most = self._accounts[table].least_cost, losses[0].bound
+        better = [one.bound < most and from_units(one.bound) >= least for one in losses]
+        if not any(better):
+            return charges[0]
+        with self._lock:
+            self._books.refresh()
+            filters = self._books.filters
+        found = []
+        for number, loss in enumerate(losses):
+            if number and not better[number]:
+                continue
+            deadline.check()
+            after = filters.after(table, analyst, loss)
+            share = after.shares.get((table, analyst))
+            spent = after.tables[table].spent, 0 if share is None else share.spent
+            found.append((*spent, loss.average, number))
+        return charges[min(found)[-1]]
 
     def charge(
         self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False
@@ -167,6 +206,10 @@ class Accountant(Balances):
         charged: once the charges are written, nothing is stopped here. Raises what `charge` raises;
         and what ``draw`` raises, with everything charged.
         """
+        for charge in charges:
+            own = self._published.get(charge.workload.table)
+            if charge.translates and charge.published is not own:
+                raise TallyveilError("a charge by invariants that the ledger does not know")
         priced = [self._books.pricing.price(charge) for charge in charges]
         durable: list[Position] = []
         try:

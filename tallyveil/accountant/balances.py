@@ -11,9 +11,8 @@ from tallyveil.accountant.chain import START
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.meter import Meter, meter_for
-from tallyveil.accountant.stored import charge_of, entry
-from tallyveil.accountant.stored_charge import StoredCharge
-from tallyveil.accountant.values import Account, Balance, Entry, Reading, Room, Spending
+from tallyveil.accountant.stored import entry
+from tallyveil.accountant.values import Account, Balance, Charge, Entry, Reading, Room, Spending
 from tallyveil.errors import UndefinedTable
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
@@ -69,14 +68,14 @@ class Balances:
         Those without a share have no meter: their charges are composed anew.
         """
         numbers: dict[tuple[str, str], int] = defaultdict(int)
-        others: dict[tuple[str, str], list[StoredCharge]] = defaultdict(list)
+        others: dict[tuple[str, str], list[Charge]] = defaultdict(list)
         with self._lock, self._books.reading():
             meters = self._books.filters.shares
             for stored, _ in self._ledger.charges_after(START):
                 key = stored.table, stored.analyst
                 numbers[key] += 1
-                if key not in meters:
-                    others[key].append(stored)
+                if key not in meters and stored.table in self._accounts:
+                    others[key].append(self._books.charge(stored))
         found = []
         for table, account in self._accounts.items():
             names = {analyst for name, analyst in (*numbers, *meters) if name == table}
@@ -121,14 +120,12 @@ class Balances:
             self._books.refresh()
             yield self._books
 
-    def _composed(self, charges: Sequence[StoredCharge]) -> Meter:
+    def _composed(self, charges: Sequence[Charge]) -> Meter:
         """A meter over some charges about one table, at least one."""
-        account = self._accounts[charges[0].table]
+        account = self._accounts[charges[0].workload.table]
         meter = meter_for(account.relation, account.measure)
-        for stored in charges:
-            meter = meter.after(
-                self._books.pricing.loss(charge_of(stored.table, stored.mechanism, stored.columns))
-            )
+        for charge in charges:
+            meter = meter.after(self._books.pricing.loss(charge))
         return meter
 
     def _account(self, table: str) -> Account:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +12,7 @@ from tallyveil import deadline
 from tallyveil.accountant.chain import START, Position
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
+from tallyveil.accountant.invariants import published_columns
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Asked, Memory, Noisy
 from tallyveil.accountant.pricing import Priced, Pricing
@@ -273,8 +275,15 @@ class Books:
                     self.memory.derive(derivation)
                 self._derivations = position
 
-    def _work_out(self, stored: StoredCharge) -> None:
+    def charge(self, stored: StoredCharge) -> Charge:
+        """As it is accounted for; inside `reading`."""
         charge = charge_of(stored.table, stored.mechanism, stored.columns)
+        if charge.translates:
+            return replace(charge, published=published_columns(self._ledger, stored.table))
+        return charge
+
+    def _work_out(self, stored: StoredCharge) -> None:
+        charge = self.charge(stored)
         try:
             with deadline.unlimited():
                 loss = self.pricing.loss(charge)

@@ -3,7 +3,9 @@
 An event is zlib over a JSON line and the arrays it describes, each in the narrowest integers that
 hold it. It says for good what was released: the rows and their unit, the law of the noise and its
 scale, and whose data it protects; so neither accounting nor estimates depend on what a mechanism's
-name means to a later program. ``version`` of the data and ``strategy``, where other rows are
+name means to a later program. Where it was charged as a translate the λ is in it, as fractions
+by numbers of published rows; programs that do not read these charge the row itself, which is never
+less than what it must be. ``version`` of the data and ``strategy``, where other rows are
 released than were asked, have a place in it and are empty.
 """
 
@@ -22,6 +24,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.errors import LedgerError
+from tallyveil.invariants import Translate
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor
@@ -47,6 +50,7 @@ class Event:
     columns: tuple[Column, ...]
     scales: tuple[float, ...]
     law: str | None = None
+    translates: tuple[Translate | None, ...] = ()
 
 
 def encode_event(event: Event, relation: Relation | None = None) -> bytes:
@@ -68,6 +72,17 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
             about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
             body.append(selected.tobytes())
         header.append(about)
+    for translate, about in zip(event.translates, header, strict=False):
+        if translate is not None:
+            held_arrays = [
+                _narrow(a) for a in (translate.rows, translate.declared, translate.numerators)
+            ]
+            about["translate"] = {
+                "denominator": translate.denominator,
+                "entries": len(translate.rows),
+                "widths": [a.dtype.str for a in held_arrays],
+            }
+            body += [a.tobytes() for a in held_arrays]
     about_all = {
         "law": event.law,
         "protects": None if relation is None else [relation.neighbours, relation.max_rows],
@@ -133,9 +148,18 @@ def decode_event(blob: bytes) -> Event:
             selected = _arrays(*rest.next(about["selected"]))[0] if "selected" in about else None
             columns.append(Column(factors, _fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
+        translates = [_translate(about.get("translate"), rest) for about in whole["columns"]]
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
-    return Event(tuple(columns), tuple(scales), whole.get("law"))
+    known = tuple(translates) if any(translates) else ()
+    return Event(tuple(columns), tuple(scales), whole.get("law"), known)
+
+
+def _translate(about: dict[str, Any] | None, body: _Body) -> Translate | None:
+    if about is None:
+        return None
+    rows, declared, numerators = _arrays(*body.next(about))
+    return Translate(rows, declared, numerators, about["denominator"])
 
 
 _fraction: Final = lru_cache(maxsize=1024)(Fraction)

@@ -12,7 +12,7 @@ from tallyveil.accountant.codec import Event, decode_event, encode_event
 from tallyveil.accountant.ledger import Ledger, StoredInvariant
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["DECLARED", "PUBLISHED", "invariants_of", "write_invariants"]
+__all__ = ["DECLARED", "PUBLISHED", "invariants_of", "published_columns", "write_invariants"]
 
 DECLARED, PUBLISHED = "declared", "published"
 
@@ -27,6 +27,12 @@ def write_invariants(
             if (event, workload.key) not in known:
                 body = encode_event(Event(workload.columns, (0.0,) * len(workload.columns)))
                 ledger.add_invariant(StoredInvariant(table, event, sql, workload.key, body))
+
+
+def published_columns(ledger: Ledger, table: str) -> tuple[Column, ...]:
+    """All that were published, oldest first: more are only appended. Inside `reading`."""
+    stored = (one for one in ledger.invariants(table) if one.event == PUBLISHED)
+    return tuple(column for one in stored for column in decode_event(one.columns).columns)
 
 
 def invariants_of(ledger: Ledger, table: str, event: str) -> list[tuple[str, tuple[Column, ...]]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant.codec import Event, encode_event
 from tallyveil.accountant.values import Account, Amount, Charge
-from tallyveil.errors import TallyveilError, UndefinedTable
-from tallyveil.mechanisms import Charged, Loss, additive_by_law, charged
+from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
+from tallyveil.invariants import Translate, translated
+from tallyveil.mechanisms import Charged, Loss, additive_by_law, charged, privacy_loss
+from tallyveil.mechanisms.measure import power
+from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.workload.workload import Column
 
 __all__ = ["Priced", "Pricing"]
 
@@ -33,6 +38,7 @@ class Pricing:
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
         self._priced: WeakKeyDictionary[Charge, Priced] = WeakKeyDictionary()
+        self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
 
     def price(self, charge: Charge) -> Priced:
         """A charge is quoted and then paid for, and priced the first time.
@@ -43,7 +49,7 @@ class Pricing:
         if priced is None:
             workload = charge.workload
             _ = charge.key  # of its receipt, which is issued while others wait
-            event = Event(workload.columns, charge.scales, charge.law)
+            event = Event(workload.columns, charge.scales, charge.law, charge.translates)
             columns = encode_event(event, self._accounts[workload.table].relation)
             height = sum(column.height for column in workload.columns)
             priced = self._priced[charge] = Priced(
@@ -59,6 +65,12 @@ class Pricing:
 
     def loss(self, charge: Charge) -> Loss:
         """Raises TallyveilError if the workload is not about the table's declared cells."""
+        loss = self._losses.get(charge)
+        if loss is None:
+            loss = self._losses[charge] = self._loss(charge)
+        return loss
+
+    def _loss(self, charge: Charge) -> Loss:
         workload = charge.workload
         account = self._accounts.get(workload.table)
         if account is None:
@@ -70,4 +82,35 @@ class Pricing:
         family: Charged = (
             charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
         )
-        return family.loss(workload, charge.scales, account.relation, account.measure)
+        loss = family.loss(workload, charge.scales, account.relation, account.measure)
+        return _translated(charge, account) if charge.translates else loss
+
+
+def _translated(charge: Charge, account: Account) -> Loss:
+    """Of the rows that are charged in the place of those asked, with the noise of these: row i of
+    integers D (w_i − λ_i C) at 1/D of what a step costs, 1/D² in ρ.
+
+    Raises LedgerError for λ of rows that are not published.
+    """
+    columns, rates = list[Column](), list[Fraction]()
+    parts = zip(charge.workload.columns, charge.scales, charge.translates, strict=True)
+    for column, scale, translate in parts:
+        if scale == 0:
+            continue
+        step, charged_as = rate(scale, account.measure), column
+        if translate is not None:
+            charged_as = _rows(column, translate, charge.published)
+            step /= translate.denominator ** power(account.measure)
+        columns.append(charged_as)
+        rates.append(step)
+    return privacy_loss(columns, rates, account.relation, account.measure)
+
+
+def _rows(column: Column, translate: Translate, published: Sequence[Column]) -> Column:
+    try:
+        found = translated(column, translate, published)
+    except ValueError as error:
+        raise LedgerError("a charge is by invariants that the ledger does not know") from error
+    if found is None:
+        raise LedgerError("a charge is by invariants of too many cells")
+    return found

@@ -16,7 +16,9 @@ __all__ = ["charge_of", "entry"]
 def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
     """The charge that is stored so, without its statement."""
     event = decode_event(columns)
-    return Charge(Workload(table, event.columns), mechanism, event.scales, "", event.law)
+    return Charge(
+        Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates
+    )
 
 
 def entry(stored: StoredCharge) -> Entry:

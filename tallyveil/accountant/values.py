@@ -11,6 +11,7 @@ from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
+from tallyveil.invariants import Translate
 from tallyveil.mechanisms import law_name, recorded_law
 from tallyveil.mechanisms.measure import MEASURES, Measure
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
@@ -188,6 +189,10 @@ class Charge:
 
     Scale 0.0 means no noise; the accountant takes it only for a column no record can move. ``law``
     is what the ledger calls that of the noise, by default the mechanism's (`mechanisms.law_name`).
+
+    ``translates``, if there are any, are one for each column, None for one that is charged as it
+    is: another row is charged in its place, with the same noise, by rows of ``published``, the
+    columns that the ledger knows as published, in its order.
     """
 
     workload: Workload
@@ -195,10 +200,16 @@ class Charge:
     scales: tuple[float, ...]
     sql: str
     law: str | None = None
+    translates: tuple[Translate | None, ...] = ()
+    published: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         if self.law is None:
             object.__setattr__(self, "law", law_name(self.mechanism))
+        if self.translates and self.law is None:
+            raise InvalidParameterValue("a translate is charged for noise that is added")
+        if self.translates and len(self.translates) != len(self.workload.columns):
+            raise InvalidParameterValue("a charge needs a translate or none for each column")
         if len(self.scales) != len(self.workload.columns):
             raise InvalidParameterValue("a charge needs one noise scale per column")
         for scale in self.scales:

@@ -23,7 +23,7 @@ is looked at again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
@@ -37,6 +37,7 @@ from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
+from tallyveil.gate.translations import Saving, Translations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
 from tallyveil.mechanisms import CountMechanism
 
@@ -76,6 +77,8 @@ class Forecast:
     scales: Mapping[str, Mapping[int, float]]
     quote: Quote | None
     refused: InsufficientPrivilege | None = None
+    savings: Mapping[str, Saving] = field(default_factory=dict)
+    """By table what is saved by charging other rows, where counts are exact."""
 
     @property
     def known_rows(self) -> int:
@@ -105,7 +108,9 @@ class Decision:
         cubes: Mapping[str, Cube],
         knowledge: Mapping[str, Knowledge],
         control: Control,
+        translations: Mapping[str, Translations],
     ) -> None:
+        self._translations = translations
         self._accountant = accountant
         self._control = control
         self._choice = choice
@@ -168,6 +173,7 @@ class Decision:
         """What `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
         found, purchases = self._weigh(request, wanted)
+        plain, purchases = purchases, self._translated(request, purchases)
         quote = self._quote(request, purchases) if purchases else None
         scales = {
             p.charge.workload.table: dict(zip(p.columns, p.charge.scales, strict=True))
@@ -175,7 +181,20 @@ class Decision:
         }
         refused = self._refusal(request, purchases)
         known = {table: one.rows for table, one in found.items()}
-        return Forecast(known, sum(p.height for p in purchases), wanted, scales, quote, refused)
+        bought = sum(p.height for p in purchases)
+        savings = self._savings(plain, purchases)
+        return Forecast(known, bought, wanted, scales, quote, refused, savings)
+
+    def _savings(
+        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
+    ) -> dict[str, Saving]:
+        found = {}
+        for asked, one in zip(plain, purchases, strict=True):
+            if one.charge.translates:
+                table = self._translations[one.table]
+                saving = table.saving(asked.charge, one.charge, self._accountant)
+                found[one.table] = saving.over(one.columns)
+        return found
 
     def _recorded(self, request: Request) -> list[int]:
         """How much is recorded about the request's tables; it grows with every answer."""
@@ -232,6 +251,7 @@ class Decision:
             refused = self._refusal(request, purchases)
             if refused is not None:
                 raise refused
+            purchases = self._translated(request, purchases)
             self._accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
@@ -240,6 +260,15 @@ class Decision:
                 found, purchases = self._weigh(request, wanted)
                 continue
             return _Settled(found, purchases, quote, bought)
+
+    def _translated(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
+        """Charged as what serves the ledger best, where counts are exact."""
+        return [
+            one.translated(self._translations[one.table], self._accountant, request.analyst)
+            if one.table in self._translations
+            else one
+            for one in purchases
+        ]
 
     def _receive(
         self, request: Request, purchases: Sequence[Purchase], decided_on: Mapping[str, int]
@@ -287,7 +316,7 @@ class Decision:
         wanted: Mapping[str, Noise],
         purchases: Sequence[Purchase],
     ) -> str:
-        quote = self._quote(request, purchases)
+        quote = self._quote(request, self._translated(request, list(purchases)))
         table = None if quote.refused is None else quote.refused.table
         charged = (purchase.charge.workload for purchase in purchases)
         part = next((workload for workload in charged if workload.table == table), None)

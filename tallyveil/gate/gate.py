@@ -12,7 +12,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from tallyveil.accountant import Account, Accountant, Ledger, Share
+from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
 from tallyveil.cache import Cache
 from tallyveil.cube import (
     Cube,
@@ -34,6 +34,7 @@ from tallyveil.gate.ranges import Ranges
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
+from tallyveil.gate.translations import Translations
 from tallyveil.knowledge import Knowledge
 from tallyveil.mechanisms import rho_for
 from tallyveil.policy import Budget, Policy
@@ -183,7 +184,22 @@ class Gate(Shared):
         for known in knowledge.values():
             known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
-        self.decision = Decision(self.accountant, choice, cubes, knowledge, control)
+        self.decision = Decision(
+            self.accountant, choice, cubes, knowledge, control, self._translations()
+        )
+
+    def _translations(self) -> dict[str, Translations]:
+        """Of the tables whose rows can cost less for what is exact: where records are replaced, the
+        number of all alone makes no difference."""
+        found = {}
+        for name, exact in self.published.items():
+            account, span = self.accounts[name], exact.declared.span
+            if account.neighbours == "add_remove" or span.rank > 1:
+                each = invariants_of(self._ledger, name, PUBLISHED)
+                sources = [sql for sql, columns in each for _ in columns]
+                columns = self.accountant.published(name)
+                found[name] = Translations(span, columns, sources, account)
+        return found
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
@@ -13,8 +12,9 @@ from tallyveil.gate.decision import Answered, Forecast, Looks
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
+from tallyveil.gate.translations import reach
 from tallyveil.knowledge import Interval, Known
-from tallyveil.mechanisms import CountMechanism, law_of, sensitivity
+from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
 
@@ -188,7 +188,25 @@ def explanation(
     if forecast.refused is not None:
         lines.append(f"It would be refused: {forecast.refused.message}")
         lines.append(f"  {forecast.refused.hint}")
+    lines += _savings(forecast)
     lines += _costs(forecast, plan, accountant, request.analyst)
+    return lines
+
+
+def _savings(forecast: Forecast) -> list[str]:
+    """What is charged in the place of rows, where counts are exact."""
+    lines = []
+    for table, saving in forecast.savings.items():
+        for index, step in saving.sensitivities.items():
+            lines.append(
+                f"  aggregate {index + 1}: charged as a translate by exact counts, sensitivity"
+                f" {number(step)}"
+            )
+        measure = "epsilon" if forecast.quote is None else forecast.quote[table].measure
+        lines.append(
+            f"Saved by invariants of {table}: {measure} {number(saving.saved)}, by"
+            f" {'; '.join(saving.invariants)}"
+        )
     return lines
 
 
@@ -231,12 +249,9 @@ def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
     """In the norm the noise is fitted to."""
-    relation = account.relation
-    if noise.mechanism.needs.delta:
-        reach = float(column.multiplier) * math.sqrt(sensitivity(column, relation, "rho"))
-        return f"L2 sensitivity {number(reach)} ({relation.neighbours})"
-    exact = column.multiplier * sensitivity(column, relation, "epsilon")
-    return f"sensitivity {number(exact)} ({relation.neighbours})"
+    squared, relation = noise.mechanism.needs.delta, account.relation
+    step = float(column.multiplier) * reach(column, relation, squared)
+    return f"{'L2 ' if squared else ''}sensitivity {number(step)} ({relation.neighbours})"
 
 
 def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> list[str]:

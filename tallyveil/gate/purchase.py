@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tallyveil.accountant import Charge
+from tallyveil.accountant import Accountant, Charge
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.request import Request
+from tallyveil.gate.translations import Translations
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
 from tallyveil.rewriter import Workload
@@ -35,6 +36,12 @@ class Purchase:
     @property
     def table(self) -> str:
         return self.charge.workload.table
+
+    def translated(
+        self, translations: Translations, accountant: Accountant, analyst: str
+    ) -> Purchase:
+        """Charged as what serves the ledger best."""
+        return replace(self, charge=translations.best(self.charge, accountant, analyst))
 
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
         """Once it is charged and answered."""

@@ -5,9 +5,21 @@ that are published. A row follows from the declared rows C only by a certificate
 λC = w, verified in integers. What cannot be decided within the limits does not follow.
 """
 
+from tallyveil.invariants.centres import centres
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.span import Span
+from tallyveil.invariants.translate import Translate, translated
 
-__all__ = ["Combination", "Disclosure", "Exact", "Span", "disclosure", "row_names"]
+__all__ = [
+    "Combination",
+    "Disclosure",
+    "Exact",
+    "Span",
+    "Translate",
+    "centres",
+    "disclosure",
+    "row_names",
+    "translated",
+]

@@ -11,15 +11,22 @@ since on a cell the sum over the sets around it telescopes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyveil import deadline
 from tallyveil.invariants.combination import Combination, ratio
 from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["Laminar"]
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _AT_ONCE = 1_024  # rows between two looks at the deadline
 _WORK = 50_000_000
@@ -122,6 +129,53 @@ class Laminar:
             own = slice(ends[row], ends[row + 1])
             found[row] = self._combined(sets[own], values[own])
         return found
+
+    def centres(self, asked: Factor) -> list[Combination]:
+        """For each row λ such that λC is half way between the row's least and greatest coefficient
+        on each atom: what is left of it is at most half of its range there."""
+        sets = self._owner[asked.cells]
+        kept = np.flatnonzero(sets >= 0)
+        order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
+        rows, sets, values = asked.rows[order], sets[order], asked.coefficients[order]
+        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(sets, prepend=-1) != 0))
+        if not len(starts):
+            return [Combination((), ())] * asked.height
+        lengths = np.diff(np.append(starts, len(rows)))
+        rows, sets = rows[starts], sets[starts]
+        rest = np.where(lengths < self._sizes[sets], 0, values[starts])
+        low = np.minimum(np.minimum.reduceat(values, starts), rest)
+        twice = low + np.maximum(np.maximum.reduceat(values, starts), rest)
+        ends = np.searchsorted(rows, np.arange(asked.height + 1))
+        found = []
+        for start, end in itertools.pairwise(ends.tolist()):
+            deadline.check()
+            double = self._combined(sets[start:end], twice[start:end])
+            halves = tuple(Fraction(factor, 2) for factor in double.factors)
+            found.append(Combination(double.places, halves))
+        return found
+
+    def by_atom(self, asked: Factor) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """The set of each atom that some row is not 0 on, these rows, and for each of them its
+        coefficients on the atom's cells; cells that all rows are 0 on stand for one."""
+        sets = self._owner[asked.cells]
+        order = np.lexsort((asked.rows, sets))
+        order = order[np.searchsorted(sets[order], 0) :]
+        for own in np.split(order, np.flatnonzero(np.diff(sets[order])) + 1):
+            if len(own):
+                rows, row = np.unique(asked.rows[own], return_inverse=True)
+                cells, cell = np.unique(asked.cells[own], return_inverse=True)
+                atom = int(sets[own[0]])
+                matrix = np.zeros((len(rows), len(cells) + bool(len(cells) < self._sizes[atom])))
+                matrix[row.ravel(), cell.ravel()] = asked.coefficients[own]
+                yield atom, rows, matrix
+
+    def combined(self, levels: Mapping[int, Fraction]) -> Combination:
+        """λ such that λC has these values on the atoms of sets, and 0 elsewhere."""
+        common = math.lcm(*(level.denominator for level in levels.values()))
+        sets = np.array(list(levels), dtype=np.int64)
+        values = np.array([int(level * common) for level in levels.values()], dtype=np.int64)
+        whole = self._combined(sets, values)
+        return Combination(whole.places, tuple(Fraction(f, common) for f in whole.factors))
 
     def _combined(self, sets: IntArray, values: IntArray) -> Combination:
         """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""

@@ -16,7 +16,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
@@ -25,12 +27,21 @@ from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.product import ProductSpace
 from tallyveil.invariants.row_space import row_space
-from tallyveil.workload.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Span"]
 
 _LIMIT: Final = 1_000_000  # cells or entries of all rows together
 _MOST: Final = 1 << 16  # sets of attributes
+
+
+class Joint(NamedTuple):
+    """Declared rows and asked ones over the cells that they tell apart; ``numbers[i]`` is the
+    number of row i of the declared ones among all that are declared."""
+
+    declared: Factor
+    asked: Factor
+    numbers: IntArray
 
 
 class Span:
@@ -64,6 +75,12 @@ class Span:
     def holds_total(self) -> bool:
         """Whether the number of records follows."""
         return self.combinations(Column())[0] is not None
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether any two of the sets that the basis counts are nested or disjoint."""
+        rows = self.over(self.classes())
+        return rows is not None and Laminar.of(rows) is not None
 
     def classes(self) -> Classes:
         """The cells that the declared rows tell apart."""
@@ -113,19 +130,33 @@ class Span:
             found = [old or new for old, new in zip(found, joint, strict=True)]
         return found
 
-    def _jointly(self, asked: Column, basis: Sequence[int]) -> Sequence[Combination | None]:
-        """Of all columns of the basis together."""
+    def row_numbers(self, column: int) -> IntArray:
+        """Of a declared column."""
+        return np.arange(self._starts[column], self._starts[column + 1])
+
+    def jointly(self, asked: Column, basis: Sequence[int] | None = None) -> Joint | None:
+        """The rows of the basis, or of some columns, and those asked over joint classes; None if
+        these are too many."""
+        basis = self.basis if basis is None else basis
         columns = [*(self.columns[n] for n in basis), asked]
         rows = self._over_classes(columns, Classes.of(columns))
         if rows is None:
-            return [None] * asked.height
+            return None
         deadline.check()
-        numbers = [self._starts[n] + row for n in basis for row in range(self.columns[n].height)]
+        numbers = np.concatenate([self.row_numbers(n) for n in basis])
+        return Joint(stacked(rows[:-1]), rows[-1], numbers)
+
+    def _jointly(self, asked: Column, basis: Sequence[int]) -> Sequence[Combination | None]:
+        """Of all columns of the basis together."""
+        joint = self.jointly(asked, basis)
+        if joint is None:
+            return [None] * asked.height
+        numbers = joint.numbers.tolist()
         return [
             None
             if one is None
             else Combination(tuple(numbers[place] for place in one.places), one.factors)
-            for one in row_space(stacked(rows[:-1])).combinations(rows[-1])
+            for one in row_space(joint.declared).combinations(joint.asked)
         ]
 
     def _over_classes(self, columns: Sequence[Column], classes: Classes) -> list[Factor] | None:

@@ -7,16 +7,20 @@ import sqlite3
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant.chain import START
 from tallyveil.accountant.codec import Event, decode_event, encode_event
-from tallyveil.errors import LedgerError
+from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.invariants import Translate
 from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import Relation, mechanism, registry
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
@@ -126,3 +130,25 @@ def test_a_law_nobody_knows_is_refused(cubes: Any, path: Path) -> None:
     object.__setattr__(charge, "law", "cauchy")
     with pytest.raises(Exception, match='no noise with the law "cauchy"'):
         pay(path, cubes.account(), [charge])
+
+
+def test_a_translate_is_recorded_with_its_fractions_and_found_again(cubes: Any, path: Path) -> None:
+    """By rows that the ledger knows as published, and by no others."""
+    total = cubes.column(["hue"], [[1, 1]])
+    half = Translate(*(np.array([n], dtype=np.int64) for n in (0, 0, 1)), denominator=2)
+    with closing(Ledger(path)) as ledger:
+        accountant = Accountant(ledger, {"person": cubes.account()})
+        own = replace(one(cubes), translates=(half,), published=(total,))
+        with pytest.raises(TallyveilError, match="does not know"):
+            accountant.charge([own], "alice")
+        accountant.publish_exact("person", {"SELECT": Workload("person", (total,))})
+        with pytest.raises(TallyveilError, match="does not know"):
+            accountant.charge([own], "alice")
+        columns = accountant.published("person")
+        accountant.charge([replace(own, published=columns)], "alice")
+        ((stored, _),) = ledger.charges_after(START)
+        (found,) = decode_event(stored.columns).translates
+        assert found is not None
+        held = found.rows, found.declared, found.numerators
+        assert ([a.tolist() for a in held], found.denominator) == ([[0], [0], [1]], 2)
+    assert spent(path, cubes.account())[0] == Fraction(1, 40)

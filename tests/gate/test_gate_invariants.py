@@ -373,3 +373,75 @@ def test_a_charge_is_that_of_the_rows_as_they_are_asked(connect: Connect) -> Non
     connection = connect(**invariants(BY_STATE))
     connection.execute("SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'")
     assert connection.budget()[0]["spent"] == pytest.approx(0.1)
+
+
+WOMEN = "SELECT sex, count(*) FROM person WHERE sex <> 'other' GROUP BY sex"
+OLD = "SELECT count(*) FROM person WHERE sex = 'F' AND age {}"
+
+
+def spent(connection: tallyveil.Connection) -> float:
+    return float(connection.budget()[0]["spent"])
+
+
+def test_a_cell_of_a_known_group_costs_half_and_says_why(connect: Connect) -> None:
+    """The noise is that of the row as asked, and so is its interval."""
+    declared = {"neighbours": "add_remove", "invariants": [{"sql": WOMEN}]}
+    connection = connect(**declared)
+    explained = connection.explain(OLD.format("< 40"))
+    assert "sensitivity 1 (add_remove), scale 10" in explained
+    assert "charged as a translate by exact counts, sensitivity 0.5" in explained
+    assert f"Saved by invariants of person: epsilon 0.05, by {WOMEN}" in explained
+    assert "Cost: epsilon 0.05 of person's budget" in explained
+    sql = OLD.format("< 40").replace("count(*)", "count(*) AS n, dp_stddev(n)")
+    ((_, deviation),) = connection.execute(sql).fetchall()
+    assert deviation == pytest.approx(14.1, abs=0.1)
+    assert spent(connection) == pytest.approx(0.05)
+    connection.close()
+    again = connect(**declared)
+    assert spent(again) == pytest.approx(0.05)
+    again.execute(sql)
+    assert spent(again) == pytest.approx(0.05)
+
+
+def test_a_translate_is_taken_where_it_serves_the_ledger(connect: Connect) -> None:
+    """All groups of a known total cost no less as translates, and cells of a group that nothing is
+    known of cost what they do."""
+    connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
+    plain = "SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age"
+    assert "translate" not in connection.explain(plain)
+    connection.execute(plain)
+    assert spent(connection) == pytest.approx(0.1)
+    other = "SELECT count(*) FROM person WHERE sex = 'other' AND age < 30"
+    assert "translate" not in connection.explain(other)
+
+
+def test_cells_of_two_margins_cost_half_of_an_exchange(connect: Connect) -> None:
+    by_sex = "SELECT sex, count(*) FROM person GROUP BY sex"
+    connection = connect(**invariants(BY_STATE, by_sex))
+    sql = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
+    explained = connection.explain(sql)
+    assert "charged as a translate by exact counts, sensitivity 0.5" in explained
+    assert f"by {BY_STATE}; {by_sex}" in explained
+    connection.execute(sql)
+    assert spent(connection) == pytest.approx(0.05)
+
+
+def test_groups_cost_less_in_rho(connect: Connect) -> None:
+    """Of 101 groups of a known total each is 1/101 less, as the smallest ball around them is."""
+    budget = {"rho": 1.0, "delta": 1e-6}
+    connection = connect(
+        neighbours="add_remove", invariants=[{"sql": WOMEN}], budget=budget, defaults={"rho": 0.01}
+    )
+    connection.execute("SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age")
+    assert spent(connection) == pytest.approx(0.01 * (1 - 1 / 101), rel=1e-4)
+
+
+def test_a_share_is_charged_what_the_table_is(connect: Connect) -> None:
+    connection = connect(
+        neighbours="add_remove",
+        invariants=[{"sql": WOMEN}],
+        analysts={"ann": {"budget": {"epsilon": 0.05}}},
+        user="ann",
+    )
+    connection.execute(OLD.format("< 40"))
+    assert spent(connection) == pytest.approx(0.05)

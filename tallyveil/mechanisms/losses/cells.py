@@ -57,6 +57,11 @@ class CellLoss:
         return sum(t.highest for t in self.tensors)
 
     @property
+    def average(self) -> float:
+        """Units, over all cells."""
+        return float(sum(tensor.values.mean() for tensor in self.tensors))
+
+    @property
     def exact(self) -> bool:
         return all(t.exact for t in self.tensors) and independent([t.axes for t in self.tensors])
 

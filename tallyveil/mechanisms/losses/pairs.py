@@ -84,6 +84,11 @@ class PairLoss:
         return min(zero, sum(t.two_highest for t in self.from_midrange))
 
     @property
+    def average(self) -> float:
+        """Units: those of the pair worst off, since pairs are too many to go through."""
+        return float(self.bound)
+
+    @property
     def exact(self) -> bool:
         return not self.columns or self.by_class is not None
 

@@ -1,0 +1,108 @@
+"""What rows are charged as where counts are exact: a translate by these, if that serves the ledger.
+
+It is book-keeping. Noise and answer are those of the rows as they are asked; what is charged is
+w − λC, which costs less where λC takes the middle out of the row, and costs something for cells
+that nobody asked about. So of the row itself and its translates the one is taken after which the
+ledger's highest cell has lost least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tallyveil.accountant import Account, Accountant, Charge
+from tallyveil.invariants import Span, Translate, centres, translated
+from tallyveil.mechanisms import Relation, mechanism, sensitivity
+from tallyveil.workload.workload import Column
+
+__all__ = ["Saving", "Translations", "reach"]
+
+
+def reach(column: Column, relation: Relation, squared: bool) -> float:
+    """The sensitivity in the norm that noise is fitted to, in lattice steps."""
+    if squared:
+        return math.sqrt(sensitivity(column, relation, "rho"))
+    return sensitivity(column, relation, "epsilon")
+
+
+class Saving(NamedTuple):
+    """``sensitivities`` by column of what is charged, in its own units, and what is ``saved`` in
+    the measure of the budget, by the ``invariants`` of this SQL."""
+
+    invariants: list[str]
+    sensitivities: Mapping[int, float]
+    saved: Fraction
+
+    def over(self, columns: Sequence[int]) -> Saving:
+        """With column n called columns[n]."""
+        found = {columns[number]: step for number, step in self.sensitivities.items()}
+        return self._replace(sensitivities=found)
+
+
+class Translations:
+    """Of one table: ``published`` are the columns that its ledger knows as published, and
+    ``sources`` the SQL that each is from. Threads may share it."""
+
+    def __init__(
+        self, span: Span, published: Sequence[Column], sources: Sequence[str], account: Account
+    ) -> None:
+        self._account = account
+        self._columns = tuple(published)
+        self._sources = tuple(sources)
+        self._starts = np.cumsum([0, *(column.height for column in self._columns)])
+        keys = (key for column in self._columns for key in column.row_keys)
+        number = {key: n for n, key in reversed(list(enumerate(keys)))}
+        self._numbers = np.array([number[k] for c in span.columns for k in c.row_keys])
+        self._span = span
+        self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
+
+    def best(self, charge: Charge, accountant: Accountant, analyst: str) -> Charge:
+        """The charge, or one for the same release that leaves more to the table. It costs nothing,
+        and follows from public rows and what was charged."""
+        if charge.law is None:
+            return charge
+        each = [self._of(column) for column in charge.workload.columns]
+        found = [charge]
+        for turn in range(max(map(len, each))):
+            chosen = tuple(own[min(turn, len(own) - 1)] if own else None for own in each)
+            found.append(replace(charge, translates=chosen, published=self._columns))
+        return accountant.best(found, analyst) if len(found) > 1 else charge
+
+    def saving(self, plain: Charge, charge: Charge, accountant: Accountant) -> Saving:
+        """What a charge as translates saves against that of the rows themselves."""
+        saved = accountant.cost(plain) - accountant.cost(charge)
+        squared = mechanism(charge.mechanism).needs.delta
+        steps: dict[int, float] = {}
+        parts = zip(charge.workload.columns, charge.translates, strict=True)
+        for number, (column, translate) in enumerate(parts):
+            if translate is None:
+                continue
+            rows = translated(column, translate, self._columns)
+            if rows is not None:
+                step = reach(rows, self._account.relation, squared) / translate.denominator
+                steps[number] = float(column.multiplier) * step
+        return Saving(self._sources_of(charge.translates), steps, saved)
+
+    def _sources_of(self, translates: Sequence[Translate | None]) -> list[str]:
+        """The SQL of the invariants that rows are translated by."""
+        used = [np.unique(one.declared) for one in translates if one is not None]
+        columns = {
+            int(n) for own in used for n in np.searchsorted(self._starts, own, side="right") - 1
+        }
+        return list(dict.fromkeys(self._sources[n] for n in sorted(columns)))
+
+    def _of(self, column: Column) -> list[Translate]:
+        kept = self._kept.get(column)
+        if kept is None:
+            squares = self._account.measure == "rho"
+            found = centres(column, self._span, self._numbers, squares=squares)
+            kept = [one for one in found if translated(column, one, self._columns) is not None]
+            self._kept[column] = kept
+        return kept

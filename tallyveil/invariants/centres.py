@@ -1,0 +1,235 @@
+"""Translates that leave little of a row: λ for which the greatest |w − λC| is small.
+
+- Nested or disjoint sets: half way between the row's least and greatest coefficient on each atom,
+  which is the best there is. One cell of a group whose total is known becomes ½ on the cell and −½
+  on the others.
+- Anything else: the linear program min t, |w − λC| ≤ t, over cells that the row does not tell apart
+  where the declared rows are symmetric in them (`orbits`), or over all that are told apart.
+- Several rows whose squares add up (ρ): on each atom the centre of the smallest ball around the
+  cells' columns; Σ_i of the squares is then the smallest radius.
+
+λ is rounded to fractions of one denominator. Whichever λ it is, the charge is worked out exactly
+from it: here nothing has to be right, only good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil import deadline
+from tallyveil.inference.alike import alike
+from tallyveil.invariants.classes import Classes, stacked
+from tallyveil.invariants.combination import Combination
+from tallyveil.invariants.laminar import Laminar
+from tallyveil.invariants.orbits import orbits
+from tallyveil.invariants.span import Span
+from tallyveil.invariants.translate import Translate
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["centres"]
+
+_ROWS: Final = 256  # of a column
+_PROGRAM: Final = 200_000  # entries of a program
+_PROGRAMS: Final = 16
+_DENOMINATOR: Final = 4096
+_ROUNDS: Final = 60
+_CLOSE: Final = 1.001
+_TINY: Final = 1e-9
+
+_Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+def centres(column: Column, span: Span, numbers: IntArray, *, squares: bool) -> list[Translate]:
+    """Translates of a column worth comparing, each of all its rows. ``numbers[i]`` is what row i of
+    the span is called; ``squares``: what rows cost adds up in squares."""
+    if column.height > _ROWS:
+        return []
+    several = squares and column.height > 1
+    found = []
+    if span.nested:
+        joint = span.jointly(column)
+        sets = None if joint is None else Laminar.of(joint.declared)
+        if joint is not None and sets is not None:
+            names = numbers[joint.numbers]
+            found.append(_translate(sets.centres(joint.asked), names))
+            if several:
+                found.append(_translate(_balls(sets, joint.asked), names))
+    else:
+        if column.height <= _PROGRAMS:
+            found.append(_programmed(column, span, numbers))
+        if several:
+            found.append(_ball_of_all(column, span, numbers))
+    return [one for one in found if one is not None and len(one.rows)]
+
+
+def _translate(combinations: Sequence[Combination], names: IntArray) -> Translate | None:
+    """In the least common denominator, or near it."""
+    fractions = [Fraction(f) for one in combinations for f in one.factors]
+    rows = np.repeat(np.arange(len(combinations)), [len(one.factors) for one in combinations])
+    places = np.array([p for one in combinations for p in one.places], dtype=np.int64)
+    denominator = math.lcm(*{factor.denominator for factor in fractions})
+    if denominator > _DENOMINATOR:
+        denominator = _DENOMINATOR
+    numerators = [round(factor * denominator) for factor in fractions]
+    if max(map(abs, numerators), default=0) >= 2**62:
+        return None
+    return Translate(rows, names[places], np.array(numerators, dtype=np.int64), denominator)
+
+
+def _balls(sets: Laminar, asked: Factor) -> list[Combination]:
+    """By the smallest ball around the columns of each atom's cells."""
+    levels: list[dict[int, Fraction]] = [{} for _ in range(asked.height)]
+    for atom, rows, columns in sets.by_atom(asked):
+        deadline.check()
+        none = np.zeros((0, columns.shape[1]))
+        middle = columns @ _ball(columns, none)
+        for row, value in zip(rows.tolist(), middle.tolist(), strict=True):
+            levels[row][atom] = Fraction(value).limit_denominator(_DENOMINATOR)
+    return [sets.combined(own) for own in levels]
+
+
+def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | None:
+    """By the smallest ball around the cells' columns, modulo those of the declared rows."""
+    posed = _plainly(column, span, numbers)
+    if posed is None:
+        return None
+    declared, asked, names = posed
+    found = _projection(asked, declared, _ball(asked, declared))
+    rows, places = np.nonzero(np.abs(found) > _TINY)
+    return _of_values(rows, np.concatenate(names)[places], found[rows, places])
+
+
+def _ball(columns: _Floats, declared: _Floats) -> _Floats:
+    """Weights p ≥ 0, Σp = 1, with which the mean of the columns, or their regression on the
+    declared rows, is about the centre: the further off one is, the more it counts,
+    p ← p√q with q = ‖r‖² / Σp‖r‖²."""
+    p = np.full(columns.shape[1], 1 / columns.shape[1])
+    for _ in range(_ROUNDS):
+        deadline.check()
+        if len(declared):
+            middle = _projection(columns, declared, p) @ declared
+        else:
+            middle = (columns @ p)[:, None]
+        away = ((columns - middle) ** 2).sum(axis=0)
+        mean = float(p @ away)
+        if mean <= _TINY or away.max() <= _CLOSE * mean:
+            break
+        p = p * np.sqrt(away / mean)
+        p /= p.sum()
+    return p
+
+
+def _projection(columns: _Floats, declared: _Floats, weights: _Floats) -> _Floats:
+    """Λ = A P Cᵀ (C P Cᵀ)⁺."""
+    weighted = declared * weights
+    found: _Floats = columns @ weighted.T @ np.linalg.pinv(weighted @ declared.T, hermitian=True)
+    return found
+
+
+def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | None:
+    """By linear programs, one for each row."""
+    posed = _by_orbits(column, span, numbers) or _plainly(column, span, numbers)
+    if posed is None:
+        return None
+    declared, asked, names = posed
+    rows, places, values = [], [], []
+    for row in range(asked.shape[0]):
+        deadline.check()
+        best = _least(declared, asked[row])
+        if best is None:
+            return None
+        for place in np.flatnonzero(np.abs(best) > _TINY).tolist():
+            rows += [row] * len(names[place])
+            places += names[place].tolist()
+            values += [float(best[place])] * len(names[place])
+    arrays = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64), np.array(values)
+    return _of_values(*arrays)
+
+
+def _of_values(rows: IntArray, places: IntArray, values: _Floats) -> Translate | None:
+    denominator = _denominator(values)
+    numerators = np.rint(values * denominator)
+    if np.abs(numerators).max(initial=0) >= 2.0**53:
+        return None
+    return Translate(rows, places, numerators.astype(np.int64), denominator)
+
+
+_Posed: TypeAlias = tuple[_Floats, _Floats, list[IntArray]]
+"""The declared rows and those asked, over cells that count, and what declared rows are called."""
+
+
+def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
+    classes = Classes.of([column])
+    parts, names = [], list[IntArray]()
+    for n in span.basis:
+        one = orbits(span.columns[n], classes, _PROGRAM)
+        if one is None:
+            return None
+        parts.append(one.sums)
+        own = numbers[span.row_numbers(n)]
+        order = np.argsort(one.of_row, kind="stable")
+        names += np.split(own[order], np.cumsum(np.bincount(one.of_row))[:-1])
+    asked = _over(column, classes)
+    if asked is None or sum(part.height for part in parts) * asked.size > _PROGRAM:
+        return None
+    return _dense(stacked(parts)), _dense(asked), names
+
+
+def _plainly(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
+    """Over all cells that are told apart."""
+    joint = span.jointly(column)
+    if joint is None:
+        return None
+    whole = stacked([joint.declared, joint.asked])
+    order = np.lexsort((whole.rows, whole.cells))
+    cells, starts = np.unique(whole.cells[order], return_index=True)
+    entries = [whole.rows[order], whole.coefficients[order]]
+    kept = np.unique(alike([], (np.append(starts, len(order)), entries)))
+    if len(kept) * whole.height > _PROGRAM:
+        return None
+    number = np.full(whole.size, -1, dtype=np.int64)
+    number[cells[kept]] = np.arange(len(kept))
+    matrix = np.zeros((whole.height, len(kept)))
+    inside = number[whole.cells] >= 0
+    matrix[whole.rows[inside], number[whole.cells[inside]]] = whole.coefficients[inside]
+    height = joint.declared.height
+    return matrix[:height], matrix[height:], [numbers[[n]] for n in joint.numbers.tolist()]
+
+
+def _over(column: Column, classes: Classes) -> Factor | None:
+    return classes.column(column).multiplied_out(_PROGRAM)
+
+
+def _dense(factor: Factor) -> _Floats:
+    matrix = np.zeros((factor.height, factor.size))
+    matrix[factor.rows, factor.cells] = factor.coefficients
+    return matrix
+
+
+def _least(declared: _Floats, row: _Floats) -> _Floats | None:
+    """λ of the least greatest |row − λ · declared|; None if it is not found."""
+    from scipy.optimize import linprog
+
+    joint = np.unique(np.vstack([declared, row]), axis=1)
+    declared, row = joint[:-1], joint[-1]
+    ones = np.ones((declared.shape[1], 1))
+    bounds = [(None, None)] * len(declared) + [(0, None)]
+    objective = np.append(np.zeros(len(declared)), 1.0)
+    sides = np.vstack([np.hstack([-declared.T, -ones]), np.hstack([declared.T, -ones])])
+    found = linprog(objective, sides, np.append(-row, row), bounds=bounds, method="highs")
+    return np.asarray(found.x[:-1]) if found.status == 0 else None
+
+
+def _denominator(values: _Floats) -> int:
+    """The least with which all values are about whole, or a large one."""
+    for denominator in range(1, 61):
+        scaled = values * denominator
+        if (np.abs(scaled - np.rint(scaled)) < 1e-6).all():
+            return denominator
+    return _DENOMINATOR

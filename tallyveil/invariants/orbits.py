@@ -1,0 +1,82 @@
+"""Declared rows taken together where a question does not tell the cells they count apart.
+
+Two margins of a table stay two margins once values on which a question is constant are one value:
+the rows that differ in these values alone are summed up, and the sum counts whole classes of cells.
+By symmetry, λ that is best for the question can be equal on the rows of such a sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil.inference.alike import alike
+from tallyveil.invariants.classes import Classes, spread
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["Orbits", "orbits"]
+
+
+@dataclass(frozen=True, eq=False)
+class Orbits:
+    """``sums`` are rows over the classes, and ``of_row`` has for each declared row the one it is
+    in."""
+
+    sums: Factor
+    of_row: IntArray
+
+
+def orbits(column: Column, classes: Classes, limit: int) -> Orbits | None:
+    """Of a declared column; None if its sums do not count whole classes, or are too many."""
+    if column.selected is not None:
+        return None
+    found = [_factor_orbits(factor, classes) for factor in column.factors]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        return None
+    sums = spread(Column(tuple(f for f, _ in known)), classes.axes, classes.shape, limit)
+    numbers = column.factor_rows(column.numbers)
+    of_row = np.zeros(column.height, dtype=np.int64)
+    for (factor, own), rows in zip(known, numbers, strict=True):
+        of_row = of_row * factor.height + own[rows]
+    return None if sums is None else Orbits(sums, of_row)
+
+
+def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] | None:
+    """The sums of a factor's rows over the classes, and in which each row is."""
+    axes = tuple(axis for axis in factor.axes if axis in classes.labels)
+    shape = tuple(len(classes.firsts[axis]) for axis in axes)
+    at = np.unravel_index(np.arange(factor.size), factor.shape) if factor.axes else ()
+    of_cell = np.zeros(factor.size, dtype=np.int64)
+    for axis, own in zip(factor.axes, at, strict=True):
+        if axis in classes.labels:
+            of_cell = of_cell * len(classes.firsts[axis]) + classes.labels[axis][own]
+    sizes = np.bincount(of_cell)
+    touched = of_cell[factor.cells]
+    rows, kinds, coefficients, counts = _counted(factor.rows, touched, factor.coefficients)
+    starts = np.searchsorted(rows, np.arange(factor.height + 1))
+    first = alike([], (starts, [kinds, coefficients, counts]))
+    orbit = np.unique(first, return_inverse=True)[1].ravel().astype(np.int64)
+    height = int(orbit.max(initial=-1)) + 1
+    # What each orbit sums up to on each cell: the same on all cells of a class, or not at all.
+    places, entry = np.unique(orbit[factor.rows] * factor.size + factor.cells, return_inverse=True)
+    sums = np.zeros(len(places), dtype=np.int64)
+    np.add.at(sums, entry.ravel(), factor.coefficients)
+    orbits_of, cells = np.divmod(places, max(1, factor.size))
+    order = np.lexsort((of_cell[cells], orbits_of))
+    rows, kinds, values, counts = _counted(orbits_of[order], of_cell[cells][order], sums[order])
+    if (counts != sizes[kinds]).any():
+        return None
+    kept = values != 0
+    return Factor(axes, shape, height, rows[kept], kinds[kept], values[kept]), orbit
+
+
+def _counted(*labels: IntArray) -> tuple[IntArray, ...]:
+    """The distinct combinations, in order, and how often each occurs."""
+    order = np.lexsort(labels[::-1])
+    values = [label[order] for label in labels]
+    changes = [np.diff(value, prepend=value[:1] - 1) != 0 for value in values]
+    first = np.flatnonzero(np.logical_or.reduce(changes))
+    counts = np.diff(np.append(first, len(order)))
+    return (*(value[first] for value in values), counts)

@@ -1,0 +1,128 @@
+"""A translate w − λC of a row w: what a row may be charged as where Cx is public.
+
+Two tables that agree on C give w − λC the same difference as w. So whoever adds noise to w may be
+charged for w − λC, whatever λ: it changes nothing that is released. The charge is worked out from
+the λ that is recorded and the rows that are published, in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tallyveil.invariants.classes import spread
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["Translate", "translated"]
+
+_LIMIT: Final = 1_000_000  # cells, or entries
+_LARGEST: Final = 2.0**62
+
+
+@dataclass(frozen=True, eq=False)
+class Translate:
+    """λ of the rows of one column: row ``rows[t]`` has λ = ``numerators[t] / denominator`` at the
+    published row ``declared[t]``, numbered over all published columns, one after the other."""
+
+    rows: IntArray
+    declared: IntArray
+    numerators: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if not len(self.rows) == len(self.declared) == len(self.numerators):
+            raise ValueError("rows, declared rows and numerators go together")
+        if not 0 < self.denominator < 2**31:
+            raise ValueError("the denominator is positive, and below 2^31")
+
+
+def translated(asked: Column, translate: Translate, published: Sequence[Column]) -> Column | None:
+    """``denominator`` · (w − λC) for each row w that is asked, in integers; None if that has too
+    many cells, or coefficients beyond 64 bits.
+
+    Raises ValueError if λ belongs to other rows.
+    """
+    kept = _KEPT.get(translate)
+    if kept is not None and kept[0] is asked:
+        return kept[1]
+    found = _translated(asked, translate, published)
+    _KEPT[translate] = asked, found
+    return found
+
+
+_KEPT: Final[WeakKeyDictionary[Translate, tuple[Column, Column | None]]] = WeakKeyDictionary()
+"""It is looked at before it is charged."""
+
+
+def _translated(asked: Column, translate: Translate, published: Sequence[Column]) -> Column | None:
+    starts = np.cumsum([0, *(column.height for column in published)])
+    known = (translate.rows >= 0) & (translate.rows < asked.height)
+    if not (known & (translate.declared >= 0) & (translate.declared < starts[-1])).all():
+        raise ValueError("a translate by rows that are not published")
+    used = [
+        (column, np.flatnonzero((start <= translate.declared) & (translate.declared < end)), start)
+        for column, start, end in zip(published, starts[:-1], starts[1:], strict=True)
+    ]
+    used = [one for one in used if len(one[1])]
+    sizes = {
+        axis: size
+        for column in (asked, *(one[0] for one in used))
+        for axis, size in zip(column.axes, column.shape, strict=True)
+    }
+    axes, shape = tuple(sizes), tuple(sizes.values())
+    whole = spread(asked, axes, shape, _LIMIT)
+    largest = float(asked.largest) * translate.denominator
+    for column, entries, _ in used:
+        largest += column.largest * float(np.abs(translate.numerators[entries]).sum())
+    if whole is None or largest >= _LARGEST:
+        return None
+    parts = [(whole.rows, whole.cells, whole.coefficients * translate.denominator)]
+    for column, entries, start in used:
+        part = _subtracted(column, translate, entries, int(start), axes, shape)
+        if part is None:
+            return None
+        parts.append(part)
+    return Column((_summed(axes, shape, asked.height, parts),))
+
+
+_Entries = tuple[IntArray, IntArray, IntArray]
+
+
+def _subtracted(
+    column: Column,
+    translate: Translate,
+    entries: IntArray,
+    start: int,
+    axes: tuple[str, ...],
+    shape: tuple[int, ...],
+) -> _Entries | None:
+    """−``denominator`` · λC of one published column: rows asked, cells and coefficients."""
+    numbers, of_own = np.unique(translate.declared[entries] - start, return_inverse=True)
+    own = spread(column.take(numbers.astype(np.int64)), axes, shape, _LIMIT)
+    if own is None:
+        return None
+    place = of_own.ravel()
+    repeats = own.entries[place]
+    if int(repeats.sum()) > _LIMIT:
+        return None
+    first = np.repeat(np.searchsorted(own.rows, np.arange(own.height))[place], repeats)
+    taken = first + np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    rows = np.repeat(translate.rows[entries], repeats)
+    numerators = np.repeat(translate.numerators[entries], repeats)
+    return rows, own.cells[taken], -numerators * own.coefficients[taken]
+
+
+def _summed(
+    axes: tuple[str, ...], shape: tuple[int, ...], height: int, parts: Sequence[_Entries]
+) -> Factor:
+    rows, cells, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    order = np.lexsort((cells, rows))
+    rows, cells, values = rows[order], cells[order], values[order]
+    first = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(cells, prepend=-1) != 0))
+    sums = np.add.reduceat(values, first) if len(first) else values
+    kept = first[sums != 0]
+    return Factor(axes, shape, height, rows[kept], cells[kept], sums[sums != 0])
