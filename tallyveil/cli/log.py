@@ -34,12 +34,16 @@ PATIENCE: Final = 1.0
 
 
 @contextmanager
-def logging_to_stderr(form: Format, level: Level, *, statements: bool = False) -> Iterator[None]:
+def logging_to_stderr(
+    form: Format, level: Level, *, statements: bool = False, worker: int | None = None
+) -> Iterator[None]:
     """Inside, events of this level and above are written to standard error.
 
-    ``statements``: with the SQL they are about, where they are about some.
+    ``statements``: with the SQL they are about, where they are about some. ``worker``: with the
+    number of this process among those that serve.
     """
-    writer = _Writer(_json if form == "json" else _text, statements)
+    common = {} if worker is None else {"worker": worker}
+    writer = _Writer(_json if form == "json" else _text, statements, common)
     root, before = logging.getLogger(), (LOGGER.level, logging.raiseExceptions)
     root.addHandler(writer)
     LOGGER.setLevel(level.upper())
@@ -54,17 +58,18 @@ def logging_to_stderr(form: Format, level: Level, *, statements: bool = False) -
 
 
 class _Writer(logging.Handler):
-    def __init__(self, form: Callable[[_Fields], str], statements: bool) -> None:
+    def __init__(self, form: Callable[[_Fields], str], statements: bool, common: _Fields) -> None:
         super().__init__()
         self._form = form
         self._statements = statements
+        self._common = common
         self._events: queue.Queue[_Fields | None] = queue.Queue(ROOM)
         self._lost = 0
         self._thread = threading.Thread(target=self._write, name="tallyveil-log", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        fields = _fields(record)
+        fields = {**_fields(record), **self._common}
         if not self._statements:
             fields.pop("statement", None)
         try:
@@ -76,7 +81,7 @@ class _Writer(logging.Handler):
         while (fields := self._events.get()) is not None:
             lost, self._lost = self._lost, 0
             if lost:
-                self._print(_about("events lost", "WARNING", count=lost))
+                self._print({**_about("events lost", "WARNING", count=lost), **self._common})
             self._print(fields)
 
     def _print(self, fields: _Fields) -> None:

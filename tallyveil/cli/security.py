@@ -12,7 +12,7 @@ from tallyveil.events import report
 from tallyveil.policy import Certificate, Serving
 from tallyveil.proxy import Authentication, Tls, Trust, Users, self_sign
 
-__all__ = ["authentication", "encryption", "reloaded", "user_path"]
+__all__ = ["authentication", "encryption", "reloaded", "still_users", "user_path"]
 
 
 def user_path(policy: Path, serving: Serving) -> Path:
@@ -69,12 +69,24 @@ def _unusable(files: Certificate, reason: str) -> PolicyError:
     )
 
 
-def reloaded(policy: Path, serving: Serving, host: str) -> tuple[Authentication, Tls | None] | None:
+def reloaded(
+    policy: Path, serving: Serving, host: str, before: Authentication
+) -> tuple[Authentication, Tls | None] | None:
     """Both as they are now; None, and a line in the log, if there is a mistake."""
     try:
-        return authentication(policy, serving), encryption(serving, host)
+        return still_users(authentication(policy, serving), before), encryption(serving, host)
     except PolicyError as error:
         # Neither message nor detail holds a password.
         reason = " ".join((error.message, *error.mistakes))
         report("users not reloaded", level=logging.ERROR, reason=reason)
         return None
+
+
+def still_users(now: Authentication, before: Authentication) -> Authentication:
+    """Whoever had to prove who they are has to go on: a file that is gone lets nobody in.
+
+    Raises PolicyError.
+    """
+    if isinstance(now, Trust) and not isinstance(before, Trust):
+        raise PolicyError("the file of users is gone", ["put it back, or restart without users"])
+    return now

@@ -39,6 +39,9 @@ TlsClientcert = Annotated[
 AllowInsecure = Annotated[
     bool, typer.Option("--allow-insecure", help="Listen elsewhere without TLS or without users.")
 ]
+Workers = Annotated[
+    int | None, typer.Option(help="Processes that share the port and the ledger; 1.")
+]
 MaxConnections = Annotated[
     int | None, typer.Option(help="Clients that may be logged in at a time; 100.")
 ]
@@ -81,6 +84,7 @@ def serve(
     tls_client_ca: TlsClientCa = None,
     tls_clientcert: TlsClientcert = None,
     allow_insecure: AllowInsecure = False,
+    workers: Workers = None,
     max_connections: MaxConnections = None,
     max_user_connections: MaxUserConnections = None,
     max_message: MaxMessage = None,
@@ -106,6 +110,7 @@ def serve(
         "tls.self_signed": tls_self_signed,
         "tls.client_ca": tls_client_ca and str(tls_client_ca),
         "tls.clientcert": tls_clientcert,
+        "workers": workers,
         "max_connections": max_connections,
         "max_user_connections": max_user_connections,
         "max_message": max_message,

@@ -1,15 +1,16 @@
-"""`tallyveil serve`: one gate behind one server, until a signal ends it."""
+"""`tallyveil serve`: a gate behind a server, in one process or several, until a signal ends it."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,11 +18,11 @@ from typing import Any, Final
 import typer
 
 from tallyveil.cli.log import Format, Level, logging_to_stderr
-from tallyveil.cli.security import authentication, encryption, reloaded
+from tallyveil.cli.security import authentication, encryption, reloaded, still_users
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.events import report
 from tallyveil.gate import STATEMENT_TIMEOUT, Gate
-from tallyveil.policy import Policy, Serving, load_policy, serving_options
+from tallyveil.policy import Serving, load_policy, read_policy, serving_options
 from tallyveil.proxy import (
     Authentication,
     InsecureAddress,
@@ -29,11 +30,14 @@ from tallyveil.proxy import (
     Server,
     Tls,
     Trust,
+    Users,
+    check_address,
     leave,
     run,
 )
+from tallyveil.proxy.processes import Assigned, Supervisor, WorkerFailed
 
-__all__ = ["Options", "address_errors", "dsn", "serve"]
+__all__ = ["Options", "address_errors", "dsn", "serve", "serve_as_worker"]
 
 _BELIEVED: Final = (
     "without users whoever connects is believed, so anybody can spend any analyst's share; the "
@@ -71,42 +75,121 @@ def serve(path: Path, options: Options) -> None:
     with logging_to_stderr(
         options.log_format, options.log_level, statements=options.log_statements
     ):
-        _serve(path, options)
+        house = _House(path, options, read_policy(path))
+        auth, tls = house.security()
+        if house.policy.analysts and isinstance(auth, Trust):
+            report(_BELIEVED, level=logging.WARNING)
+        if house.workers > 1:
+            _supervise(house, auth)
+        else:
+            house.answer(auth, tls)
     typer.echo("closed")
 
 
-def _serve(path: Path, options: Options) -> None:
-    policy = load_policy(path)
-    serving = policy.server.but(serving_options(options.server, policy.server, path))
-    seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
-    auth, tls = authentication(path, serving), encryption(serving, options.host)
-    with closing(Gate(policy, time_limit=seconds)) as gate:
-        server = _server(gate, auth, tls, serving, options)
-        _warn(policy, server)
-        tables = ", ".join(policy.tables)
-        with address_errors(options.host, options.port):
-            ended = run(
-                server,
-                ready=lambda s: typer.echo(f"serving {tables}: {dsn(options.host, s.port)}"),
-                reload=partial(_reload, server, path, serving),
-                ending=_end_soon,
+def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
+    """Be one of several processes that serve; ``job`` is what `_supervise` says.
+
+    Raises as `serve` does.
+    """
+    options = Options(**job["options"])
+    worker = job["worker"]
+    with logging_to_stderr(
+        options.log_format, options.log_level, statements=options.log_statements, worker=worker
+    ):
+        house = _House(Path(job["path"]), options, job["text"])
+        auth, tls = house.security()
+        still_users(auth, Trust() if job["trust"] else Users({}))
+        house.answer(auth, tls, Assigned(worker, job["port"], end))
+
+
+class _House:
+    """A policy, as ``text`` has it, and how it is to be served."""
+
+    def __init__(self, path: Path, options: Options, text: str) -> None:
+        self.path, self.options, self.text = path, options, text
+        self.policy = load_policy(path, text)
+        declared = self.policy.server
+        self.serving = declared.but(serving_options(options.server, declared, path))
+        self.workers = self.serving.workers or 1
+        limits = {k: v for k, v in self.serving.limits.items() if k != "statement_timeout"}
+        self.limits = _limits(limits)
+
+    def security(self) -> tuple[Authentication, Tls | None]:
+        """Users and certificates; the latter made for a first run, where that is wanted."""
+        auth = authentication(self.path, self.serving)
+        tls = encryption(self.serving, self.options.host)
+        if not self.options.allow_insecure:
+            with _address_refused():
+                check_address(self.options.host, auth, tls)
+        return auth, tls
+
+    def answer(
+        self, auth: Authentication, tls: Tls | None, entrance: Assigned | None = None
+    ) -> None:
+        """Serve in this process, alone or as one of the workers."""
+        options, serving = self.options, self.serving
+        seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
+        with closing(Gate(self.policy, time_limit=seconds)) as gate:
+            server = Server(
+                gate.session,
+                options.host,
+                options.port,
+                auth=auth,
+                tls=tls,
+                limits=self.limits.shared_by(self.workers),
+                allow_insecure=options.allow_insecure,
+                entrance=entrance,
             )
-        if not ended:
-            typer.echo("closed, though statements still ran")
-            logging.shutdown()
-            leave()
+            with address_errors(options.host, options.port):
+                ended = run(
+                    server,
+                    ready=self.say if entrance is None else None,
+                    reload=partial(_reload, server, self.path, serving),
+                    ending=partial(_end_soon, _LATEST),
+                )
+            if not ended:
+                if entrance is None:
+                    typer.echo("closed, though statements still ran")
+                logging.shutdown()
+                leave()
+
+    def say(self, server: Server | Supervisor) -> None:
+        tables = ", ".join(self.policy.tables)
+        typer.echo(f"serving {tables}: {dsn(self.options.host, server.port)}")
 
 
-def _end_soon() -> None:
+def _supervise(house: _House, auth: Authentication) -> None:
+    if sys.platform == "win32":
+        raise InvalidParameterValue(
+            "several processes need to pass sockets on, which Windows cannot do",
+            hint="Leave --workers out.",
+        )
+    job = {
+        "path": str(house.path),
+        "text": house.text,
+        "options": asdict(house.options),
+        "trust": isinstance(auth, Trust),
+    }
+    command = [sys.executable, "-P", "-m", "tallyveil.cli.worker"]
+    options = house.options
+    supervisor = Supervisor(command, job, house.workers, options.host, options.port, house.limits)
+    with address_errors(options.host, options.port):
+        try:
+            run(
+                supervisor,
+                ready=house.say,
+                reload=supervisor.reload,
+                ending=partial(_end_soon, _LATEST + 1.0),
+            )
+        except WorkerFailed:  # and has said why
+            raise typer.Exit(1) from None
+
+
+def _end_soon(seconds: float) -> None:
     """Whatever hangs: what is in the ledger is kept, and nothing else has to be."""
-    timer = threading.Timer(_LATEST, os._exit, (0,))
+    timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
-
-
-def _warn(policy: Policy, server: Server) -> None:
-    if policy.analysts and isinstance(server.auth, Trust):
-        report(_BELIEVED, level=logging.WARNING)
 
 
 def _reload(server: Server, path: Path, serving: Serving) -> None:
@@ -114,7 +197,7 @@ def _reload(server: Server, path: Path, serving: Serving) -> None:
     if isinstance(server.auth, Trust) and server.tls is None:
         report("nothing to reload")
         return
-    found = reloaded(path, serving, server.host)
+    found = reloaded(path, serving, server.host, server.auth)
     if found is not None:
         server.auth, server.tls = found
         report("users reloaded")
@@ -127,20 +210,10 @@ def _limits(given: Mapping[str, float]) -> Limits:
     return Limits(**sizes)
 
 
-def _server(
-    gate: Gate, auth: Authentication, tls: Tls | None, serving: Serving, options: Options
-) -> Server:
-    limits = {k: v for k, v in serving.limits.items() if k != "statement_timeout"}
+@contextmanager
+def _address_refused() -> Iterator[None]:
     try:
-        return Server(
-            gate.session,
-            options.host,
-            options.port,
-            auth=auth,
-            tls=tls,
-            limits=_limits(limits),
-            allow_insecure=options.allow_insecure,
-        )
+        yield
     except InsecureAddress as error:
         raise InvalidParameterValue(
             error.args[0],

@@ -8,7 +8,7 @@ does not enforce is refused too.
 
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.limits import Limits
-from tallyveil.policy.load import load_policy, parse_policy
+from tallyveil.policy.load import load_policy, parse_policy, read_policy
 from tallyveil.policy.model import (
     Budget,
     CountRange,
@@ -42,6 +42,7 @@ __all__ = [
     "Table",
     "load_policy",
     "parse_policy",
+    "read_policy",
     "serving_options",
     "summary",
 ]

@@ -42,21 +42,28 @@ from tallyveil.policy.server import serving
 from tallyveil.policy.shares import share_conflicts, shares
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 
-__all__ = ["load_policy", "parse_policy"]
+__all__ = ["load_policy", "parse_policy", "read_policy"]
 
 
-def load_policy(path: str | Path) -> Policy:
-    """The policy in a TOML file. Paths in it are relative to it.
+def read_policy(path: str | Path) -> str:
+    """The text of a policy. Raises PolicyError."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"the policy {path} is not UTF-8 text") from error
+
+
+def load_policy(path: str | Path, text: str | None = None) -> Policy:
+    """The policy in a TOML file, or in the ``text`` that was read from it. Paths in it are relative
+    to it.
 
     Raises PolicyError, with every mistake at once.
     """
     file = Path(path)
     try:
-        mapping = tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
-    except OSError as error:
-        raise PolicyError(f"the policy {file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise PolicyError(f"the policy {file} is not UTF-8 text") from error
+        mapping = tomllib.loads(read_policy(file) if text is None else text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"the policy {file} is not valid TOML: {error}", [str(error)]) from error
     ledger = file.with_suffix(".ledger.sqlite")

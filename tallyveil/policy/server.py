@@ -35,12 +35,13 @@ class Certificate:
 @dataclass(frozen=True)
 class Serving:
     """``users`` is the file of the users, ``limits`` holds those that are given, by their keys:
-    times in seconds, sizes in MiB."""
+    times in seconds, sizes in MiB; ``workers`` is how many processes serve."""
 
     tls: Certificate | None = None
     users: Path | None = None
     plaintext_passwords: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
+    workers: int | None = None
 
     def but(self, other: Serving) -> Serving:
         """With what ``other`` says in its place."""
@@ -50,6 +51,7 @@ class Serving:
             users=other.users or self.users,
             plaintext_passwords=other.plaintext_passwords or self.plaintext_passwords,
             limits=MappingProxyType({**self.limits, **other.limits}),
+            workers=other.workers or self.workers,
         )
 
 
@@ -77,6 +79,7 @@ _Connections = Annotated[Any, _whole(10_000, "connections")]
 _Message = Annotated[Any, _whole(1_024, "MiB")]
 _Memory = Annotated[Any, _whole(1_048_576, "MiB")]
 _Seconds = Annotated[Any, _seconds(86_400)]
+_Workers = Annotated[Any, _whole(32, "processes")]
 
 
 class _Declaration(BaseModel):
@@ -100,6 +103,7 @@ class ServerDeclaration(_Declaration):
     )
     users: _File | None = Field(None, description="a path in quotes")
     plaintext_passwords: bool = Field(False, description="true or false")
+    workers: _Workers = None
     max_connections: _Connections = None
     max_user_connections: _Connections = None
     max_message: _Message = None
@@ -113,12 +117,13 @@ class ServerDeclaration(_Declaration):
 
 def serving(declared: ServerDeclaration, base: Path) -> Serving:
     """With paths relative to ``base``."""
-    given = declared.model_fields_set - {"tls", "users", "plaintext_passwords"}
+    given = declared.model_fields_set - {"tls", "users", "plaintext_passwords", "workers"}
     return Serving(
         None if declared.tls is None else _certificate(declared.tls, base),
         None if declared.users is None else base / declared.users,
         declared.plaintext_passwords,
         MappingProxyType({key: getattr(declared, key) for key in sorted(given)}),
+        declared.workers,
     )
 
 

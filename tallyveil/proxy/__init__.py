@@ -4,13 +4,15 @@ the gate is known by `gate.interface` alone.
 ::
 
     server, connection, run     sockets, the event loop, worker threads     (all the I/O)
+      entrance, half_open       where clients come in, and how many may
+      processes                 several processes on one port
       line, tls, certificate    one socket: clear bytes, whether TLS carries them or not
     conversation                the state machine: messages in, bytes out
       login, startup            who connects, with which settings
         auth, scram             who may, and the proof of a password
       extended, rows, copying   prepared statements, portals, pages of rows, COPY
       executor, transaction     what a statement does, and to the transaction block
-      interruption              which call a cancel request hits
+      interruption, cancel_keys which call a cancel request hits
     codec, frontend, messages   bytes to messages
     backend                     messages to bytes
     pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back
@@ -24,10 +26,11 @@ from __future__ import annotations
 
 from tallyveil.proxy.auth import Authentication, Clientcert, Trust, Users
 from tallyveil.proxy.certificate import self_sign
+from tallyveil.proxy.entrance import InsecureAddress, check_address
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.run import ServerThread, leave, run
 from tallyveil.proxy.scram import Verifier
-from tallyveil.proxy.server import InsecureAddress, Server, SessionFactory
+from tallyveil.proxy.server import Server, SessionFactory
 from tallyveil.proxy.tls import Tls
 
 __all__ = [
@@ -42,6 +45,7 @@ __all__ = [
     "Trust",
     "Users",
     "Verifier",
+    "check_address",
     "leave",
     "run",
     "self_sign",

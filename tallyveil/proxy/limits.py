@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass, fields, replace
+from typing import Final, Self
 
 __all__ = ["Limits"]
 
@@ -17,8 +17,8 @@ _WHOLE: Final = (
     "write_ahead",
     "connection_memory",
     "memory",
-    "workers",
-    "analyst_workers",
+    "threads",
+    "analyst_threads",
     "heavy",
 )
 
@@ -40,8 +40,8 @@ class Limits:
     ``connection_memory`` bounds what is kept for one client: prepared statements, parameters, and
     results not fetched yet; ``memory`` what is kept for all of them.
 
-    ``workers`` threads run statements; one statement occupies one of them, and one analyst at
-    most ``analyst_workers``. An analyst who has none gets one beyond the number. Of statements
+    ``threads`` run statements; one statement occupies one of them, and one analyst at most
+    ``analyst_threads``. An analyst who has none gets one beyond the number. Of statements
     that take long, ``heavy`` compute at a time.
     """
 
@@ -57,8 +57,8 @@ class Limits:
     write_ahead: int = 1 << 16
     connection_memory: int = 1 << 27
     memory: int = 1 << 29
-    workers: int = 16
-    analyst_workers: int = 8
+    threads: int = 16
+    analyst_threads: int = 8
     heavy: int = max(1, min(4, (os.cpu_count() or 1) // 2))
 
     def __post_init__(self) -> None:
@@ -70,3 +70,13 @@ class Limits:
                 raise ValueError(f"{field.name} must be positive and finite, not {value!r}")
             if field.name in _WHOLE and not isinstance(value, int):
                 raise ValueError(f"{field.name} must be a whole number")
+
+    def shared_by(self, processes: int) -> Self:
+        """Those of one of several processes, so that together they take no more; the numbers of
+        connections are counted over all of them and stay."""
+        return replace(
+            self,
+            max_waiting=-(-self.max_waiting // processes),
+            memory=-(-self.memory // processes),
+            heavy=-(-self.heavy // processes),
+        )

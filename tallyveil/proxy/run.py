@@ -10,13 +10,34 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn, Protocol, Self, TypeVar
 
 from tallyveil.events import report
 from tallyveil.proxy.housekeeping import short_pauses
 from tallyveil.proxy.server import Server
 
 __all__ = ["ServerThread", "leave", "run"]
+
+
+class Running(Protocol):
+    """A server, or what supervises several."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether statements run on after `close`."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def serve_forever(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+R = TypeVar("R", bound=Running)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -29,9 +50,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def run(
-    server: Server,
+    server: R,
     *,
-    ready: Callable[[Server], None] | None = None,
+    ready: Callable[[R], None] | None = None,
     reload: Callable[[], None] = lambda: report("nothing to reload"),
     ending: Callable[[], None] = lambda: None,
 ) -> bool:

@@ -49,6 +49,7 @@ TLS = {"certificate": "a.crt", "key": "a.key"}
 
 # key set, value, what the one message starts with, what it goes on to say
 CASES: list[tuple[str, Any, str, str]] = [
+    ("server.workers", 0, "server.workers = 0: ", "processes from 1 to 32"),
     ("server.max_connections", 0, "server.max_connections = 0: ", "from 1 to 10,000"),
     ("server.max_user_connections", 1.5, "server.max_user_connections = 1.5: ", "a whole number"),
     ("server.max_message", True, "server.max_message = true: ", "MiB"),

@@ -191,7 +191,7 @@ def test_places_are_given_back_whoever_ends_how() -> None:
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:
-    server = Server(sessions, port=0, limits=Limits(workers=2, analyst_workers=2))
+    server = Server(sessions, port=0, limits=Limits(threads=2, analyst_threads=2))
     clients: list[RawClient] = []
     with ServerThread(server):
         for _ in range(6):

@@ -172,7 +172,7 @@ def test_cancel_needs_the_secret_and_hits_only_what_runs(
 
 def test_cancel_gets_through_when_every_worker_is_busy(sessions: Sessions) -> None:
     with (
-        serving(sessions, workers=1) as server,
+        serving(sessions, threads=1) as server,
         RawClient(server.port) as busy,
         RawClient(server.port) as waiting,
     ):
@@ -302,8 +302,8 @@ def test_loopback(host: str) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1.5])
 def test_limits_are_checked(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="workers must be"):
-        Limits(workers=wrong)
+    with pytest.raises(ValueError, match="threads must be"):
+        Limits(threads=wrong)
 
 
 def test_a_taken_port_is_reported(server: Server, sessions: Sessions) -> None:

@@ -1,0 +1,178 @@
+"""Where a server's clients come in, and how many may.
+
+A server alone listens itself; one of several processes takes the sockets that another hands it
+(`processes`). From beyond the loopback interface only TLS is taken, and nobody listens there
+without TLS and users unless told that this is meant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tallyveil.proxy.auth import Authentication, Trust
+from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.tls import Tls
+
+__all__ = [
+    "Entrance", "InsecureAddress", "Listening", "Places", "check_address", "is_loopback", "listen",
+]  # fmt: skip
+
+BACKLOG: Final = 256
+
+
+class InsecureAddress(ValueError):
+    """Listening there would let others in, or read what passes."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``. Names other than localhost are not asked."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_address(host: str, auth: Authentication, tls: Tls | None) -> None:
+    """Raises InsecureAddress."""
+    missing = ["TLS"] * (tls is None) + ["users"] * isinstance(auth, Trust)
+    if missing and not is_loopback(host):
+        raise InsecureAddress(
+            f"listening on {host!r}, which other machines can reach, needs {' and '.join(missing)}"
+        )
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address of ``host``, all on one port; 0 takes any free one.
+
+    Raises OSError if an address cannot be had.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            one = socket.socket(family, socket.SOCK_STREAM)
+            made.append(one)
+            one.setblocking(False)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind((address[0], port or made[0].getsockname()[1], *address[2:]))
+            one.listen(BACKLOG)
+    except OSError:
+        for one in made:
+            one.close()
+        raise
+    return made
+
+
+class Places:
+    """Those of clients that are logged in: counted, in all and by user; threads may share it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._all: Final = limits.max_connections
+        self._each: Final = limits.max_user_connections or limits.max_connections
+        self._lock = threading.Lock()
+        self._taken: Counter[str] = Counter()
+
+    def take(self, user: str) -> None:
+        """Raises TooManyConnections."""
+        with self._lock:
+            if self._taken.total() >= self._all:
+                raise TooManyConnections(
+                    "sorry, too many clients already",
+                    detail=f"At most {self._all} clients may be connected.",
+                )
+            if self._taken[user] >= self._each:
+                raise TooManyConnections(
+                    f'too many connections for user "{user}"',
+                    detail=f"At most {self._each} may be open at a time.",
+                )
+            self._taken[user] += 1
+
+    def give(self, user: str) -> None:
+        with self._lock:
+            self._taken[user] -= 1
+            if not self._taken[user]:
+                del self._taken[user]
+
+
+class Entrance(Protocol):
+    """How sockets come to a server. ``worker`` is its number among the processes that serve."""
+
+    worker: int
+
+    @property
+    def port(self) -> int:
+        """Raises RuntimeError before `open`."""
+        ...
+
+    async def open(
+        self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
+    ) -> None:
+        """Take sockets from now on; ``cancel`` takes requests that came to another process.
+
+        Raises OSError if the address cannot be had.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+    def admit(self, user: str) -> None:
+        """A place for a client; may block. Raises TooManyConnections."""
+        ...
+
+    def left(self, user: str | None) -> None:
+        """A socket has ended, and ``user`` had a place. Called on the event loop."""
+        ...
+
+    def cancel(self, pid: int, secret: bytes) -> None:
+        """Pass a cancel request to the process whose it is. Called on the event loop."""
+        ...
+
+
+class Listening:
+    """The entrance of a server alone."""
+
+    worker = 0
+
+    def __init__(self, host: str, port: int, limits: Limits) -> None:
+        self._host, self._port = host, port
+        self._places: Final = Places(limits)
+        self._listeners: list[asyncio.Server] = []
+
+    @property
+    def port(self) -> int:
+        if not self._listeners or not self._listeners[0].sockets:
+            raise RuntimeError("the server is not listening; await start() first")
+        number: int = self._listeners[0].sockets[0].getsockname()[1]
+        return number
+
+    async def open(
+        self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        for one in listen(self._host, self._port):
+            self._listeners.append(await loop.create_server(protocol, sock=one, backlog=BACKLOG))
+
+    def close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def admit(self, user: str) -> None:
+        self._places.take(user)
+
+    def left(self, user: str | None) -> None:
+        if user is not None:
+            self._places.give(user)
+
+    def cancel(self, pid: int, secret: bytes) -> None:
+        """There is no other process."""

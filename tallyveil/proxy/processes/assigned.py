@@ -1,0 +1,111 @@
+"""The entrance of a worker: its clients are those whose sockets the supervisor hands it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import Final
+
+from tallyveil.proxy.errors import AdminShutdown, TooManyConnections
+from tallyveil.proxy.processes.link import Link, Message
+
+__all__ = ["Assigned"]
+
+
+class Assigned:
+    """Worker number ``worker`` of a supervisor that listens on ``port``, and has the other end of
+    the socket ``end``. Where the supervisor is gone, the worker is told to end."""
+
+    def __init__(self, worker: int, port: int, end: socket.socket) -> None:
+        self.worker = worker
+        self.port = port
+        self._end: Final = end
+        self._lock = threading.Lock()
+        self._asked: dict[int, Future[None]] = {}
+        self._questions = itertools.count()
+        self._closed = False
+        self._beginning: set[asyncio.Task[None]] = set()
+
+    async def open(
+        self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._protocol, self._cancel = protocol, cancel
+        self._link = Link(self._end, self._loop, self._receive, self._orphaned)
+        self._link.send({"is": "ready"})
+
+    def close(self) -> None:
+        self._link.close()
+        with self._lock:
+            self._closed = True
+            for answer in self._asked.values():
+                answer.cancel()
+
+    def admit(self, user: str) -> None:
+        answer: Future[None] = Future()
+        number = next(self._questions)
+        with self._lock:
+            if self._closed:
+                raise _closing()
+            self._asked[number] = answer
+        question = {"is": "admit", "number": number, "user": user}
+        self._loop.call_soon_threadsafe(self._link.send, question)
+        try:
+            answer.result()
+        except CancelledError:
+            raise _closing() from None
+        finally:
+            with self._lock:
+                del self._asked[number]
+
+    def left(self, user: str | None) -> None:
+        self._link.send({"is": "left", "user": user})
+
+    def cancel(self, pid: int, secret: bytes) -> None:
+        self._link.send({"is": "cancel", "pid": pid, "secret": secret.hex()})
+
+    def _receive(self, message: Message, passed: socket.socket | None) -> None:
+        match message:
+            case {"is": "client"} if passed is not None:
+                self._begin(passed)
+            case {"is": "cancel", "pid": pid, "secret": secret}:
+                self._cancel(pid, bytes.fromhex(secret))
+            case {"is": "admitted", "number": number}:
+                self._answer(number, None)
+            case {"is": "refused", "number": number, "message": text, "detail": detail}:
+                self._answer(number, TooManyConnections(text, detail=detail))
+
+    def _answer(self, number: int, refusal: TooManyConnections | None) -> None:
+        with self._lock:
+            answer = self._asked.get(number)
+        if answer is None or not answer.set_running_or_notify_cancel():
+            return
+        if refusal is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(refusal)
+
+    def _begin(self, passed: socket.socket) -> None:
+        task = self._loop.create_task(self._connect(passed))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+
+    async def _connect(self, passed: socket.socket) -> None:
+        passed.setblocking(False)
+        try:
+            await self._loop.connect_accepted_socket(self._protocol, passed)
+        except OSError:  # its client has left meanwhile
+            passed.close()
+            self.left(None)
+
+    def _orphaned(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def _closing() -> AdminShutdown:
+    return AdminShutdown("the server is shutting down")

@@ -1,0 +1,283 @@
+"""The supervisor: takes clients in, hands them to workers, and sees to it that these are there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tallyveil.events import report
+from tallyveil.proxy.cancel_keys import worker_of
+from tallyveil.proxy.entrance import Places, listen
+from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.processes.link import Link, Message
+
+__all__ = ["Supervisor", "WorkerFailed"]
+
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 30.0
+"""Seconds before a worker that died is replaced; twice as many each time."""
+
+STEADY: Final = 60.0
+"""Seconds after which a worker that dies counts as the first one to do so."""
+
+GRACE: Final = 4.0
+"""Seconds that workers have to end in."""
+
+
+class WorkerFailed(Exception):
+    """A worker did not get ready at the start; it has said why on standard error."""
+
+
+class _Worker:
+    """One process; ``open`` sockets are with it, ``users`` those of them that are logged in."""
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number: Final = number
+        self.process: Final = process
+        self.link: Link | None = None
+        self.ready = False
+        self.told_to_reload = False
+        self.open = 0
+        self.users: Counter[str] = Counter()
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+class Supervisor:
+    """``count`` workers behind ``host`` and ``port``; each is ``command`` with the number of its
+    end of the link as last argument, and reads ``job`` as JSON from standard input: with what is
+    given, its ``worker`` number, the ``workers`` in all and the ``port`` that is listened on.
+
+    Has the methods of a `Server` that `run` needs.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        job: Mapping[str, Any],
+        count: int,
+        host: str,
+        port: int,
+        limits: Limits,
+    ) -> None:
+        self.host = host
+        self._command, self._job, self._count = tuple(command), dict(job), count
+        self._requested_port = port
+        self._places: Final = Places(limits)
+        self._workers: dict[int, _Worker] = {}
+        self._listeners: list[socket.socket] = []
+        self._accepting = False
+        self._closing = False
+        self._closed: asyncio.Event | None = None
+        self._keepers: list[asyncio.Task[None]] = []
+        self.busy = False
+
+    async def start(self) -> None:
+        """Listen, and start the workers: one first, which makes what all need and is not there.
+
+        Raises OSError if the address cannot be had, and WorkerFailed.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._listeners = listen(self.host, self._requested_port)
+        self._closed = asyncio.Event()
+        first, *others = [
+            (number, self._loop.create_future()) for number in range(1, self._count + 1)
+        ]
+        try:
+            for group in ([first], others):
+                self._keepers += [self._loop.create_task(self._keep(*each)) for each in group]
+                await asyncio.gather(*(ready for _, ready in group))
+        except BaseException:
+            await self.close()
+            raise
+        report("listening", host=self.host, port=self.port, workers=self._count)
+
+    @property
+    def port(self) -> int:
+        number: int = self._listeners[0].getsockname()[1]
+        return number
+
+    async def serve_forever(self) -> None:
+        """Return when `close` has been called and every worker has ended."""
+        if self._closed is not None:
+            await self._closed.wait()
+
+    async def close(self) -> None:
+        """Stop listening and have the workers end; kill those that have not, after `GRACE`."""
+        self._closing = True
+        self._stop_accepting()
+        for listener in self._listeners:
+            listener.close()
+        for keeper in self._keepers:
+            keeper.cancel()
+        workers = tuple(self._workers.values())
+        for worker in workers:
+            worker.signal(signal.SIGTERM)
+        ends = [self._loop.create_task(worker.process.wait()) for worker in workers]
+        if ends:
+            _, late = await asyncio.wait(ends, timeout=GRACE)
+            for worker in workers if late else ():
+                worker.signal(signal.SIGKILL)
+            await asyncio.wait(ends)
+        for worker in workers:
+            self._forget(worker)
+        if self._closed is not None:
+            self._closed.set()
+
+    def reload(self) -> None:
+        """Have each worker read users and certificates anew. May be called by any thread."""
+        self._loop.call_soon_threadsafe(self._reload)
+
+    def _reload(self) -> None:
+        for worker in self._workers.values():
+            if worker.ready:
+                worker.signal(signal.SIGHUP)
+            else:  # it may have read them already, and cannot take a signal yet
+                worker.told_to_reload = True
+
+    # Workers
+
+    async def _keep(self, number: int, ready: asyncio.Future[None]) -> None:
+        """Have a worker of this number as long as the supervisor runs."""
+        pause = FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            worker = await self._launch(number, ready)
+            status = await worker.process.wait()
+            self._forget(worker)
+            if not ready.done():
+                ready.set_exception(WorkerFailed())
+                return
+            if time.monotonic() - began > STEADY:
+                pause = FIRST_PAUSE
+            report("worker ended", level=logging.ERROR, worker=number, status=status, pause=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _launch(self, number: int, ready: asyncio.Future[None]) -> _Worker:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                str(theirs.fileno()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            )
+        worker = self._workers[number] = _Worker(number, process)
+
+        def receive(message: Message, _: socket.socket | None) -> None:
+            if message["is"] == "ready" and not ready.done():
+                ready.set_result(None)
+            self._receive(worker, message)
+
+        def lost() -> None:
+            self._lost(worker)
+
+        worker.link = Link(ours, self._loop, receive, lost)
+        worker.link.when_drained(self._accept_again)
+        if process.stdin is not None:
+            job = {**self._job, "worker": number, "workers": self._count, "port": self.port}
+            with contextlib.suppress(OSError):  # it has died already
+                process.stdin.write(json.dumps(job).encode())
+                await process.stdin.drain()
+                process.stdin.close()
+        return worker
+
+    def _receive(self, worker: _Worker, message: Message) -> None:
+        match message:
+            case {"is": "ready"}:
+                worker.ready = True
+                report("worker ready", worker=worker.number, process=worker.process.pid)
+                if worker.told_to_reload:
+                    worker.signal(signal.SIGHUP)
+                self._accept_again()
+            case {"is": "admit", "number": number, "user": user}:
+                self._admit(worker, number, user)
+            case {"is": "left", "user": user}:
+                worker.open -= 1
+                if user is not None:
+                    worker.users[user] -= 1
+                    self._places.give(user)
+            case {"is": "cancel", "pid": pid}:
+                other = self._workers.get(worker_of(pid))
+                if other is not None and other.link is not None:
+                    other.link.send(message)
+
+    def _admit(self, worker: _Worker, number: int, user: str) -> None:
+        answer: Message = {"is": "admitted", "number": number}
+        try:
+            self._places.take(user)
+            worker.users[user] += 1
+        except TooManyConnections as error:
+            answer |= {"is": "refused", "message": error.message, "detail": error.detail}
+        if worker.link is not None:
+            worker.link.send(answer)
+
+    def _lost(self, worker: _Worker) -> None:
+        """It takes nobody any more: it ends, or is made to."""
+        worker.ready = False
+        self._loop.call_later(GRACE, worker.signal, signal.SIGKILL)
+
+    def _forget(self, worker: _Worker) -> None:
+        """It has ended, and all its connections with it."""
+        worker.ready = False
+        if worker.link is not None:
+            worker.link.close()
+        for user in worker.users.elements():
+            self._places.give(user)
+        worker.users.clear()
+        if self._workers.get(worker.number) is worker:
+            del self._workers[worker.number]
+
+    # Clients
+
+    def _accept_again(self) -> None:
+        if not self._accepting and not self._closing:
+            self._accepting = True
+            for listener in self._listeners:
+                self._loop.add_reader(listener, self._accept, listener)
+
+    def _stop_accepting(self) -> None:
+        """Clients wait in the system's queue."""
+        if self._accepting:
+            self._accepting = False
+            for listener in self._listeners:
+                self._loop.remove_reader(listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        worker = self._next()
+        if worker is None or worker.link is None:
+            self._stop_accepting()
+            return
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:  # no more files, for example
+            report("cannot accept", level=logging.ERROR, error=type(error).__name__)
+            self._stop_accepting()
+            self._loop.call_later(1.0, self._accept_again)
+            return
+        worker.open += 1
+        worker.link.send({"is": "client"}, client)
+
+    def _next(self) -> _Worker | None:
+        """The one with fewest sockets, of those that take one."""
+        takers = (w for w in self._workers.values() if w.ready and w.link and not w.link.full)
+        return min(takers, key=lambda w: w.open, default=None)

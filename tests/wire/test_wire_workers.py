@@ -1,0 +1,214 @@
+"""`tallyveil serve --workers 2`: two processes agree on what is known and on what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tallyveil.cli.user_file import read_user_file
+from tallyveil.proxy.cancel_keys import worker_of
+from tests.wire.waiting import until
+
+if sys.platform == "win32":
+    pytest.skip("Windows cannot pass sockets on", allow_module_level=True)
+
+Client = psycopg.Connection[tuple[Any, ...]]
+
+POLICY = """
+[server]
+workers = 2
+[source]
+url = "people.csv"
+[tables.person]
+from = "people"
+budget = { epsilon = 1.0 }
+[tables.person.attributes]
+age = { range = [0, 99] }
+[defaults]
+epsilon = 0.02
+"""
+
+
+class House:
+    """The server, and what it says."""
+
+    def __init__(self, policy: Path) -> None:
+        self.policy = policy
+        self.users = policy.with_suffix(".users")
+        self.events: list[dict[str, Any]] = []
+        command = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
+        arguments = ["serve", str(policy), "--port", "0", "--log-format", "json"]
+        self.process = subprocess.Popen(
+            command + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+        assert self.process.stdout is not None
+        found = re.search(r"127.0.0.1:(\d+)", self.process.stdout.readline())
+        assert found is not None, self.events
+        self.port = int(found[1])
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        self.events.extend(map(json.loads, self.process.stderr))
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        return [each for each in self.events if each["event"] == event]
+
+    def client(self, user: str = "alice", password: str = "first") -> Client:
+        return psycopg.connect(
+            f"postgresql://{user}:{password}@127.0.0.1:{self.port}/people", autocommit=True
+        )
+
+    def close(self) -> None:
+        start = time.monotonic()
+        self.process.terminate()
+        said, _ = self.process.communicate()
+        self._listener.join()
+        assert time.monotonic() - start < 8  # 5 on a machine that is not busy
+        assert (self.process.returncode, said) == (0, "closed\n")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("workers")
+    ages = "\n".join(str(i % 100) for i in range(1_000))
+    (folder / "people.csv").write_text(f"age\n{ages}\n")
+    policy = folder / "policy.toml"
+    policy.write_text(POLICY)
+    read_user_file(policy.with_suffix(".users"), create=True).add("alice", "first", replace=False)
+    with contextlib.closing(House(policy)) as made:
+        yield made
+
+
+def worker(client: Client) -> int:
+    return worker_of(client.info.backend_pid)
+
+
+@contextmanager
+def one_each(house: House) -> Iterator[tuple[Client, Client]]:
+    """A connection to each of the two."""
+    with house.client() as one, house.client() as two:
+        assert {worker(one), worker(two)} == {1, 2}
+        yield one, two
+
+
+def spent(client: Client) -> float:
+    (row,) = client.execute("SELECT spent FROM dp.budget").fetchall()
+    return float(row[0])
+
+
+COUNT = """
+    SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person WHERE age < 30
+"""
+
+
+def test_what_one_buys_the_other_finds(house: House) -> None:
+    with one_each(house) as (one, two):
+        bought = one.execute(COUNT).fetchall()
+        assert spent(one) == spent(two) == 0.02
+        for client in (two, one, two):  # also from the bytes that were sent before
+            assert client.execute(COUNT).fetchall() == bought
+        assert spent(two) == 0.02
+        two.execute("SET dp.source = fresh")
+        two.execute("SET dp.epsilon = 0.1")
+        two.execute(COUNT)
+        two.execute("RESET ALL")
+        (better,) = one.execute(COUNT).fetchall()
+        assert better[2] - better[1] < bought[0][2] - bought[0][1]
+        assert two.execute(COUNT).fetchall() == [better]
+        assert spent(one) == spent(two) == 0.12
+
+
+def test_together_they_spend_the_budget_and_no_more_though_one_is_killed(house: House) -> None:
+    """Different questions to both, until each client is refused: (1 - 0.12) / 0.02 are answered."""
+    questions = iter(range(1, 100))
+    seen: dict[int, int] = {}
+    some = threading.Event()
+    lost: list[int] = []
+
+    def ask() -> None:
+        while True:
+            with contextlib.suppress(psycopg.OperationalError), house.client() as client:
+                client.execute("SET dp.source = fresh")
+                number = worker(client)
+                try:
+                    for age in questions:
+                        sql = f"SELECT count(*) FROM person WHERE age < {age}"
+                        ((seen[age],),) = client.execute(sql.encode()).fetchall()
+                        if len(seen) > 10:
+                            some.set()
+                except psycopg.errors.ConfigurationLimitExceeded:
+                    return
+                except psycopg.OperationalError:
+                    lost.append(number)
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for each in asking:
+        each.start()
+    assert some.wait(60)
+    (first,) = [e for e in house.said("worker ready") if e["worker"] == 1]
+    os.kill(first["process"], signal.SIGKILL)
+    for each in asking:
+        each.join()
+    assert set(lost) <= {1}
+    until(lambda: len(house.said("worker ready")) == 3)
+    (ended,) = house.said("worker ended")
+    assert (ended["worker"], ended["status"]) == (1, -signal.SIGKILL)
+
+    ledger = house.policy.with_suffix(".ledger.sqlite")
+    with contextlib.closing(sqlite3.connect(ledger)) as connection:
+        charges = connection.execute("SELECT count(*) FROM charge").fetchone()
+    assert charges == (2 + 44,)
+    assert 44 - 4 <= len(seen) <= 44
+    until(lambda: both(house))
+    with one_each(house) as clients:
+        for client in clients:
+            assert spent(client) == 1.0
+            for age in seen:
+                sql = f"SELECT count(*) FROM person WHERE age < {age}"
+                assert len(client.execute(sql.encode()).fetchall()) == 1
+            client.execute("SET dp.source = fresh")
+            with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+                client.execute("SELECT count(*) FROM person WHERE age < 50")
+            assert spent(client) == 1.0
+
+
+def both(house: House, password: str = "first") -> bool:
+    with house.client(password=password) as one, house.client(password=password) as two:
+        return worker(one) != worker(two)
+
+
+def test_users_are_read_anew_by_all(house: House) -> None:
+    read_user_file(house.users).add("alice", "second", replace=True)
+    house.process.send_signal(signal.SIGHUP)
+    until(lambda: len(house.said("users reloaded")) == 2)
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        house.client()
+    until(lambda: both(house, "second"))
+
+
+def test_users_that_are_gone_let_nobody_in(house: House) -> None:
+    """The file is beside the policy unless it says otherwise, and without one all are believed:
+    not where there was one when the server started."""
+    house.users.rename(house.users.with_suffix(".away"))
+    house.process.send_signal(signal.SIGHUP)
+    until(lambda: len(house.said("users not reloaded")) == 2)
+    for _ in range(2):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            house.client("eve", "any")
