@@ -167,7 +167,7 @@ def test_together_they_spend_the_budget_and_no_more_though_one_is_killed(house: 
     for each in asking:
         each.join()
     assert set(lost) <= {1}
-    until(lambda: len(house.said("worker ready")) == 3)
+    until(lambda: len(house.said("worker ready")) == 3, 100)
     (ended,) = house.said("worker ended")
     assert (ended["worker"], ended["status"]) == (1, -signal.SIGKILL)
 
@@ -176,7 +176,7 @@ def test_together_they_spend_the_budget_and_no_more_though_one_is_killed(house: 
         charges = connection.execute("SELECT count(*) FROM charge").fetchone()
     assert charges == (2 + 44,)
     assert 44 - 4 <= len(seen) <= 44
-    until(lambda: both(house))
+    until(lambda: both(house), 100)
     with one_each(house) as clients:
         for client in clients:
             assert spent(client) == 1.0

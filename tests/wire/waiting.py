@@ -8,10 +8,10 @@ from collections.abc import Callable
 __all__ = ["until"]
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Raises AssertionError where it is not so within ten seconds."""
+def until(condition: Callable[[], object], seconds: int = 10) -> None:
+    """Raises AssertionError where it is not so within so many seconds."""
     pause = threading.Event()
-    for _ in range(1000):
+    for _ in range(100 * seconds):
         if condition():
             return
         pause.wait(0.01)
