@@ -64,7 +64,7 @@ class Answering:
             request = request_of(plan, settings, sql, self._user)
             answered = decision.answer(request)
             after.enter_context(charge_explained(request, answered.quote))
-            confidence, nonnegative = request.target.confidence, settings.nonnegative
+            confidence, nonnegative = request.target.confidence, request.nonnegative
             looks = decision.over_all_looks(request, answered) if settings.all_looks else None
             tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
             if plan.private and settings.notices:

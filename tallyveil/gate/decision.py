@@ -54,7 +54,8 @@ class Answered:
     """``columns[table][c][i]`` is row i of column c, None where only history was asked and
     does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
     nothing was, and ``bought`` for how many rows; ``raised`` is whether that was more precise
-    than the target asks, since a statement has a least cost.
+    than the target asks, since a statement has a least cost. ``agree``: whether what is reported
+    adds up, and to what is public.
     """
 
     columns: Mapping[str, Rows]
@@ -62,6 +63,7 @@ class Answered:
     quote: Quote | None
     bought: int = 0
     raised: bool = False
+    agree: bool = True
 
 
 @dataclass(frozen=True)
@@ -149,15 +151,20 @@ class Decision:
                 raise
         with charge_explained(request, settled.quote):
             deadline.check()
-            answers = {
+            told = {
                 table: self._knowledge[table].after(
-                    found, settled.bought.get(table), request.analyst
+                    found,
+                    settled.bought.get(table),
+                    request.analyst,
+                    nonnegative=request.nonnegative,
                 )
                 for table, found in settled.found.items()
             }
         height = sum(purchase.height for purchase in settled.purchases)
         raised = any(purchase.raised for purchase in settled.purchases)
-        return Answered(answers, wanted, settled.quote, height, raised)
+        answers = {table: rows for table, (rows, _) in told.items()}
+        agree = all(own for _, own in told.values())
+        return Answered(answers, wanted, settled.quote, height, raised, agree)
 
     def over_all_looks(self, request: Request, answered: Answered) -> Looks:
         """The intervals over all looks of what was answered."""

@@ -55,6 +55,11 @@ def notice(
     parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
     bare = sum(one.without_ends for columns in (looks or {}).values() for one in columns)
+    if not answered.agree:
+        hints.append(
+            "The rows need not add up: together they are too many, or overlap in too many ways."
+            " Ask for fewer of them in one statement."
+        )
     if bare:
         hints.append(_no_answer_of_its_own(bare, height))
     return Notice("; ".join(parts), hint=" ".join(hints) or None)

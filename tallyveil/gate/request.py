@@ -18,7 +18,8 @@ class Request:
 
     The answers about tables in ``additive`` need noise that is added, for they are added up, or
     their intervals are to hold at all looks. ``custodian``:
-    it is the custodian who asks, and needs no share of a budget.
+    it is the custodian who asks, and needs no share of a budget. ``nonnegative``: counts are
+    reported as 0 at least.
     """
 
     workloads: Mapping[str, Workload]
@@ -29,6 +30,7 @@ class Request:
     analyst: str
     additive: frozenset[str] = frozenset()
     custodian: bool = False
+    nonnegative: bool = False
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -47,5 +49,12 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
             )
         additive = frozenset(workloads)
     return Request(
-        workloads, settings.target, settings.source, settings.mechanism, sql, analyst, additive
+        workloads,
+        settings.target,
+        settings.source,
+        settings.mechanism,
+        sql,
+        analyst,
+        additive,
+        nonnegative=settings.nonnegative,
     )

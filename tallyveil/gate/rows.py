@@ -13,7 +13,7 @@ from tallyveil import deadline
 from tallyveil.gate.decision import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import Interval, Known, intervals, total
-from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Projection, Workload
+from tallyveil.rewriter import NoisyTable, Output, Plan, Projection, Workload
 
 __all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
 
@@ -88,7 +88,7 @@ def _table(
     groups = [_groups(table, output, answered) for output in table.outputs]
     columns = [workloads[output.table].columns[output.column] for output in table.outputs]
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
-        least = 0 if nonnegative and _counts_up(column) else None
+        least = 0 if nonnegative and column.counts_up else None
         found = (
             _ends(groups[number], confidence) if looks is None else _over_all_looks(output, looks)
         )
@@ -129,11 +129,6 @@ def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
         parts[place].append(one)
     whole = ([one for one in part if one is not None] for part in parts)
     return [total(a) if len(a) == len(b) else None for a, b in zip(whole, parts, strict=True)]
-
-
-def _counts_up(column: Column) -> bool:
-    """Whether no record can make the true value less than 0."""
-    return all(bool((factor.coefficients >= 0).all()) for factor in column.factors)
 
 
 def _ends(known: _Groups, confidence: Fraction) -> _Ends:

@@ -109,9 +109,13 @@ class Knowledge:
                 ]
         return Found(tuple(columns), tuple(aims), tuple(map(tuple, rows)), outlooks)
 
-    def after(self, found: Found, bought: Bought | None, analyst: str) -> Rows:
+    def after(
+        self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
+    ) -> tuple[Rows, bool]:
         """What is known once something was bought, which ``analyst`` is about to be told: it can be
-        found again, in any process."""
+        found again, in any process; and whether what is reported adds up, and to what is exact.
+        ``nonnegative``: what no record can make negative is reported as 0 at least.
+        """
         rows = [list(known) for known in found.rows]
         outlooks = list(found.outlooks)
         if bought is not None:
@@ -134,12 +138,18 @@ class Knowledge:
         ]
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        if self._exact.span is not None and is_large(found.columns):
-            outlooks = list(self._looks.agreeing(found.columns, _estimated(found.aims)))
-        for outlook in outlooks:
-            if self._exact.span is not None or len(outlook.columns) > 1:
-                _add_up(outlook, rows)
-        return tuple(map(tuple, rows))
+        agree = True
+        for outlook in self._together(found, outlooks):
+            agree &= _add_up(outlook, found.columns, rows, nonnegative)
+        return tuple(map(tuple, rows)), agree
+
+    def _together(self, found: Found, outlooks: Sequence[Outlook]) -> Sequence[Outlook]:
+        """Whose rows are to add up: those of all columns, or if nothing is exact of not too many
+        rows."""
+        exact, large = self._exact.span is not None, is_large(found.columns)
+        if exact if large else len(outlooks) > 1:
+            return self._looks.agreeing(found.columns, _estimated(found.aims))
+        return [one for one in outlooks if exact or len(one.columns) > 1]
 
     def _looked_at(
         self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]
@@ -245,11 +255,17 @@ def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
     return aim.half_width is None or aim.met_by(other)
 
 
-def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
-    """Report values that add up, of rows that are estimated together, and to exact ones."""
+def _add_up(
+    outlook: Outlook,
+    columns: Sequence[Column],
+    rows: Sequence[list[Known | None]],
+    nonnegative: bool,
+) -> bool:
+    """Report values that add up, of rows that are estimated together, and to exact ones; whether
+    they do."""
     system = outlook.system
     if system is None:
-        return
+        return outlook.outside
     exact = np.flatnonzero(system.numbers < 0)
     places = [(n, row) for n in outlook.columns for row in range(len(rows[n]))]
     known = [
@@ -261,17 +277,25 @@ def _add_up(outlook: Outlook, rows: Sequence[list[Known | None]]) -> None:
         and not answer.exact
     ]
     if not known:
-        return
+        return True
     matrix = system.question[[number for number, _, _ in known]]
     values = np.array([answer.value for _, _, answer in known], dtype=np.float64)
     variances = np.array([answer.variance for _, _, answer in known])
+    counts = None
+    if nonnegative:
+        counting = [columns[n].counts_up for _, (n, _), _ in known]
+        counts = np.array(counting + [False] * len(exact))
     told = jointly_rounded(
         sparse.vstack([matrix, system.history[exact]], format="csr"),
         np.concatenate([values, system.values[exact]]),
         np.concatenate([variances, np.zeros(len(exact))]),
+        counts,
     )
-    for value, (_, (n, row), answer) in zip(told or (), known, strict=False):
+    if told is None:
+        return True
+    for value, (_, (n, row), answer) in zip(told.values, known, strict=False):
         rows[n][row] = answer.reporting(value)
+    return told.agree
 
 
 def _in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:

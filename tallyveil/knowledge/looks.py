@@ -29,9 +29,9 @@ from tallyveil.workload.workload import Column, IntArray
 __all__ = ["Looks", "is_large"]
 
 _ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
-_ROWS_THAT_AGREE: Final = 20_000  # so many agree with exact rows
 _COLUMNS: Final = 100  # as well
 _WORK: Final = 100_000  # entries of a system
+_WRITTEN_OUT: Final = 2_000_000  # of one that is not solved
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
 _SHARED: Final = 4  # so many times the work of one column is shared by all of a statement's
 
@@ -57,12 +57,12 @@ class Looks:
     def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
         """By exact rows alone: so fresh answers, and those of large statements, agree with them."""
         some = [columns[n] for n in which]
-        if not 0 < sum(column.height for column in some) <= _ROWS_THAT_AGREE:
+        if not sum(column.height for column in some):
             return ()
         key = ("exact", *_key(some, 0))
         found = self._outlooks.find(key)
         if found is None:
-            system = System.of(self._state, some, (), _WORK)
+            system = System.of(self._state, some, (), _WRITTEN_OUT)
             found = replace(Outlook.nothing(tuple(which), some, -1), system=system)
             self._outlooks.put(key, found)
         return (replace(found, columns=tuple(which)),)

@@ -12,11 +12,13 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.projection import projected
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["rounded_in_margins"]
@@ -27,7 +29,10 @@ _WHOLE = 1e-6  # so near to an integer a value is one
 
 
 def rounded_in_margins(
-    matrix: sparse.csr_matrix, values: FloatArray, variances: FloatArray
+    matrix: sparse.csr_matrix,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None = None,
 ) -> list[int] | None:
     """As `parts.rounded_in_parts`, where every row that is not exact is in two exact sums."""
     exact = variances == 0
@@ -39,11 +44,14 @@ def rounded_in_margins(
     if ends is None:
         return None
     number = len(rows)
-    incidence = np.zeros((len(sums), number))
-    incidence[ends.T, np.arange(number)] = 1
-    spread = variances[rows][:, None] * incidence.T
-    off = incidence @ values[rows] - totals
-    moved = values[rows] - spread @ np.linalg.lstsq(incidence @ spread, off, rcond=None)[0]
+    both = np.concatenate([np.arange(number), np.arange(number)])
+    incidence = sparse.csr_matrix(
+        (np.ones(2 * number), (ends.T.ravel(), both)), (len(sums), number)
+    )
+    at_least = None if counts is None else counts[rows]
+    moved = projected(incidence, totals, values[rows], variances[rows], at_least)
+    if moved is None:
+        return None
     found = _rounded(moved, ends)
     if (np.rint(incidence @ found) != totals).any():
         return None

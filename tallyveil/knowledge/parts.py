@@ -1,8 +1,8 @@
 """Disjoint rows rounded to integers that add up to exact sums of theirs.
 
-What the rows of a sum miss it by is shared out by their variances (the projection onto the sum).
-Then they are rounded by their prefix sums, z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋, so that each is less
-than 1 off, and so is every stretch of them; the last prefix sum is the exact one.
+They are moved onto the sums first (`projection`). Then they are rounded by their prefix sums,
+z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋, so that each is less than 1 off, and so is every stretch of them;
+the last prefix sum is the exact one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.projection import projected
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["rounded_in_parts"]
@@ -20,11 +21,14 @@ _DIGITS = 6  # of values, so that what differs by rounding errors is rounded ali
 
 
 def rounded_in_parts(
-    matrix: sparse.csr_matrix, values: FloatArray, variances: FloatArray
+    matrix: sparse.csr_matrix,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None = None,
 ) -> list[int] | None:
-    """An integer for each row of ``matrix`` (k×n), near its value; those of variance 0 are exact
-    and stay. None unless the others are disjoint, and so are the exact ones, each of which is a sum
-    of others or has no cell in common with them.
+    """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``;
+    those of variance 0 are exact and stay. None unless the others are disjoint, and so are the
+    exact ones, each of which is a sum of others or has no cell in common with them.
     """
     exact = variances == 0
     if not exact.any() or (matrix.data != 1).any():
@@ -46,9 +50,19 @@ def rounded_in_parts(
     ):
         return None
     result = np.rint(np.round(values, _DIGITS))
+    if counts is not None:
+        np.maximum(result, 0, out=result, where=counts)
     parts = parts[np.argsort(sum_of[parts], kind="stable")]
     if len(parts):
-        result[parts] = _rounded(values, variances, parts, sum_of[parts])
+        sums, place = np.unique(sum_of[parts], return_inverse=True)
+        relations = sparse.csr_matrix(
+            (np.ones(len(parts)), (place, np.arange(len(parts)))), (len(sums), len(parts))
+        )
+        own = None if counts is None else counts[parts]
+        moved = projected(relations, values[sums], values[parts], variances[parts], own)
+        if moved is None:
+            return None
+        result[parts] = _rounded(moved, place)
     return [int(value) for value in result.tolist()]
 
 
@@ -63,20 +77,14 @@ def _owners(matrix: sparse.csr_matrix, chosen: npt.NDArray[np.bool_]) -> IntArra
     return owner if np.count_nonzero(owner >= 0) == len(cells) else None
 
 
-def _rounded(
-    values: FloatArray, variances: FloatArray, parts: IntArray, sums: IntArray
-) -> FloatArray:
-    """Of ``parts``, which are in the order of the ``sums`` that they belong to."""
+def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
+    """Of values that are in the order of the ``sums`` that they belong to."""
     starts = np.flatnonzero(np.diff(sums, prepend=-1))
     lengths = np.diff(np.append(starts, len(sums)))
-    totals = values[sums[starts]]
-    off = totals - np.add.reduceat(values[parts], starts)
-    shares = variances[parts] / np.repeat(np.add.reduceat(variances[parts], starts), lengths)
-    moved = values[parts] + shares * np.repeat(off, lengths)
     # Prefix sums of fractions alone: those of counts would lose digits.
-    whole = np.floor(moved)
-    prefix = np.cumsum(moved - whole)
-    before = np.repeat(prefix[starts] - (moved - whole)[starts], lengths)
+    whole = np.floor(values)
+    prefix = np.cumsum(values - whole)
+    before = np.repeat(prefix[starts] - (values - whole)[starts], lengths)
     steps = np.floor(np.round(prefix - before, _DIGITS) + 0.5)
     first = np.zeros(len(steps), dtype=bool)
     first[starts] = True

@@ -5,8 +5,8 @@ need not. Rows are taken in families of disjoint rows, those of the fewest cells
 sum of a family's rows, with whole coefficients, is reported as the sum of what is reported of them;
 they are rounded up and down so that their sums stay near. A later family is rounded so that its
 sums are what is reported already. Where values do not add up before they are rounded, since some
-rows are known better by themselves, they are first moved to the nearest that do, each the less the
-better it is known (docs/mathematics.md, "Rows that add up").
+rows are known better by themselves, or are to be 0 at least, they are first moved to the nearest
+that do, each the less the better it is known (docs/mathematics.md, "Rows that add up").
 """
 
 from __future__ import annotations
@@ -17,20 +17,33 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.lattice import nearest_integers
 from tallyveil.knowledge.margins import rounded_in_margins
 from tallyveil.knowledge.parts import rounded_in_parts
+from tallyveil.knowledge.projection import projected
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["jointly_rounded"]
+__all__ = ["Rounded", "jointly_rounded"]
 
 _DIGITS: Final = 6  # of values, so that what differs by rounding errors is rounded alike
 _FAMILIES: Final = 8
 _LARGEST: Final = 2.0**50
-_MOST: Final = 400  # sums whose parts are moved so that they add up
+_ROWS: Final = 20_000  # in other families than `parts` and `margins` have
+_WORK: Final = 3e7  # products of the sums' parts, for values to be moved so that they add up
 _EXACTLY: Final = 1e6  # so much more weight on a sum that is known exactly
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """An integer for each row; none if there are too many rows, or too large ones. ``agree``:
+    whether all relations between them that were found hold."""
+
+    values: Sequence[int] = ()
+    agree: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +56,45 @@ class _Sum:
 
 
 def jointly_rounded(
-    matrix: sparse.csr_matrix, values: FloatArray, variances: FloatArray
-) -> list[int] | None:
+    matrix: sparse.csr_matrix,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None = None,
+) -> Rounded | None:
     """An integer for each row of ``matrix`` (k×n), near its value, such that rows which are sums
-    of others have the sums of theirs; None if no row is a sum of others.
+    of others have the sums of theirs, and ``counts`` are at least 0; None if no row is a sum of
+    others.
 
     A value of variance 0 is an integer and stays.
     """
     if not np.abs(values).max(initial=0) < _LARGEST:
-        return None
+        return Rounded()
     for shape in (rounded_in_parts, rounded_in_margins):
-        rounded = shape(matrix, values, variances)
+        rounded = shape(matrix, values, variances, counts)
         if rounded is not None:
-            return rounded
+            return Rounded(rounded, agree=True)
+    if matrix.shape[0] > _ROWS:
+        return Rounded()
     families, sums = _families(matrix)
     if not sums:
         return None
-    nearest = np.round(_adding_up(values, variances, sums), _DIGITS)
+    relations = _relations(sums, matrix.shape[0])
+    moved = None
+    if float((np.diff(relations.tocsc().indptr) ** 2.0).sum()) <= _WORK:
+        moved = projected(relations, np.zeros(len(sums)), values, variances, counts)
+    nearest = np.round(values if moved is None else moved, _DIGITS)
+    told = _one_by_one(families, sums, nearest, variances)
+    negative = counts is not None and bool((counts & (told < 0)).any())
+    if negative or (relations @ told).any():
+        integers = nearest_integers(relations, nearest, variances, counts)
+        return Rounded(told.tolist()) if integers is None else Rounded(integers, agree=True)
+    return Rounded(told.tolist(), agree=True)
+
+
+def _one_by_one(
+    families: Sequence[set[int]], sums: Sequence[_Sum], nearest: FloatArray, variances: FloatArray
+) -> IntArray:
+    """Family by family, and their sums; what is exact as it is."""
     result: dict[int, int] = {}
     for family in families:
         own = [one for one in sums if set(one.parts.tolist()) <= family]
@@ -71,8 +106,8 @@ def jointly_rounded(
                 parts = (result[part] for part in one.parts.tolist())
                 result[one.row] = sum(map(_product, parts, one.factors.tolist()))
     for row in np.flatnonzero(variances == 0).tolist():
-        result[row] = round(values[row])
-    return [result[row] for row in range(matrix.shape[0])]
+        result[row] = round(nearest[row])
+    return np.array([result[row] for row in range(len(nearest))], dtype=np.int64)
 
 
 def _product(value: int, factor: int) -> int:
@@ -140,19 +175,12 @@ class _Owners:
         return self._matrix.indices[start:end], self._matrix.data[start:end]
 
 
-def _adding_up(values: FloatArray, variances: FloatArray, sums: Sequence[_Sum]) -> FloatArray:
-    """θ − V Rᵀ (R V Rᵀ)⁺ R θ, for the relations R θ = 0 that the sums are; θ if it satisfies them,
-    or they are too many."""
-    relations = np.zeros((len(sums), len(values)))
-    for number, one in enumerate(sums):
-        relations[number, one.parts] = one.factors
-        relations[number, one.row] = -1
-    off = relations @ values
-    if len(sums) > _MOST or np.abs(off).max() <= 10.0**-_DIGITS:
-        return values
-    moved: FloatArray = variances[:, None] * relations.T
-    found: FloatArray = values - moved @ np.linalg.lstsq(relations @ moved, off, rcond=None)[0]
-    return found
+def _relations(sums: Sequence[_Sum], rows: int) -> sparse.csr_matrix:
+    """R, with R z = 0 if every sum is the sum of its parts."""
+    numbers = np.repeat(np.arange(len(sums)), [len(one.parts) + 1 for one in sums])
+    places = np.concatenate([np.append(one.parts, one.row) for one in sums])
+    factors = np.concatenate([np.append(one.factors, -1) for one in sums])
+    return sparse.csr_matrix((factors, (numbers, places)), shape=(len(sums), rows))
 
 
 def _match(

@@ -157,7 +157,7 @@ class Budget:
 class Defaults:
     """What a session starts with: a cost ``epsilon`` or ``rho``, or a target ``half_width``.
 
-    ``mechanism`` is the name of one, or "auto". ``nonnegative``: counts below 0 are told as 0.
+    ``mechanism`` is the name of one, or "auto". ``nonnegative``: no count is reported below 0.
     """
 
     epsilon: Fraction | None = Fraction(1, 10)

@@ -24,7 +24,7 @@ def summary(policy: Policy) -> list[str]:
         target = f"a half-width of {defaults.half_width:g}"
     if defaults.mechanism != "auto":
         target += f" by {defaults.mechanism}"
-    counts = ", counts below 0 told as 0" if defaults.nonnegative else ""
+    counts = ", no count below 0" if defaults.nonnegative else ""
     return [
         *lines,
         *(_public(table) for table in policy.public.values()),

@@ -191,6 +191,11 @@ class Column:
     def height(self) -> int:
         return self.product_height if self.selected is None else len(self.selected)
 
+    @cached_property
+    def counts_up(self) -> bool:
+        """Whether no record can make a row's true value less than 0."""
+        return all(bool((factor.coefficients >= 0).all()) for factor in self.factors)
+
     @property
     def numbers(self) -> IntArray:
         """The row of the product that each row is."""

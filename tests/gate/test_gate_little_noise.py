@@ -81,5 +81,6 @@ def test_counts_and_groups_after_earlier_answers(
     assert abs(rows[0][0] - 760) <= 8
     for half in ("3", "1", "0.5"):
         connection.execute(f"SET dp.half_width = {half}")
-        assert abs(one(connection, "SELECT count(*) FROM person WHERE age < 20")[0] - 760) <= 8
-        assert abs(one(connection, "SELECT count(*) FROM person WHERE age < 30")[0] - 1140) <= 8
+        # ±3 at 95 % is noise of scale 1, which is beyond 20 in one of 10⁸.
+        assert abs(one(connection, "SELECT count(*) FROM person WHERE age < 20")[0] - 760) <= 20
+        assert abs(one(connection, "SELECT count(*) FROM person WHERE age < 30")[0] - 1140) <= 20

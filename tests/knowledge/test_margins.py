@@ -45,7 +45,8 @@ def test_both_margins_are_exact_and_each_cell_is_within_1(
     for given in (values, nearest):
         told = jointly_rounded(matrix, np.concatenate([given.ravel(), margins]), variances)
         assert told is not None
-        cells = np.array(told[: truth.size]).reshape(shape)
+        assert told.agree
+        cells = np.array(told.values[: truth.size]).reshape(shape)
         assert (cells.sum(axis=1) == truth.sum(axis=1)).all()
         assert (cells.sum(axis=0) == truth.sum(axis=0)).all()
         assert np.abs(cells - nearest).max() < 1 + 1e-5

@@ -25,7 +25,7 @@ DESCRIPTIONS: Final = MappingProxyType(
         "dp.calibration": "how epsilon and delta become Gaussian noise: "
         + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items()),
         "dp.source": "auto: history where it suffices; history: never spend; fresh: always buy",
-        "dp.nonnegative": "raise negative counts, and negative ends of their intervals, to 0",
+        "dp.nonnegative": "report no count below 0, and no end of an interval; rows still add up",
         "dp.notices": "say after each answer what it cost, how wide it is and what remains",
     }
 )

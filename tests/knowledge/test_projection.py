@@ -1,0 +1,91 @@
+"""The nearest values with given sums, none negative, by the conditions that make them the nearest;
+and the nearest integers, by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tallyveil.knowledge.lattice import nearest_integers
+from tallyveil.knowledge.projection import projected
+from tallyveil.knowledge.rounding import jointly_rounded
+
+NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
+CROSSING = np.vstack([NESTED, [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]]])
+WEIGHTED = np.array([[1, 2, 3, 0, 0, 1]])
+
+
+@pytest.mark.parametrize("rows", [NESTED, CROSSING, WEIGHTED], ids=["nested", "both", "weighted"])
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_nearer_has_the_sums(rows: np.ndarray, nonnegative: bool, seed: int) -> None:
+    """V⁻¹(x − v) − Rᵀμ is 0 where x may move both ways, and at least 0 where x is at 0."""
+    random = np.random.default_rng(seed)
+    truth = random.integers(0, 4, 6).astype(float)
+    values, variances = truth + random.normal(0, 5, 6), random.uniform(0.5, 9, 6)
+    counts = np.full(6, nonnegative)
+    found = projected(sparse.csr_matrix(rows), rows @ truth, values, variances, counts)
+    assert found is not None
+    assert rows @ found == pytest.approx(rows @ truth, abs=1e-7)
+    slope = (found - values) / variances
+    inside = found > 0 if nonnegative else counts == nonnegative
+    assert not nonnegative or found.min() >= 0
+    dual = np.linalg.lstsq(rows[:, inside].T, slope[inside], rcond=None)[0]
+    assert slope[inside] == pytest.approx(rows[:, inside].T @ dual, abs=1e-6)
+    if nonnegative and len(np.unique(rows @ np.eye(6)[inside].sum(axis=0))) > 1:
+        outside = projected(sparse.csr_matrix(rows), rows @ truth, found, variances, counts)
+        assert outside == pytest.approx(found, abs=1e-6)
+
+
+def test_what_cannot_be_is_not_found() -> None:
+    rows = sparse.csr_matrix(np.array([[1, 1]]))
+    nothing = projected(rows, np.array([-3.0]), np.ones(2), np.ones(2), np.ones(2, bool))
+    assert nothing is None
+    assert projected(rows, np.array([-3.0]), np.ones(2), np.ones(2)) == pytest.approx([-1.5, -1.5])
+    assert projected(rows, np.array([5.0]), np.ones(2), np.array([0.0, 1.0])) == pytest.approx(
+        [1, 4]
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("least", [0, None])
+def test_the_nearest_integers_are_the_nearest(seed: int, least: int | None) -> None:
+    random = np.random.default_rng(seed)
+    relations = np.array([[1, 1, 1, -1, 0], [0, 1, 0, 1, -1]])
+    values, variances = random.uniform(-2, 3, 5), random.uniform(0.5, 2, 5)
+    values[4], variances[4] = 3, 0
+    counts = None if least is None else np.ones(5, bool)
+    found = nearest_integers(sparse.csr_matrix(relations), values, variances, counts)
+    assert found is not None
+    assert not (relations @ found).any()
+    span = range(-4 if least is None else 0, 7)
+    best = min(
+        float((np.abs(np.array(own) - values[:4]) / np.sqrt(variances[:4])).sum())
+        for own in itertools.product(span, repeat=4)
+        if not (relations @ np.array([*own, 3])).any()
+    )
+    reached = float((np.abs(np.array(found) - values)[:4] / np.sqrt(variances[:4])).sum())
+    assert reached == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_three_way_tables_agree_with_all_two_way_margins(seed: int, nonnegative: bool) -> None:
+    random = np.random.default_rng(seed)
+    truth = random.integers(0, 4, (3, 3, 3))
+    cells = np.eye(27, dtype=np.int64)
+    margins = [cells.reshape(3, 3, 3, 27).sum(axis=axis).reshape(9, 27) for axis in range(3)]
+    rows = np.vstack([cells, *margins])
+    exact = rows[27:] @ truth.ravel()
+    values = np.concatenate([truth.ravel() + random.normal(0, 3, 27), exact])
+    variances = np.concatenate([np.ones(27), np.zeros(27)])
+    counts = np.arange(54) < 27 if nonnegative else None
+    found = jointly_rounded(sparse.csr_matrix(rows), values, variances, counts)
+    assert found is not None
+    assert found.agree
+    told = np.array(found.values)
+    assert (rows[27:] @ told[:27] == exact).all()
+    assert not nonnegative or told.min() >= 0
