@@ -11,8 +11,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +98,11 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """One snapshot for all reads inside."""
-        with self._transaction(partial(self._connection.execute, "BEGIN"), "read"):
+        """One snapshot for all reads inside.
+
+        Until it is entered, it can be stopped: raises what `deadline.check` raises."""
+        # BEGIN alone takes no lock, the first thing read does.
+        with self._transaction("read", "BEGIN", "SELECT 1 FROM sqlite_schema LIMIT 1"):
             yield
 
     @contextlib.contextmanager
@@ -109,7 +111,7 @@ class Database:
 
         Until it is entered, it can be stopped: raises what `deadline.check` raises."""
         self.written = None
-        with self._transaction(self._begin_writing, "written"):
+        with self._transaction("written", "BEGIN IMMEDIATE"):
             changes = self._connection.total_changes
             version = 0 if self._header is None else self._header.read()
             if version is None:
@@ -135,31 +137,34 @@ class Database:
         return 0 if self.path is None else self.position()
 
     @contextlib.contextmanager
-    def _transaction(self, begin: Callable[[], object], doing: str) -> Iterator[None]:
+    def _transaction(self, doing: str, *begin: str) -> Iterator[None]:
         self._check_own()
         with self._reported(doing):
             self._keeping = False
             try:
-                begin()
+                self._begin(begin)
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._undo()
                 raise
 
-    def _begin_writing(self) -> None:
-        """As soon as no other process is writing."""
+    @deadline.taking(None)
+    def _begin(self, statements: Sequence[str]) -> None:
+        """Execute each as soon as no other process is in its way, and wait for no turn, since
+        others wait for this."""
         end = time.monotonic() + _BUSY_SECONDS
         self._wait(_LOOK_SECONDS)
         try:
-            while not self._began(last=time.monotonic() >= end):
-                deadline.check()
+            for statement in statements:
+                while not self._executed(statement, last=time.monotonic() >= end):
+                    deadline.check()
         finally:
             self._wait(_BUSY_SECONDS)
 
-    def _began(self, *, last: bool) -> bool:
+    def _executed(self, statement: str, *, last: bool) -> bool:
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(statement)
         except sqlite3.OperationalError as error:
             # Python's own errors have no code.
             if last or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:

@@ -35,6 +35,9 @@ class Asking:
         except psycopg.Error as error:
             self.error = error
 
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
     def ended(self) -> psycopg.Error | None:
         self._thread.join(30)
         assert not self._thread.is_alive()
@@ -42,10 +45,10 @@ class Asking:
 
 
 @contextmanager
-def another_writes(house: Any) -> Iterator[None]:
-    """Inside, another process is about to write to the ledger."""
+def another_writes(house: Any, lock: str = "IMMEDIATE") -> Iterator[None]:
+    """Inside, another process is about to write to the ledger; EXCLUSIVE: it is writing."""
     with closing(sqlite3.connect(house.gate._ledger.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+        other.execute(f"BEGIN {lock}")
         yield
         other.execute("ROLLBACK")
 
@@ -96,6 +99,22 @@ def test_waiting_for_another_process_on_the_ledger_has_the_time_of_the_statement
         connection.execute("SET statement_timeout = 0")
         assert connection.execute(FEW).fetchall()
     assert house.spent() == pytest.approx(2 * before)
+
+
+def test_who_reads_the_ledger_while_another_process_writes_can_cancel(house: Any) -> None:
+    """The header that says whether there is anything to read cannot be trusted then."""
+    reading = "SELECT * FROM dp.history"
+    with house.connect() as connection, another_writes(house, "EXCLUSIVE"):
+        start = time.monotonic()
+        connection.execute("SET statement_timeout = 300")
+        with pytest.raises(errors.QueryCanceled, match="statement timeout"):
+            connection.execute(reading)
+        connection.execute("SET statement_timeout = 0")
+        asking = Asking(connection, reading)
+        while asking.running():
+            connection.cancel_safe()
+        assert isinstance(asking.ended(), errors.QueryCanceled)
+        assert time.monotonic() - start < 9  # others are waited for 10 s
 
 
 @pytest.mark.parametrize("asked", [FEW, MANY])
