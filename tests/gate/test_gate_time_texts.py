@@ -10,7 +10,12 @@ import psycopg
 import pytest
 
 import tallyveil
-from tallyveil.errors import DatetimeFieldOverflow, InvalidDatetimeFormat
+from tallyveil.errors import (
+    DatetimeFieldOverflow,
+    InvalidDatetimeFormat,
+    InvalidParameterValue,
+    StatementError,
+)
 from tallyveil.gate import Gate
 from tallyveil.gate.session import GateSession
 
@@ -22,6 +27,8 @@ TEXTS = [
     "2014-02-03 10:00 +02", "2014-07-03 10:00 Europe/Paris", "2014-07-03 10:00 UTC",
     "2014-07-03 10:00 PST", "2014-07-03 10:00 IST", "2014-07-03 10:00 BST", "2014-02-30",
     "2014-02-03 23:59:59.123456", "2014-02-03 23:59:59.9999999", "2014-02-03 24:00:00",
+    "0000-02-20", "0000-02-20 10:00", "0001-01-01", "2000-02-29", "1900-02-29", "2014-13-01",
+    "2014-00-01", "2014-01-00", "2014-01-01 25:00", "2014-01-01 10:60", "2014-01-01 10:00:60",
     "epoch", "Feb 3 2014", "20140203", "2014-02-03 10:00 x y", "",
 ]  # fmt: skip
 
@@ -78,3 +85,37 @@ def test_a_text_beside_a_time_is_read_in_the_same_way(ours: GateSession, predica
     with pytest.raises(InvalidDatetimeFormat, match="14-02-03") as caught:
         answer(ours, sql)
     assert caught.value.position == sql.index("'14-02-03'") + 1
+
+
+@pytest.mark.parametrize(
+    ("predicate", "at"),
+    [
+        ("current_date < '2020-02-30'", "'2020"),
+        ("current_date IN ('2020-02-29', '0000-02-29')", "'0000"),
+        ("now() = timestamp '2020-02-29 25:00'", "'2020"),
+        ("'2020-13-01'::date = current_date", "'2020"),
+        ("now() < time '10:00'", "'10:00'"),
+        ("'CA'::varchar(0) = 'CA'", "'CA'::"),
+        ("'CA'::varchar(10485761) = 'CA'", "'CA'::"),
+        ("'CA'::varchar(2, 3) = 'CA'", "'CA'::"),
+        ("1.5::numeric(1001) > 1", "1.5"),
+        ("1.5::numeric(3, 4) > 1", "1.5"),
+    ],
+)
+def test_what_postgresql_refuses_is_refused_at_its_place(
+    ours: GateSession, theirs: psycopg.Connection[Any], predicate: str, at: str
+) -> None:
+    sql = f"SELECT {predicate} AS x"
+    if "numeric(3" not in predicate:  # its scale may be above its precision
+        with pytest.raises(psycopg.Error):
+            theirs.execute(sql.encode())
+    with pytest.raises(StatementError) as caught:
+        answer(ours, sql)
+    assert caught.value.position == sql.index(at) + 1
+
+
+def test_there_is_no_year_0(ours: GateSession) -> None:
+    """PostgreSQL refuses it, and DuckDB makes it the one before the first."""
+    sql = "SELECT count(*) FROM person WHERE make_date(CASE sex WHEN 'F' THEN 0 END, 1, 1) < now()"
+    with pytest.raises(InvalidParameterValue, match="years begin with 1"):
+        answer(ours, sql)

@@ -65,6 +65,8 @@ _MACROS: Final = (
     "CASE WHEN length < 0 THEN error('negative substring length not allowed') "
     "WHEN place IS NOT NULL AND length IS NOT NULL "
     "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
+    "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
+    "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
     # A lambda names its argument, which a macro would write out as often as it is used.
     "__pg_sqrt(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v < 0 "
     "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",

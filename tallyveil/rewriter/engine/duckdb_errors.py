@@ -29,6 +29,7 @@ __all__ = ["BROKEN", "as_duckdb", "translate"]
 # How what `postgres.functions` raises begins.
 _NO_VALUE: Final = (
     "cannot take", "zero raised", "a negative number raised", "value out of range: overflow",
+    "date field value out of range: years",
 )  # fmt: skip
 
 # Mistakes of DuckDB itself. After some of them its database answers nobody any more.

@@ -11,8 +11,10 @@ from sqlglot import exp
 from tallyveil.errors import (
     CannotCoerce,
     FeatureNotSupported,
+    InvalidParameterValue,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
+    SQLSyntaxError,
 )
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
@@ -26,6 +28,8 @@ __all__ = ["SPELLED_ALIKE", "WHOLE", "cast"]
 # A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
 WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
 _FLOAT: Final = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\s*")
+_LONGEST_TEXT: Final = 10_485_760
+_MOST_DIGITS: Final = 38  # PostgreSQL has more
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 _INTEGER_TYPES = (exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
@@ -117,11 +121,41 @@ def _to_text(node: exp.Cast, scope: Scope) -> exp.Expr | None:
             hint="Cast it to an integer, a date or a boolean first.",
             position=position(node),
         )
-    length = node.to.expressions
-    if not length:
+    if not node.to.expressions:
         return None
+    length, *more = _modifiers(node)
+    if more or not 1 <= length <= _LONGEST_TEXT:
+        raise InvalidParameterValue(
+            f"varchar takes one length between 1 and {_LONGEST_TEXT}", position=position(node)
+        )
     text = as_type(node.this, "VARCHAR")
-    return exp.Left(this=text, expression=exp.Literal.number(length[0].name))
+    return exp.Left(this=text, expression=exp.Literal.number(length))
+
+
+def _modifiers(node: exp.Cast) -> list[int]:
+    """The numbers in brackets after the type."""
+    given = [one.name for one in node.to.expressions]
+    if not all(one.isdecimal() for one in given):
+        raise SQLSyntaxError(
+            "type modifiers must be whole numbers",
+            hint="Write varchar(20) or numeric(10, 2).",
+            position=position(node),
+        )
+    return [int(one) for one in given]
+
+
+def _check_digits(node: exp.Cast) -> None:
+    precision, *scale = _modifiers(node)
+    if not 1 <= precision <= _MOST_DIGITS:
+        raise InvalidParameterValue(
+            f"NUMERIC precision {precision} must be between 1 and {_MOST_DIGITS}",
+            position=position(node),
+        )
+    if scale and scale[0] > precision:
+        raise InvalidParameterValue(
+            f"NUMERIC scale {scale[0]} must be between 0 and the precision {precision}",
+            position=position(node),
+        )
 
 
 def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
@@ -146,6 +180,7 @@ def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     """numeric without precision keeps all digits; DuckDB's DECIMAL would keep three."""
     operand, kind = node.this, scope.type_of(node.this)
     if node.to.expressions:
+        _check_digits(node)
         if scope.type_of(node) == "INEXACT":
             refuse_inexact(node, scope, smooth=False)
         return None

@@ -109,7 +109,7 @@ def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None
                     f'invalid input syntax for type integer: "{literal.this}"',
                     position=position(part),
                 )
-    if families == {"time"} and not {"TIME", "INTERVAL"} & set(firm):
+    if families == {"time"}:
         for part in parts:
             check_time_text(part, spoken(next(kind for kind in firm if kind)))
 

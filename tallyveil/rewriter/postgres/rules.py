@@ -88,7 +88,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.TimestampTrunc: (times.truncate,),
         exp.DateTrunc: (times.truncate,),
         exp.TimeToStr: (times.write,),
-        exp.Anonymous: (times.finite,),
+        exp.Anonymous: (times.finite, times.make),
     }
 )
 

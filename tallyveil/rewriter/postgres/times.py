@@ -8,11 +8,12 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.rewriter.postgres.build import call
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.check import function_name, position
 from tallyveil.rewriter.sql.types import family, spoken
 
-__all__ = ["extract", "finite", "truncate", "write"]
+__all__ = ["extract", "finite", "make", "truncate", "write"]
 
 # Numbers of fixed width and meaning, as the parser has read PostgreSQL's format, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
@@ -37,6 +38,12 @@ def extract(node: exp.Extract, scope: Scope) -> None:
             hint=f"These are: {', '.join(sorted(parts))}.",
             position=position(node),
         )
+
+
+def make(node: exp.Anonymous, scope: Scope) -> None:
+    """PostgreSQL has no year 0, and counts those before it from 1."""
+    if function_name(node) == "make_date" and scope.at_record_level(node):
+        node.set("expressions", [call("__pg_year", node.expressions[0]), *node.expressions[1:]])
 
 
 def truncate(node: exp.Func, scope: Scope) -> None:

@@ -30,6 +30,13 @@ INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")
 NUMERICS: Final = ("NUMERIC", "QUOTIENT", "INEXACT")
 _LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # the wider, the later
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+_FAMILIES: Final = {
+    **dict.fromkeys(_LADDER, "number"),
+    **dict.fromkeys(_TIMES, "time"),
+    **dict.fromkeys(("TIME", "INTERVAL"), "duration"),
+    "VARCHAR": "text",
+    "BOOLEAN": "truth",
+}
 
 _STRINGS = (
     exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Left, exp.Right, exp.Replace,
@@ -59,12 +66,8 @@ _CAST_NAMES: Final = {
 
 
 def family(kind: str | None) -> str | None:
-    """number, text, truth or time: what PostgreSQL compares with each other."""
-    if kind in _LADDER:
-        return "number"
-    if kind in _TIMES:
-        return "time"
-    return {"VARCHAR": "text", "BOOLEAN": "truth"}.get(kind or "")
+    """number, text, truth, time or duration: what PostgreSQL compares with each other."""
+    return _FAMILIES.get(kind or "")
 
 
 def declared_type(kind: str | None) -> str | None:
