@@ -18,6 +18,7 @@
     │   ├── DatatypeMismatch               42804
     │   ├── CannotCoerce                   42846
     │   ├── GroupingError                  42803
+    │   ├── InvalidCursorDefinition        42P11
     │   ├── FeatureNotSupported            0A000  understood and refused; says what to ask instead
     │   ├── InvalidParameterValue          22023
     │   │   └── BinCut                     22023  a predicate cuts through a declared bin
@@ -66,6 +67,7 @@ __all__ = [
     "FeatureNotSupported",
     "GroupingError",
     "InsufficientPrivilege",
+    "InvalidCursorDefinition",
     "InvalidDatetimeFormat",
     "InvalidEncoding",
     "InvalidParameterValue",
@@ -232,6 +234,10 @@ class CannotCoerce(StatementError):
     """There is no cast from one type to the other."""
 
     sqlstate = "42846"
+
+
+class InvalidCursorDefinition(StatementError):
+    sqlstate = "42P11"
 
 
 class GroupingError(StatementError):

@@ -16,11 +16,14 @@ from typing import Any, Literal, Protocol, TypeAlias
 from tallyveil.rewriter import Query
 
 __all__ = [
+    "Argument",
     "Change",
     "ColumnType",
     "CopyFormat",
+    "CursorOptions",
     "Description",
     "Kind",
+    "Move",
     "Notice",
     "Receive",
     "Result",
@@ -38,8 +41,13 @@ Kind: TypeAlias = Literal[
     "rollback",
     "savepoint",  # SAVEPOINT and RELEASE, inside a transaction block
     "rollback_to",  # ROLLBACK TO SAVEPOINT
-    "no_op",  # understood, without effect here: UNLISTEN *, CLOSE ALL
-    "deallocate",  # DEALLOCATE name or ALL: the wire drops its prepared statements
+    "no_op",  # understood, without effect here: UNLISTEN *
+    "prepare",  # PREPARE, EXECUTE and DEALLOCATE: prepared statements are the wire's
+    "execute",
+    "deallocate",
+    "declare",  # DECLARE, FETCH or MOVE, and CLOSE: cursors are the wire's
+    "fetch",
+    "close",
     "copy",  # COPY (query) TO STDOUT: the wire runs the query, and writes its rows as told
     "empty",  # nothing but white space and comments
 ]
@@ -49,12 +57,14 @@ Kind: TypeAlias = Literal[
 class Change:
     """What a statement does to the settings: ``values`` are set, None for the default.
 
-    ``everything`` sets all of them back first, and ``block`` are of the transaction block alone.
+    ``everything`` sets all of them back first, ``local`` until the end of the transaction alone,
+    and ``block`` are of the transaction block.
     """
 
     values: Mapping[str, str | None]
     everything: bool = False
     block: Mapping[str, str] | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,32 @@ class CopyFormat:
 
 
 @dataclass(frozen=True)
+class CursorOptions:
+    """How DECLARE wants a cursor. ``scroll``: whether it may go back; None leaves it to us."""
+
+    scroll: bool | None = None
+    hold: bool = False
+    binary: bool = False
+
+
+@dataclass(frozen=True)
+class Move:
+    """Where FETCH goes, and MOVE, whose rows are not ``shown``; a count of None is ALL."""
+
+    direction: Literal["forward", "backward", "absolute", "relative"] = "forward"
+    count: int | None = 1
+    shown: bool = True
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A value for EXECUTE as it is written; ``text`` is what a plain string says."""
+
+    sql: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
 class Statement:
     """One parsed statement. ``tag`` is the command tag's first words (SELECT, SET, BEGIN, …)."""
 
@@ -80,12 +116,16 @@ class Statement:
     kind: Kind
     tag: str
     parameter_count: int = 0
-    target: str | None = None  # the name in SHOW and DEALLOCATE; None for DEALLOCATE ALL
+    target: str | None = None  # the name in SHOW, DEALLOCATE, FETCH, CLOSE …; None for ALL
     query: Query | None = None  # of a SELECT, and what EXPLAIN explains
     change: Change | None = None  # of SET and its like, and of BEGIN
     offset: int = 0  # where `sql` starts in the text it was parsed from, for error positions
-    inner: Statement | None = None  # the query that COPY runs
+    inner: Statement | None = None  # the query of COPY, DECLARE and PREPARE
     copy: CopyFormat | None = None
+    cursor: CursorOptions | None = None
+    move: Move | None = None
+    types: tuple[str | None, ...] = ()  # that PREPARE declares for parameters
+    arguments: tuple[Argument, ...] = ()  # of EXECUTE
 
 
 @dataclass(frozen=True)
@@ -164,6 +204,22 @@ class Session(Protocol):
         ``cancelled`` is asked before anything is charged; then QueryCanceled. Every
         TallyveilError raised before a charge leaves budget and settings as they were.
         """
+        ...
+
+    def begin(self, modes: Mapping[str, str]) -> None:
+        """A transaction block begins, or the one that is there takes these modes."""
+        ...
+
+    def end(self) -> None:
+        """The transaction is over, and with it what was set for it alone."""
+        ...
+
+    def snapshot(self) -> object:
+        """The settings as they are, for `restore`."""
+        ...
+
+    def restore(self, snapshot: object) -> None:
+        """What was set since is undone: a rollback."""
         ...
 
     def set(self, name: str, value: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -49,6 +49,7 @@ class GateSession:
         self._dialect: Dialect = dialect
         self._cursor = gate.database.cursor()
         self.settings = Settings(gate.policy.defaults, user)
+        self._before: object | None = None  # the settings, when a block of `execute` began
         self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
         self._answering = Answering(gate, self._cursor, self.settings, user, self._planner)
 
@@ -69,6 +70,8 @@ class GateSession:
     ) -> Description:
         if statement.kind == "show":
             return Description((), (ColumnType(str(statement.target), "VARCHAR"),))
+        if statement.kind == "declare" and statement.inner is not None:
+            return replace(self.describe(statement.inner, parameter_types), columns=None)
         if statement.kind not in ("select", "explain"):
             return Description((), None)
         query = _query(statement)
@@ -115,12 +118,20 @@ class GateSession:
             case "show":
                 return self._show(statement)
             case "begin":
+                self._before = self._before or self.settings.snapshot()
                 self.settings.begin(change.block or {})
             case "commit" | "rollback":
+                if statement.kind == "rollback" and self._before:
+                    self.settings.restore(self._before)
+                self._before = None
                 self.settings.end()
-            case "copy":
+            case "close" if statement.target is None:
+                pass  # there are no cursors
+            case "copy" | "declare" | "fetch" | "close" | "prepare" | "execute":
                 raise FeatureNotSupported(
-                    "COPY is answered over the wire alone", hint="Send its query.", position=1
+                    f"{statement.tag} is answered over the wire alone",
+                    hint="Send the query itself.",
+                    position=1,
                 )
         return Result(None, (), statement.tag)
 
@@ -163,6 +174,18 @@ class GateSession:
                 request_of(plan, self.settings, query.sql, self._user), source="history"
             )
             return posteriors(plan, self._gate.decision.answer(request))
+
+    def begin(self, modes: Mapping[str, str]) -> None:
+        self.settings.begin(modes)
+
+    def end(self) -> None:
+        self.settings.end()
+
+    def snapshot(self) -> object:
+        return self.settings.snapshot()
+
+    def restore(self, snapshot: object) -> None:
+        self.settings.restore(snapshot)
 
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)

@@ -10,8 +10,10 @@ the gate is known by `gate.interface` alone.
     conversation                the state machine: messages in, bytes out
       login, startup            who connects, with which settings
         auth, scram             who may, and the proof of a password
-      extended, rows, copying   prepared statements, portals, pages of rows, COPY
+      extended, rows, copying   the extended protocol, pages of rows, COPY
+      kept, cursors             prepared statements, portals and cursors, by name
       executor, transaction     what a statement does, and to the transaction block
+        statements              PREPARE and EXECUTE, DECLARE, FETCH and CLOSE
       interruption, cancel_keys which call a cancel request hits
     codec, frontend, messages   bytes to messages
     backend                     messages to bytes

@@ -18,11 +18,11 @@ from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParam
 from tallyveil.gate.interface import Session, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.kept import Kept
 from tallyveil.proxy.login import Gatehouse, Login
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.replies import Asked, Replies, Reply
@@ -80,7 +80,8 @@ class Conversation:
         self._host = host
         self._interruption = interruption
         self._holding = host.holding()
-        self._extended = Extended(self._holding)
+        self._kept = Kept(self._holding)
+        self._extended = Extended(self._kept)
         self._executor: Executor | None = None
 
     @property
@@ -138,7 +139,7 @@ class Conversation:
 
     def release(self) -> Session | None:
         """Let go of everything kept for the client; the session, to be closed, if it has one."""
-        self._extended.forget()
+        self._kept.forget()
         self._holding.give_all()
         session, self.session = self.session, None
         return session
@@ -191,13 +192,13 @@ class Conversation:
     def _fail(self, step: _Step) -> None:
         self.phase = step.failed
         if self._executor is not None:
-            self._executor.transaction.fail()
+            self._executor.fail()
 
     def _ready(self) -> bytes:
-        transaction = self.executor.transaction
-        if not transaction.open:
-            self._extended.end_transaction()
-        return backend.ready_for_query(transaction.status)
+        executor = self.executor
+        if not executor.transaction.open:
+            executor.end(committed=True)
+        return executor.changes() + backend.ready_for_query(executor.transaction.status)
 
     def _encrypt(self, message: m.Message) -> Iterator[bytes]:
         return self.login.encrypt(message)
@@ -227,9 +228,7 @@ class Conversation:
         self.pid, secret = self._host.admit(self._interruption, request.user)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
-        executor = Executor(
-            self.session, self._interruption, self._extended.deallocate, self._host.replies
-        )
+        executor = Executor(self.session, self._interruption, self._kept, self._host.replies)
         for name, value in request.settings:
             self.session.set(name, value)
         yield backend.AUTHENTICATION_OK
@@ -238,7 +237,7 @@ class Conversation:
         self._executor = executor
 
     def _query(self, message: m.Query) -> Iterator[bytes]:
-        self._extended.forget_unnamed()
+        self._kept.forget_unnamed()
         executor, question = self.executor, None
         if executor.transaction.sound:
             question, reply = executor.repeated(message.sql)
@@ -247,6 +246,8 @@ class Conversation:
                 return
         yield backend.BLOCKING
         statements = executor.parse(message.sql)
+        if len(statements) > 1:
+            executor.begin_implicit()
         for statement in statements:
             if len(statements) == 1 and statement.kind == "select":
                 yield from self._answer(statement, question, message.sql)
@@ -265,10 +266,10 @@ class Conversation:
                 "there is no parameter $1",
                 hint="Send the statement with parameters, by the extended protocol.",
             )
-        rows = rows_for(statement, self._holding)
+        rows = self.executor.rows_for(statement)
         result = self.executor.run(statement, rows)
         before = b"".join(map(backend.notice_response, result.notices)) + rows.opening()
-        after = self.executor.changes(statement) + backend.command_complete(result.tag)
+        after = backend.command_complete(result.tag)
         little = rows.all()
         if little is not None:
             reply = Reply(before + little + after, rows.fields, result, statement.sql)

@@ -19,6 +19,7 @@
     ├── PortalCannotRun                 55000
     ├── TooManyPrepared                 54000
     ├── NoActiveTransaction             25P01
+    ├── ActiveTransaction               25001
     ├── UndefinedSavepoint              3B001
     └── InvalidBinaryRepresentation     22P03
 """
@@ -28,6 +29,7 @@ from __future__ import annotations
 from tallyveil.errors import StatementError, TallyveilError
 
 __all__ = [
+    "ActiveTransaction",
     "AdminShutdown",
     "BadMessage",
     "ConnectionRefused",
@@ -123,6 +125,10 @@ class OutOfMemory(StatementError):
 
 class NoActiveTransaction(StatementError):
     sqlstate = "25P01"
+
+
+class ActiveTransaction(StatementError):
+    sqlstate = "25001"
 
 
 class UndefinedSavepoint(StatementError):

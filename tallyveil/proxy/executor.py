@@ -6,45 +6,52 @@ only it can spend budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tallyveil.gate.interface import Description, Result, Session, Statement
+from tallyveil.gate.interface import Description, Receive, Result, Session, Statement
 from tallyveil.proxy.backend import parameter_status
+from tallyveil.proxy.copying import rows_for
+from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.kept import Kept
 from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
+from tallyveil.proxy.statements import HANDLERS, Call, described
 from tallyveil.proxy.transaction import TRANSACTION_KINDS, Transaction
 
 __all__ = ["Executor"]
 
 _NOTHING: Final = Description((), None)
+_NOT_DESCRIBED: Final = TRANSACTION_KINDS | {"prepare", "deallocate", "close", "empty"}
 _EMPTY: Final = Statement("", "empty", "")
 
 
 class Executor:
     """One analyst's gate session, with the transaction block and the cancel flag around it.
 
-    ``latest`` is the SQL that was parsed or run last. ``deallocate`` drops the prepared statement
-    of that name, or for None all of them.
+    ``latest`` is the SQL that was parsed or run last, ``kept`` what the connection keeps by name.
     """
 
     def __init__(
         self,
         session: Session,
         interruption: Interruption,
-        deallocate: Callable[[str | None], None],
+        kept: Kept,
         replies: Replies,
     ) -> None:
         self.transaction = Transaction()
         self.session = session
+        self.kept = kept
         self.latest = ""
         self._interruption = interruption
-        self._deallocate = deallocate
         self._replies = replies
         self._reported: dict[str, str] = {}
+        self._changed = True
+        self._before: object | None = None  # the settings when the transaction began to set some
+        self._savepoints: list[object] = []  # and when each savepoint was established
 
     def repeated(self, statement: Hashable) -> tuple[Asked | None, Reply | None]:
         """What was answered to this before and still holds. Waits for nobody."""
@@ -68,10 +75,39 @@ class Executor:
         return kept or statements[:1] or (_EMPTY,)
 
     def describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
-        if statement.kind in TRANSACTION_KINDS or statement.kind in ("deallocate", "empty"):
+        if statement.kind in _NOT_DESCRIBED:
             return _NOTHING
+        if statement.kind in ("fetch", "execute"):
+            return described(self.kept, statement)
         with self._interruption.running(self.session.interrupt):
             return self.session.describe(statement, types)
+
+    def rows_for(self, statement: Statement) -> Rows:
+        """What takes the rows of a statement of the simple protocol."""
+        cursor = self.kept.find_portal(statement.target or "") if statement.move else None
+        if cursor is not None and cursor.formats:
+            return Rows(self.kept.holding, cursor.formats)
+        return rows_for(statement, self.kept.holding)
+
+    def ask(
+        self,
+        statement: Statement,
+        receive: Receive,
+        parameters: Sequence[Any] = (),
+        types: Sequence[str] = (),
+    ) -> Result:
+        """Have the session run it. Rows that come with the result are received, too."""
+        with self._interruption.running(self.session.interrupt):
+            result = self.session.execute(
+                statement,
+                parameters,
+                parameter_types=types,
+                cancelled=self._interruption.cancelled,
+                receive=receive,
+            )
+        if result.rows and result.columns is not None:
+            receive(result.columns)(list(result.rows))
+        return replace(result, rows=())
 
     def run(
         self,
@@ -83,7 +119,7 @@ class Executor:
         """``rows`` take those of the result, which has none then; they are dropped if it fails."""
         self.latest = statement.sql
         try:
-            result = self._run(statement, rows, parameters, types)
+            result = self._run(Call(statement, rows, parameters, types))
             if result.columns is not None:
                 if rows.fields is None:
                     rows.begin(result.columns)
@@ -93,41 +129,99 @@ class Executor:
             raise
         return replace(result, rows=())
 
-    def _run(
-        self, statement: Statement, rows: Rows, parameters: Sequence[Any], types: Sequence[str]
-    ) -> Result:
+    def _run(self, call: Call) -> Result:
+        statement, rows, parameters, types = call
         self.transaction.check(statement)
         if statement.kind in TRANSACTION_KINDS:
             return self._transact(statement)
-        if statement.kind == "deallocate":
-            self._deallocate(statement.target)
-            everything = statement.target is None
-            return Result(None, (), "DEALLOCATE ALL" if everything else "DEALLOCATE")
-        with self._interruption.running(self.session.interrupt):
-            result = self.session.execute(
-                statement.inner or statement,
-                parameters,
-                parameter_types=types,
-                cancelled=self._interruption.cancelled,
-                receive=rows.begin,
-            )
+        handler = HANDLERS.get(statement.kind)
+        if handler is not None:
+            return handler(self, call)
+        if statement.kind == "set":
+            self._prepare_to_set(statement)
+        result = self.ask(statement.inner or statement, rows.begin, parameters, types)
         if statement.kind == "copy":
             return replace(result, tag=result.tag.replace("SELECT", "COPY", 1))
-        if statement.tag == "DISCARD ALL":
-            self._deallocate(None)
         return result
 
+    def _prepare_to_set(self, statement: Statement) -> None:
+        if statement.tag == "DISCARD ALL":
+            if self.transaction.open or self.transaction.implicit:
+                raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
+            self.kept.forget()
+        self._remember()
+
+    # The transaction
+
+    def begin_implicit(self) -> None:
+        """Several statements have come in one message."""
+        if not self.transaction.open:
+            self.transaction.implicit = True
+            self._remember()
+            self.session.begin({})
+
+    def fail(self) -> None:
+        """An error happened: what was set since the last savepoint is undone at once."""
+        if not self.transaction.open:
+            self.end(committed=False)
+            return
+        self.transaction.fail()
+        before = self._savepoints[-1] if self._savepoints else self._before
+        self._changed = True
+        self.session.restore(before)
+
+    def end(self, *, committed: bool) -> None:
+        """A transaction is over, whether there was a block or not."""
+        self.transaction.implicit = False
+        self.kept.end_transaction(committed=committed)
+        if self._before is None:
+            return
+        if not committed:
+            self.session.restore(self._before)
+        self.session.end()
+        self._changed, self._before = True, None
+        self._savepoints.clear()
+
+    def _remember(self) -> None:
+        self._changed = True
+        if self._before is None:
+            self._before = self.session.snapshot()
+
     def _transact(self, statement: Statement) -> Result:
-        """The block begins or ends; the session is told, whose settings have a part of it."""
+        """The block begins or ends; the settings and cursors have a part of it."""
+        sound = self.transaction.sound
         result = self.transaction.run(statement)
-        if statement.kind in ("begin", "commit", "rollback"):
-            self.session.execute(statement)
+        match statement.kind:
+            case "begin":
+                self._remember()
+                change = statement.change
+                self.session.begin({} if change is None else change.block or {})
+            case "commit" | "rollback":
+                self.end(committed=sound and statement.kind == "commit")
+            case "rollback_to":
+                depth = self.transaction.depth
+                del self._savepoints[depth:]
+                self.session.restore(self._savepoints[-1])
+                self._changed = True
+                self.kept.return_to(depth)
+            case _:
+                self._savepoint()
         return replace(result, notices=tuple(n for n in result.notices if self.session.hears(n)))
 
-    def changes(self, statement: Statement | None = None) -> bytes:
+    def _savepoint(self) -> None:
+        """One more is established, or some are released."""
+        depth = self.transaction.depth
+        if depth > len(self._savepoints):
+            self._savepoints.append(self.session.snapshot())
+        else:
+            del self._savepoints[depth:]
+            self.kept.release(depth)
+
+    def changes(self) -> bytes:
         """ParameterStatus for each reported setting that is not what the client was last told."""
-        if statement is not None and statement.kind != "set":
+        if not self._changed:
             return b""
+        self._changed = False
         current = self.session.reportable()
         changed = {k: v for k, v in current.items() if self._reported.get(k) != v}
         self._reported = current

@@ -8,70 +8,26 @@ second Execute nor a small fetch size asks the gate, or pays, again. What is kep
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tallyveil.cache import exact_key
-from tallyveil.errors import InvalidParameterValue, SQLSyntaxError
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy.copying import CopyRows
-from tallyveil.proxy.errors import (
-    BadMessage,
-    DuplicatePortal,
-    DuplicatePreparedStatement,
-    PortalCannotRun,
-    TooManyPrepared,
-    UndefinedPortal,
-    UndefinedPreparedStatement,
-)
+from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.executor import Executor
-from tallyveil.proxy.memory import Holding, size_of
+from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, prepare
+from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
-from tallyveil.proxy.pgtypes import decode_parameter, from_duckdb, parameter_type
+from tallyveil.proxy.pgtypes import decode_parameter
 from tallyveil.proxy.replies import Reply
-from tallyveil.proxy.rows import Fields, Rows, fields_of
+from tallyveil.proxy.rows import Rows
 
 __all__ = ["Extended"]
 
-_MOST: Final = 5000
-"""Prepared statements, and portals, that one connection may hold at a time."""
-
 _LITTLE: Final = 1024
 """Bytes of parameters that are decoded in no time."""
-
-_OVERHEAD: Final = 1024
-_FIELD: Final = 256
-_TEXT: Final = 8
-"""Bytes of a prepared statement or portal, of a column's description, of a character of SQL."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions.
-
-    ``types`` are DuckDB's names of the types of those.
-    """
-
-    statement: Statement
-    oids: tuple[int, ...]
-    used: int
-    types: tuple[str, ...]
-    fields: Fields | None
-    size: int
-
-
-@dataclass(slots=True)
-class _Portal:
-    """``result`` is None until the first Execute; ``rows`` are those that were not sent yet."""
-
-    prepared: _Prepared
-    parameters: tuple[Any, ...]
-    formats: tuple[int, ...]
-    size: int
-    rows: Rows
-    result: Result | None = None
-    begun: bool = False
 
 
 def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
@@ -87,22 +43,13 @@ def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
 
 
 class Extended:
-    """The prepared statements and portals of one connection; "" is the unnamed one."""
+    """The messages of one connection about what it keeps."""
 
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
-        self._prepared: dict[str, _Prepared] = {}
-        self._portals: dict[str, _Portal] = {}
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
 
     def parse(self, executor: Executor, message: Parse) -> Iterator[bytes]:
-        if message.name in self._prepared and message.name:
-            raise DuplicatePreparedStatement(f'prepared statement "{message.name}" already exists')
-        if len(self._prepared) >= _MOST:
-            raise TooManyPrepared(
-                f"more than {_MOST} prepared statements", hint="Close some, or DEALLOCATE ALL."
-            )
-        if not message.name:
-            self._forget_statement("")
+        self._kept.may_prepare(message.name)
         yield backend.BLOCKING
         statements = executor.parse(message.sql)
         if len(statements) > 1:
@@ -112,18 +59,15 @@ class Extended:
                 position=statements[1].offset + 1,
             )
         executor.transaction.check(statements[0])
-        prepared = _prepare(executor, statements[0], message)
-        self._holding.take(prepared.size)
-        self._prepared[message.name] = prepared
+        prepared = prepare(executor.describe, statements[0], message.name, message.types)
+        self._kept.keep_statement(message.name, prepared)
         yield backend.PARSE_COMPLETE
 
     def bind(self, executor: Executor, message: Bind) -> Iterator[bytes]:
-        prepared = self._statement(message.statement)
+        prepared = self._kept.statement(message.statement)
         executor.transaction.check(prepared.statement)
-        if message.portal and message.portal in self._portals:
-            raise DuplicatePortal(f'portal "{message.portal}" already exists')
-        if len(self._portals) >= _MOST:
-            raise TooManyPrepared(f"more than {_MOST} portals", hint="Close some.")
+        if message.portal:
+            self._kept.may_open(message.portal)
         count = len(message.values)
         if count != len(prepared.oids):
             raise BadMessage(
@@ -142,32 +86,34 @@ class Extended:
         width = len(prepared.fields or ())
         # A statement without rows has no columns to format, whatever the client asks for.
         results = _spread(message.result_formats, width, "column") if width else ()
-        self._forget_portal(message.portal)
+        self._kept.forget_portal(message.portal)
         used = parameters[: prepared.used]
-        size = _OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
-        self._holding.take(size)
+        size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
+        holding = self._kept.holding
+        holding.take(size)
         rows = (
-            Rows(self._holding, results, prepared.fields)
+            Rows(holding, results, prepared.fields)
             if prepared.statement.copy is None
-            else CopyRows(self._holding, prepared.statement.copy)
+            else CopyRows(holding, prepared.statement.copy)
         )
-        self._portals[message.portal] = _Portal(prepared, used, results, size, rows)
+        self._kept.open(message.portal, Portal(prepared, used, results, size, rows))
         yield backend.BIND_COMPLETE
 
     def describe(self, executor: Executor, message: Describe) -> Iterator[bytes]:
         if message.kind == "S":
-            prepared, formats = self._statement(message.name), None
+            prepared, formats = self._kept.statement(message.name), None
+            fields = prepared.fields
             yield backend.parameter_description(prepared.oids)
         else:
-            portal = self._portal(message.name)
-            prepared, formats = portal.prepared, portal.formats
-        if prepared.fields is None:
+            portal = self._kept.portal(message.name)
+            fields, formats = portal.fields, portal.formats
+        if fields is None:
             yield backend.NO_DATA
         else:
-            yield backend.row_description(prepared.fields, formats)
+            yield backend.row_description(fields, formats)
 
     def execute(self, executor: Executor, message: Execute) -> Iterator[bytes]:
-        portal = self._portal(message.portal)
+        portal = self._open_portal(message.portal)
         statement = portal.prepared.statement
         executor.transaction.check(statement)
         if statement.kind == "empty":
@@ -181,7 +127,6 @@ class Extended:
             result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
             portal.result = result
             yield from map(backend.notice_response, result.notices)
-            yield executor.changes(statement)
             if statement.kind == "copy":
                 yield portal.rows.opening()
                 yield from (chunk for _, chunk in portal.rows.take())
@@ -190,7 +135,7 @@ class Extended:
             raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
         yield from self._page(portal, portal.result, message.limit)
 
-    def _answer(self, executor: Executor, portal: _Portal, statement: Statement) -> Iterator[bytes]:
+    def _answer(self, executor: Executor, portal: Portal, statement: Statement) -> Iterator[bytes]:
         """All rows of a query; as they were sent to who asked it before, if that still holds."""
         prepared, parameters = portal.prepared, portal.parameters
         values = exact_key(parameters) if parameters else ()
@@ -210,11 +155,8 @@ class Extended:
         yield notices
         yield from self._page(portal, result, 0)
 
-    def _page(self, portal: _Portal, result: Result, limit: int) -> Iterator[bytes]:
+    def _page(self, portal: Portal, result: Result, limit: int) -> Iterator[bytes]:
         """The next ``limit`` rows, all for 0, and the tag if these were the last."""
-        if portal.prepared.fields is None:
-            yield backend.command_complete(result.tag)
-            return
         sent, whole = 0, not portal.begun
         portal.begun = True
         for count, chunk in portal.rows.take(limit):
@@ -224,79 +166,21 @@ class Extended:
         if limit and sent == limit:
             yield backend.PORTAL_SUSPENDED
         else:
-            whole = whole or not result.tag.startswith("SELECT ")
-            yield backend.command_complete(result.tag if whole else f"SELECT {sent}")
+            word = result.tag.partition(" ")[0]
+            whole = whole or word not in ("SELECT", "FETCH")
+            yield backend.command_complete(result.tag if whole else f"{word} {sent}")
 
     def close(self, executor: Executor, message: Close) -> Iterator[bytes]:
         if message.kind == "S":
-            self._forget_statement(message.name)
+            self._kept.forget_statement(message.name)
         else:
-            self._forget_portal(message.name)
+            self._kept.forget_portal(message.name)
         yield backend.CLOSE_COMPLETE
 
-    def deallocate(self, name: str | None) -> None:
-        """DEALLOCATE. Portals of the statement live on, as in PostgreSQL."""
-        if name is None:
-            for each in tuple(self._prepared):
-                self._forget_statement(each)
-        else:
-            self._statement(name)
-            self._forget_statement(name)
-
-    def forget_unnamed(self) -> None:
-        """A simple query destroys the unnamed statement and portal."""
-        self._forget_statement("")
-        self._forget_portal("")
-
-    def end_transaction(self) -> None:
-        """Portals do not outlive their transaction."""
-        for name in tuple(self._portals):
-            self._forget_portal(name)
-
-    def forget(self) -> None:
-        """The client has left."""
-        self.end_transaction()
-        self.deallocate(None)
-
-    def _forget_statement(self, name: str) -> None:
-        prepared = self._prepared.pop(name, None)
-        if prepared is not None:
-            self._holding.give(prepared.size)
-
-    def _forget_portal(self, name: str) -> None:
-        portal = self._portals.pop(name, None)
-        if portal is not None:
-            portal.rows.drop()
-            self._holding.give(portal.size)
-
-    def _statement(self, name: str) -> _Prepared:
-        found = self._prepared.get(name)
-        if found is None:
-            raise UndefinedPreparedStatement(
-                f'prepared statement "{name}" does not exist'
-                if name
-                else "unnamed prepared statement does not exist"
+    def _open_portal(self, name: str) -> Portal:
+        portal = self._kept.portal(name)
+        if not isinstance(portal, Portal):
+            raise FeatureNotSupported(
+                "a cursor of DECLARE is not read by Execute", hint=f'FETCH ALL FROM "{name}".'
             )
-        return found
-
-    def _portal(self, name: str) -> _Portal:
-        found = self._portals.get(name)
-        if found is None:
-            raise UndefinedPortal(f'portal "{name}" does not exist')
-        return found
-
-
-def _prepare(executor: Executor, statement: Statement, message: Parse) -> _Prepared:
-    used, declared = statement.parameter_count, message.types
-    named = declared[:used] + (0,) * (used - len(declared))
-    description = executor.describe(statement, tuple(map(parameter_type, named)))
-    inferred = tuple(from_duckdb(t).type.oid for t in description.parameter_types)
-    oids = tuple(
-        oid if oid not in (0, 705) else known for oid, known in zip(named, inferred, strict=True)
-    )
-    # Types declared for parameters the SQL does not mention still want a value each.
-    oids += declared[used:]
-    fields = fields_of(description.columns)
-    size = _OVERHEAD + len(message.name) + _TEXT * len(statement.sql) + 64 * len(oids)
-    size += sum(_FIELD + len(name) for name, _ in fields or ())
-    return _Prepared(statement, oids, used, description.parameter_types, fields, size)
+        return portal

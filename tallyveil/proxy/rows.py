@@ -86,7 +86,7 @@ class Rows:
 
     def opening(self) -> bytes:
         """What says, in the simple protocol, that rows follow."""
-        return b"" if self.fields is None else row_description(self.fields)
+        return b"" if self.fields is None else row_description(self.fields, self._formats)
 
     def closing(self) -> bytes:
         """What says that there are no more."""

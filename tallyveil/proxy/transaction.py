@@ -52,15 +52,24 @@ TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
 
 
 class Transaction:
-    """The block of one connection. ``status`` is what ReadyForQuery carries."""
+    """The block of one connection. ``status`` is what ReadyForQuery carries.
+
+    ``implicit`` says that several statements came in one message, which are one transaction.
+    """
 
     def __init__(self) -> None:
         self.status = IDLE
+        self.implicit = False
         self._savepoints: list[str | None] = []
 
     @property
     def open(self) -> bool:
         return self.status != IDLE
+
+    @property
+    def depth(self) -> int:
+        """How many savepoints stand."""
+        return len(self._savepoints)
 
     @property
     def sound(self) -> bool:

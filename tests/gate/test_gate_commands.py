@@ -211,7 +211,7 @@ MEANINGLESS = [
     ("set role bob", "42501"),
     ("set session authorization bob", "42501"),
     ("checkpoint", "42501"),
-    ("close one", "42704"),
+    ("close one", "0A000"),
 ]
 
 

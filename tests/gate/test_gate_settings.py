@@ -43,7 +43,7 @@ def test_a_cost_and_a_target_exclude_each_other(connect: Connect) -> None:
         ("SET client_encoding = 'LATIN1'", "22023"),
         ("SET standard_conforming_strings = off", "22023"),
         ("SET server_version = '9'", "22023"),
-        ("SET LOCAL dp.epsilon = 1", "0A000"),
+        ("SET LOCAL dp.epsilon = -1", "22023"),
         ("SET dp.epsilon", "42601"),
         ("SHOW nothing", "42704"),
         ("RESET nothing", "42704"),
@@ -112,3 +112,28 @@ def test_a_refused_setting_says_what_to_write(
     with pytest.raises(tallyveil.Error) as caught:
         connect().execute(sql)
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_in_process_a_block_may_undo_its_settings(connect: Connect) -> None:
+    connection = connect()
+
+    def epsilon() -> object:
+        row = connection.execute("SHOW dp.epsilon").fetchone()
+        return None if row is None else row[0]
+
+    default = epsilon()
+    for end, left in (("COMMIT", "0.25"), ("ROLLBACK", default)):
+        connection.execute("RESET ALL")
+        connection.execute("BEGIN")
+        connection.execute("SET dp.epsilon = 0.25")
+        connection.execute("SET LOCAL dp.epsilon = 0.5")
+        assert epsilon() == "0.5"
+        connection.execute(end)
+        assert epsilon() == left
+    cursor = connection.execute("SET LOCAL dp.epsilon = 0.5")
+    assert [notice.sqlstate for notice in cursor.notices] == ["25P01"]
+    assert epsilon() == default
+    for statement in ("DECLARE c CURSOR FOR SELECT 1", "EXECUTE p", "FETCH c", "CLOSE c"):
+        with pytest.raises(tallyveil.Error) as caught:
+            connection.execute(statement)
+        assert caught.value.sqlstate == "0A000"

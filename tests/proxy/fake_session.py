@@ -6,7 +6,7 @@ import datetime as dt
 import re
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -82,7 +82,7 @@ _FIRST_WORDS: dict[str, tuple[Kind, str]] = {
     "rollback": ("rollback", "ROLLBACK"),
     "savepoint": ("savepoint", "SAVEPOINT"),
     "release": ("savepoint", "RELEASE"),
-    "close": ("no_op", "CLOSE CURSOR ALL"),
+    "close": ("close", "CLOSE CURSOR ALL"),
     "unlisten": ("no_op", "UNLISTEN"),
     "deallocate": ("deallocate", "DEALLOCATE"),
 }
@@ -135,10 +135,10 @@ class FakeSession:
         kind, tag = _FIRST_WORDS[first]
         if first == "rollback" and rest[:1] == ["to"]:
             kind = "rollback_to"
-        named = kind in ("savepoint", "rollback_to", "deallocate")
+        named = kind in ("savepoint", "rollback_to", "deallocate", "close")
         target = text.split()[-1].strip('"') if named and rest else None
         if target in ("all", "ALL"):
-            target = None
+            target, tag = None, f"{tag} ALL" if kind == "deallocate" else tag
         count = max((int(n) for n in re.findall(r"\$(\d+)", text)), default=0)
         return Statement(text, kind, tag, count, target, offset=offset)
 
@@ -188,8 +188,6 @@ class FakeSession:
         cancelled: Callable[[], bool] = lambda: False,
         receive: Receive | None = None,
     ) -> Result:
-        if statement.kind in ("begin", "commit", "rollback"):
-            return Result(None, (), statement.tag)
         self.executed.append(statement.sql)
         if statement.kind == "set":
             return self._set(statement)
@@ -268,6 +266,19 @@ class FakeSession:
         if interrupted and cancelled():
             raise QueryCanceled("canceling statement due to user request")
         return [(0,)]
+
+    def begin(self, modes: Mapping[str, str]) -> None:
+        """A block has no settings here."""
+
+    def end(self) -> None:
+        """Nothing is local to a transaction."""
+
+    def snapshot(self) -> object:
+        return dict(self.settings)
+
+    def restore(self, snapshot: object) -> None:
+        assert isinstance(snapshot, dict)
+        self.settings = dict(snapshot)
 
     def set(self, name: str, value: str) -> None:
         if name.lower() not in self.settings:

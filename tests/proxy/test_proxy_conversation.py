@@ -48,11 +48,11 @@ def test_simple_query_takes_no_parameters(talk: Talk) -> None:
     assert talk.session.executed == []
 
 
-def test_notices_and_parameter_status_come_before_the_tag(talk: Talk) -> None:
+def test_notices_come_before_the_tag_and_parameter_status_after_it(talk: Talk) -> None:
     assert talk.kinds(query("select notices")) == "NNTDCZ"
     assert talk(query("set application_name = 'x'")) == [
-        ("S", ("application_name", "x")),
         ("C", "SET"),
+        ("S", ("application_name", "x")),
         ("Z", "I"),
     ]
     assert talk.kinds(query("set application_name = 'x'")) == "CZ"

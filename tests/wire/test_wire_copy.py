@@ -6,7 +6,6 @@ import asyncio
 import io
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +51,6 @@ OPTIONS = [
     "WITH CSV HEADER DELIMITER AS ';' NULL AS 'x' QUOTE AS '\"' FORCE QUOTE said",
     "DELIMITER '|' NULL 'none'",
 ]
-
-
-@pytest.fixture(scope="module")
-def postgres(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        yield connection
 
 
 def chunks(connection: psycopg.Connection[Any], sql: str) -> tuple[list[bytes], int]:

@@ -19,9 +19,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     run = Executor._run
 
-    def watched(self: Executor, statement: Any, *rest: Any) -> Any:
-        found.append(statement.sql)
-        return run(self, statement, *rest)
+    def watched(self: Executor, call: Any) -> Any:
+        found.append(call.statement.sql)
+        return run(self, call)
 
     monkeypatch.setattr(Executor, "_run", watched)
     return found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
 from typing import Any
 
 import psycopg
 import pytest
 
-# What "?" stands for below.
-FAILS = "SELECT no_such_column FROM (SELECT 1) t(a)"
+from tests.proxy.raw_client import RawClient
+from tests.wire.dialogue import differences
+
+SHOWN = ["SHOW application_name"]
 
 TALKS: list[list[str]] = [
     ["BEGIN", "SELECT 1", "COMMIT"],
@@ -43,46 +45,47 @@ TALKS: list[list[str]] = [
     ["BEGIN; SELECT 1; COMMIT"],
     ["BEGIN; ?; COMMIT", "ROLLBACK"],
     ["SELECT 1; ?; SELECT 2", "SELECT 1"],
-]
-
-
-@pytest.fixture(scope="module")
-def postgres(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        yield connection
-
-
-def said(connection: psycopg.Connection[Any], talk: list[str]) -> list[Any]:
-    """Of each statement: its tag and rows or its SQLSTATE, warnings, and the state afterwards."""
-    found: list[Any] = []
-    warnings: list[str | None] = []
-
-    def hear(notice: psycopg.errors.Diagnostic) -> None:
-        warnings.append(notice.sqlstate)
-
-    connection.add_notice_handler(hear)
-    connection.execute("SET timezone = 'UTC'")
-    for statement in talk:
-        warnings.clear()
-        try:
-            cursor = connection.execute(statement.replace("?", FAILS).encode())
-            rows = cursor.fetchall() if cursor.description else None
-            answer: Any = (cursor.statusmessage, rows)
-        except psycopg.Error as error:
-            answer = error.sqlstate
-        status = connection.info.transaction_status.name
-        found.append((statement, answer, tuple(warnings), status))
-    connection.remove_notice_handler(hear)
-    connection.execute("ROLLBACK")
-    return found
+    ["SET application_name = 'a'", "BEGIN", "SET application_name = 'b'", "ROLLBACK", *SHOWN],
+    ["BEGIN", "SET application_name = 'b'", "COMMIT", *SHOWN],
+    ["BEGIN", "SET application_name = 'b'", "?", "COMMIT", *SHOWN],
+    ["BEGIN", "SET LOCAL application_name = 'b'", *SHOWN, "COMMIT", *SHOWN],
+    ["BEGIN", "SET application_name = 'b'", "SET LOCAL application_name = 'c'", "COMMIT", *SHOWN],
+    ["BEGIN", "SET LOCAL application_name = 'b'", "SET application_name = 'c'", "COMMIT", *SHOWN],
+    ["BEGIN", "SET LOCAL application_name = 'b'", "RESET application_name", *SHOWN, "COMMIT"],
+    ["SET application_name = 'a'", "BEGIN", "SET LOCAL application_name TO DEFAULT", *SHOWN,
+     "COMMIT", *SHOWN],
+    ["BEGIN", "SET application_name = 'b'", "SAVEPOINT s", "SET application_name = 'c'",
+     "ROLLBACK TO s", *SHOWN, "COMMIT", *SHOWN],
+    ["BEGIN", "SAVEPOINT s", "SET LOCAL application_name = 'c'", "RELEASE s", *SHOWN, "COMMIT",
+     *SHOWN],
+    ["BEGIN", "SAVEPOINT s", "SET application_name = 'c'", "RELEASE s", "COMMIT", *SHOWN],
+    ["BEGIN", "SAVEPOINT s", "SAVEPOINT t", "SET application_name = 'c'", "RELEASE t",
+     "ROLLBACK TO s", *SHOWN, "COMMIT"],
+    ["BEGIN", "SET application_name = 'b'", "SAVEPOINT s", "RESET ALL", "?", "ROLLBACK TO s",
+     *SHOWN, "COMMIT"],
+    ["SET LOCAL application_name = 'b'", *SHOWN],
+    ["SET LOCAL application_name = 'b'; SHOW application_name", *SHOWN],
+    ["SET application_name = 'b'; ?", *SHOWN],
+    ["SET application_name = 'b'; SELECT 1", *SHOWN],
+    ["BEGIN; SET application_name = 'b'; ?", "ROLLBACK", *SHOWN],
+    ["SET application_name = 'b'; BEGIN; SET application_name = 'c'", "ROLLBACK", *SHOWN],
+    ["BEGIN", "SET LOCAL TIME ZONE 'Europe/Paris'", "SHOW timezone", "COMMIT", "SHOW timezone"],
+    ["BEGIN", "SET timezone = 'Asia/Tokyo'", "ROLLBACK", "SHOW timezone"],
+    ["BEGIN", "SET LOCAL no_such_setting = 1", "COMMIT"],
+    ["BEGIN ISOLATION LEVEL REPEATABLE READ", "SHOW transaction_isolation", "COMMIT",
+     "SHOW transaction_isolation"],
+    ["BEGIN", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SHOW transaction_isolation",
+     "ROLLBACK", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SHOW transaction_isolation"],
+    ["SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN",
+     "SHOW transaction_isolation", "COMMIT"],
+]  # fmt: skip
 
 
 def test_blocks_and_savepoints_are_postgresqls(
-    house: Any, postgres: psycopg.Connection[Any]
+    free_house: Any, postgres: psycopg.Connection[Any]
 ) -> None:
-    with house.connect() as connection:
-        for talk in TALKS:
-            assert said(connection, talk) == said(postgres, talk)
+    with free_house.connect() as connection:
+        assert differences(connection, postgres, TALKS) == []
 
 
 def test_a_probe_may_fail_inside_of_a_savepoint(house: Any) -> None:
@@ -92,3 +95,44 @@ def test_a_probe_may_fail_inside_of_a_savepoint(house: Any) -> None:
             connection.execute("SELECT * FROM nothing")
         row = connection.execute("SELECT count(*) FROM person WHERE sex = 'F'").fetchone()
         assert row is not None
+
+
+def test_a_setting_of_the_transaction_is_what_its_statements_are_charged_by(house: Any) -> None:
+    asked = "SELECT count(*) FROM person WHERE age = 30"
+    with house.connect() as connection:
+        with connection.transaction():
+            connection.execute("SET LOCAL dp.epsilon = 0.25")
+            connection.execute(asked)
+        assert house.spent() == 0.25
+        assert connection.execute("SHOW dp.epsilon").fetchone() == ("0.05",)
+        connection.execute(f"{asked} AND sex = 'F'")
+        assert house.spent() == 0.3
+        with connection.transaction(force_rollback=True):
+            connection.execute("SET dp.half_width = 10")
+        assert connection.execute("SHOW dp.epsilon").fetchone() == ("0.05",)
+
+
+def test_parameter_status_is_sent_where_postgresql_sends_it(
+    free_house: Any, postgres: psycopg.Connection[Any]
+) -> None:
+    """Every name it reports, at the start, and each change before ReadyForQuery."""
+    changes = [
+        "SET application_name = 'a'", "SET timezone = 'Europe/Paris'", "BEGIN",
+        "SET LOCAL application_name = 'b'", "SET intervalstyle = 'postgres'", "ROLLBACK",
+        "SET application_name = 'b'; SET application_name = 'c'", "RESET application_name",
+    ]  # fmt: skip
+    with RawClient(free_house.port) as ours, raw_postgres(postgres) as theirs:
+        names = [
+            sorted(fields[0] for kind, fields in client.start(user) if kind == "S")
+            for client, user in ((ours, "alice"), (theirs, "postgres"))
+        ]
+        assert names[0] == names[1]
+        for sql in changes:
+            assert ours.ask(sql) == theirs.ask(sql)
+
+
+def raw_postgres(postgres: psycopg.Connection[Any]) -> RawClient:
+    client = RawClient.__new__(RawClient)
+    client.socket = socket.socket(socket.AF_UNIX)
+    client.socket.connect(f"{postgres.info.host}/.s.PGSQL.{postgres.info.port}")
+    return client

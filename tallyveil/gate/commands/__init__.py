@@ -12,7 +12,6 @@ from tallyveil.errors import (
     FeatureNotSupported,
     InsufficientPrivilege,
     SQLSyntaxError,
-    UndefinedObject,
 )
 from tallyveil.gate.commands.assignments import (
     apply,
@@ -22,8 +21,10 @@ from tallyveil.gate.commands.assignments import (
     parse_show,
 )
 from tallyveil.gate.commands.copying import parse_copy
+from tallyveil.gate.commands.cursors import parse_close, parse_declare, parse_fetch
 from tallyveil.gate.commands.explain import parse_explain
 from tallyveil.gate.commands.nested import as_statement
+from tallyveil.gate.commands.prepared import parse_deallocate, parse_execute, parse_prepare
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
 from tallyveil.gate.interface import Change, Kind, Statement
@@ -48,8 +49,8 @@ _REFUSED: Final = MappingProxyType(
             "Nothing but questions about the policy's tables is answered here.",
         ),
         **dict.fromkeys(
-            ("DECLARE", "FETCH", "MOVE", "PREPARE", "EXECUTE", "LISTEN", "NOTIFY"),
-            "Send the SELECT itself; the driver's own prepared statements work.",
+            ("LISTEN", "NOTIFY"),
+            "There are no channels here.",
         ),
         **dict.fromkeys(
             ("DESCRIBE", "DESC", "SUMMARIZE", "PIVOT", "UNPIVOT"),
@@ -67,12 +68,12 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
     first = piece.words[0]
     if first in TRANSACTION_WORDS:
         return parse_transaction(piece)
+    if first in _OF_WHAT_IS_KEPT:
+        return _OF_WHAT_IS_KEPT[first](piece)
     if first in _OWN:
         return _own(first, piece)
-    if first == "EXPLAIN":
-        return parse_explain(piece, dialect)
-    if first == "COPY":
-        return parse_copy(piece, dialect)
+    if first in _ABOUT_QUERIES:
+        return _ABOUT_QUERIES[first](piece, dialect)
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
     if first not in QUERY_WORDS:
@@ -84,9 +85,22 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
     return as_statement(read_query(piece, dialect))
 
 
-_OWN: Final = frozenset(
-    {"SET", "RESET", "SHOW", "DISCARD", "DEALLOCATE", "UNLISTEN", "CLOSE", "CHECKPOINT"}
-)
+_ABOUT_QUERIES: Final = {
+    "EXPLAIN": parse_explain,
+    "COPY": parse_copy,
+    "DECLARE": parse_declare,
+    "PREPARE": parse_prepare,
+}
+
+_OF_WHAT_IS_KEPT: Final = {
+    "FETCH": parse_fetch,
+    "MOVE": parse_fetch,
+    "CLOSE": parse_close,
+    "EXECUTE": parse_execute,
+    "DEALLOCATE": parse_deallocate,
+}
+
+_OWN: Final = frozenset({"SET", "RESET", "SHOW", "DISCARD", "UNLISTEN", "CHECKPOINT"})
 
 
 def _own(first: str, piece: Piece) -> Statement:
@@ -101,28 +115,13 @@ def _own(first: str, piece: Piece) -> Statement:
             return Statement(piece.sql, "show", "SHOW", target=name, offset=piece.offset)
         case "DISCARD":
             return _statement(piece, "set", *parse_discard(piece))
-        case "DEALLOCATE":
-            return _deallocate(piece)
         case "UNLISTEN":
             return _unlisten(piece)
-        case "CLOSE":
-            return _close(piece)
     raise InsufficientPrivilege("permission denied to execute CHECKPOINT command", position=1)
 
 
 def _statement(piece: Piece, kind: Kind, tag: str, change: Change | None = None) -> Statement:
     return Statement(piece.sql, kind, tag, change=change, offset=piece.offset)
-
-
-def _deallocate(piece: Piece) -> Statement:
-    reader = Reader(piece, "DEALLOCATE name or DEALLOCATE ALL")
-    reader.expect("DEALLOCATE")
-    reader.take("PREPARE")
-    everything = reader.take("ALL")
-    name = None if everything else reader.name()
-    reader.end()
-    tag = "DEALLOCATE ALL" if everything else "DEALLOCATE"
-    return Statement(piece.sql, "deallocate", tag, target=name, offset=piece.offset)
 
 
 def _unlisten(piece: Piece) -> Statement:
@@ -132,16 +131,3 @@ def _unlisten(piece: Piece) -> Statement:
         reader.name()
     reader.end()
     return _statement(piece, "no_op", "UNLISTEN")
-
-
-def _close(piece: Piece) -> Statement:
-    """There are no cursors to close but in the wire's own protocol."""
-    reader = Reader(piece, "CLOSE ALL")
-    reader.expect("CLOSE")
-    position = reader.position()
-    if not reader.take("ALL"):
-        name = reader.name()
-        reader.end()
-        raise UndefinedObject(f'cursor "{name}" does not exist', position=position)
-    reader.end()
-    return _statement(piece, "no_op", "CLOSE CURSOR ALL")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import (
     FeatureNotSupported,
     InsufficientPrivilege,
     InvalidParameterValue,
+    StatementError,
     UndefinedObject,
 )
 from tallyveil.gate.commands.reader import Reader
@@ -21,45 +23,53 @@ __all__ = ["apply", "parse_discard", "parse_reset", "parse_set", "parse_show"]
 
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*")
 
-_NO_BLOCK: Final = Notice(
-    "SET TRANSACTION can only be used in transaction blocks",
-    sqlstate="25P01",
-    severity="WARNING",
-)
+
+def _no_block(what: str) -> tuple[Notice, ...]:
+    said = f"{what} can only be used in transaction blocks"
+    return (Notice(said, sqlstate="25P01", severity="WARNING"),)
 
 
 def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
     """Raises UndefinedSetting, InvalidParameterValue; then nothing has changed."""
     if change.everything:
         settings.reset_all()
-    for name, value in change.values.items():
-        settings.set(name, value)
-    if change.block is None:
-        return ()
-    return () if settings.set_block(change.block) else (_NO_BLOCK,)
+    before = settings.snapshot()
+    try:
+        for name, value in change.values.items():
+            settings.set(name, value, local=change.local)
+    except StatementError:
+        settings.restore(before)
+        raise
+    if change.block is not None and not settings.set_block(change.block):
+        return _no_block("SET TRANSACTION")
+    if change.local and not settings.in_block:
+        settings.restore(before)
+        return _no_block("SET LOCAL")
+    return ()
 
 
 def parse_set(piece: Piece) -> Change:
-    """``SET [SESSION] name {= | TO} {value [, …] | DEFAULT}``, and the standard's own forms."""
+    """``SET [SESSION | LOCAL] name {= | TO} {value [, …] | DEFAULT}``, and the standard's forms."""
     reader = Reader(piece, "SET name = value")
     reader.expect("SET")
-    if reader.word() == "LOCAL":
-        raise FeatureNotSupported(
-            "SET LOCAL is not answered: settings belong to the session here",
-            hint="Use SET, and RESET when done.",
-            position=reader.position(),
-        )
-    if reader.take("TRANSACTION"):
-        _refuse_snapshot(reader)
-        return Change({}, block=parse_modes(reader))
+    if reader.take("CONSTRAINTS"):
+        return _constraints(reader)
+    if reader.take("LOCAL"):
+        return replace(_setting(reader), local=True)
     if reader.take("SESSION", "CHARACTERISTICS"):
         reader.usage = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
         reader.expect("AS", "TRANSACTION")
         return Change({f"default_{name}": value for name, value in parse_modes(reader).items()})
-    if reader.take("CONSTRAINTS"):
-        return _constraints(reader)
     _refuse_another_user(reader)
     reader.take("SESSION")
+    return _setting(reader)
+
+
+def _setting(reader: Reader) -> Change:
+    _refuse_another_user(reader)
+    if reader.take("TRANSACTION"):
+        _refuse_snapshot(reader)
+        return Change({}, block=parse_modes(reader))
     if reader.take("TIME", "ZONE"):
         return Change({"timezone": _zone(reader)})
     if reader.take("NAMES"):

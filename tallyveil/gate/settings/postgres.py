@@ -36,6 +36,7 @@ FIXED: Final[Mapping[str, str]] = MappingProxyType(
         "max_identifier_length": "63",
         "lc_collate": "C",
         "lc_ctype": "C",
+        "scram_iterations": "4096",
     }
 )
 
@@ -88,6 +89,7 @@ REPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "integer_datetimes": "integer_datetimes",
         "intervalstyle": "IntervalStyle",
         "is_superuser": "is_superuser",
+        "scram_iterations": "scram_iterations",
         "search_path": "search_path",
         "server_encoding": "server_encoding",
         "server_version": "server_version",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
@@ -24,6 +24,9 @@ Answers: TypeAlias = Literal["auto", "history", "fresh"]
 _BLOCK: Final = ("transaction_deferrable", "transaction_isolation", "transaction_read_only")
 
 
+_KEPT_DEFAULTS: Final = {name: setting.default for name, setting in KEPT.items()}
+
+
 @dataclass(frozen=True)
 class Target:
     """What an answer should cost or how wide its interval should be: one of the three is given.
@@ -41,28 +44,31 @@ class Target:
 
 
 class Settings:
-    """Names are case-insensitive; values are text, as SHOW gives them."""
+    """Names are case-insensitive; values are text, as SHOW gives them.
+
+    They belong to the session, but what is set in a transaction that is rolled back is undone, and
+    what is set for the transaction alone ends with it.
+    """
 
     def __init__(self, defaults: Defaults, user: str = "") -> None:
-        self._defaults = dp.defaults(defaults)
-        self._dp = dict(self._defaults)
-        self._kept = {name: setting.default for name, setting in KEPT.items()}
+        self._defaults = {**_KEPT_DEFAULTS, **dp.defaults(defaults)}
         self._fixed = {**FIXED, "session_authorization": user}
-        self._block: dict[str, str] | None = None
+        self._state = _State(self._defaults, {}, None)
+        self._all, self._now = _joined(self._state, self._fixed)
 
     @property
     def target(self) -> Target:
         epsilon, rho, half = (
-            _exact(self._dp[name]) if self._dp[name] else None for name in TARGETS
+            _exact(self._now[name]) if self._now[name] else None for name in TARGETS
         )
-        delta = _exact(self._dp["dp.delta"]) if self._dp["dp.delta"] else None
-        calibration = cast(StatementCalibration, self._dp["dp.calibration"])
-        confidence = _exact(self._dp["dp.confidence"])
+        delta = _exact(self._now["dp.delta"]) if self._now["dp.delta"] else None
+        calibration = cast(StatementCalibration, self._now["dp.calibration"])
+        confidence = _exact(self._now["dp.confidence"])
         return Target(epsilon, rho, half, confidence, delta, calibration)
 
     @property
     def mechanism(self) -> str:
-        return self._dp["dp.mechanism"]
+        return self._now["dp.mechanism"]
 
     @property
     def shares(self) -> bool:
@@ -84,111 +90,146 @@ class Settings:
     @property
     def all_looks(self) -> bool:
         """Whether intervals are to hold at all looks together, not at one."""
-        return self._dp["dp.coverage"] == "always"
+        return self._now["dp.coverage"] == "always"
 
     @property
     def source(self) -> Answers:
-        return cast(Answers, self._dp["dp.source"])
+        return cast(Answers, self._now["dp.source"])
 
     @property
     def nonnegative(self) -> bool:
         """Whether what cannot be negative is not told as such."""
-        return self._dp["dp.nonnegative"] == "on"
+        return self._now["dp.nonnegative"] == "on"
 
     @property
     def notices(self) -> bool:
-        return self._dp["dp.notices"] == "on"
+        return self._now["dp.notices"] == "on"
 
     @property
     def statement_timeout(self) -> float:
         """Seconds that a statement may take, infinity for no limit of the session's own."""
-        limit = milliseconds(self._kept["statement_timeout"])
+        limit = milliseconds(self._now["statement_timeout"])
         return limit / 1000 if limit else float("inf")
 
     @property
     def time_zone(self) -> str:
-        return self._kept["timezone"]
+        return self._now["timezone"]
 
     def hears(self, severity: str) -> bool:
         """Whether messages of this severity are sent to the client."""
-        return is_heard(severity, self._kept["client_min_messages"])
+        return is_heard(severity, self._now["client_min_messages"])
 
     def show(self, name: str) -> str:
         name = name.lower()
-        found = self._all().get(name)
+        found = self._all.get(name)
         if found is None:
             raise _unknown(name)
         return found
 
     def all(self) -> dict[str, str]:
-        return dict(sorted(self._all().items()))
+        return dict(sorted(self._all.items()))
 
     def values(self) -> tuple[str, ...]:
         """Of all settings, in an order that never changes."""
-        return tuple(self._all().values())
+        return tuple(self._all.values())
 
-    def _all(self) -> dict[str, str]:
-        return {**self._fixed, **self._kept, **self._dp, **(self._block or self._next_block())}
+    def reportable(self) -> dict[str, str]:
+        return {shown: self.show(name) for name, shown in REPORTED.items()}
 
-    def set(self, name: str, value: str | None) -> None:
-        """Set, or with None back to the default. What is refused changes nothing."""
+    def set(self, name: str, value: str | None, *, local: bool = False) -> None:
+        """Set, or with None back to the default; ``local`` for the transaction alone.
+
+        What is refused changes nothing.
+        """
         name = name.lower()
-        if name in self._dp:
-            self._set_dp(name, value)
-        elif name in KEPT:
-            setting, now = KEPT[name], self._kept[name]
-            self._kept[name] = setting.default if value is None else setting.read(name, value, now)
-        elif name in _BLOCK:
+        if name in _BLOCK:
             self.set_block({name: value})
-        elif name in self._fixed:
+            return
+        if name in self._fixed:
             raise InvalidParameterValue(f'parameter "{name}" cannot be changed')
-        else:
+        if name not in self._defaults:
             raise _unknown(name)
+        changed = self._read(name, value)
+        state = self._state
+        if local:
+            self.restore(replace(state, local={**state.local, **changed}))
+        else:
+            kept = {key: text for key, text in state.local.items() if key not in changed}
+            self.restore(replace(state, session={**state.session, **changed}, local=kept))
 
-    def _set_dp(self, name: str, value: str | None) -> None:
+    def _read(self, name: str, value: str | None) -> dict[str, str]:
+        """What changes; one target for the answers takes the place of another."""
         if value is None:
             names = TARGETS if name in TARGETS else (name,)
-            self._dp |= {key: self._defaults[key] for key in names}
-            return
-        self._dp[name] = dp.READINGS[name](name, value.strip(), self._dp[name])
-        if name in TARGETS:
-            self._dp |= {key: "" for key in TARGETS if key != name}
+            return {key: self._defaults[key] for key in names}
+        if name in KEPT:
+            return {name: KEPT[name].read(name, value, self._now[name])}
+        given = dp.READINGS[name](name, value.strip(), self._now[name])
+        return {**(dict.fromkeys(TARGETS, "") if name in TARGETS else {}), name: given}
 
-    # The transaction block
+    def reset_all(self) -> None:
+        encoding = {"client_encoding": self._now["client_encoding"]}
+        self.restore(replace(self._state, session={**self._defaults, **encoding}, local={}))
 
-    def _next_block(self) -> dict[str, str]:
-        return {name: self._kept[f"default_{name}"] for name in _BLOCK}
+    # The transaction, and its block
+
+    def snapshot(self) -> object:
+        return self._state
+
+    def restore(self, snapshot: object) -> None:
+        """All as it was."""
+        if isinstance(snapshot, _State):
+            self._state = snapshot
+            self._all, self._now = _joined(snapshot, self._fixed)
 
     def begin(self, modes: Mapping[str, str | None]) -> None:
         """A block begins, unless there is one, which then takes the modes."""
-        if self._block is None:
-            self._block = self._next_block()
+        if self._state.block is None:
+            self.restore(replace(self._state, block=_next_block(self._now)))
         self.set_block(modes)
 
     def set_block(self, modes: Mapping[str, str | None]) -> bool:
         """Modes of the block; without one, they end with the statement, and False is said."""
-        begun = self._next_block()
+        begun = _next_block(self._now)
         read = {
             name: begun[name]
             if value is None
             else KEPT[f"default_{name}"].read(name, value, begun[name])
             for name, value in modes.items()
         }
-        if self._block is not None:
-            self._block |= read
-        return self._block is not None
+        if not self.in_block:
+            return False
+        self.restore(replace(self._state, block={**(self._state.block or {}), **read}))
+        return True
+
+    @property
+    def in_block(self) -> bool:
+        return self._state.block is not None
 
     def end(self) -> None:
-        """The block is over."""
-        self._block = None
+        """The transaction is over, and with it its block and what was local to it."""
+        if self._state.local or self.in_block:
+            self.restore(_State(self._state.session, {}, None))
 
-    def reset_all(self) -> None:
-        self._dp = dict(self._defaults)
-        kept = {name: setting.default for name, setting in KEPT.items()}
-        self._kept = {**kept, "client_encoding": self._kept["client_encoding"]}
 
-    def reportable(self) -> dict[str, str]:
-        return {shown: self.show(name) for name, shown in REPORTED.items()}
+@dataclass(frozen=True)
+class _State:
+    """What a transaction may undo: values of the session, those of the transaction that stand
+    before them, and the modes of its block, None without one. Never changed in place."""
+
+    session: Mapping[str, str]
+    local: Mapping[str, str]
+    block: Mapping[str, str] | None
+
+
+def _next_block(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: values[f"default_{name}"] for name in _BLOCK}
+
+
+def _joined(state: _State, fixed: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """All that SHOW knows, and what may be set of it."""
+    now = {**state.session, **state.local}
+    return {**fixed, **now, **(state.block or _next_block(now))}, now
 
 
 def _unknown(name: str) -> UndefinedSetting:

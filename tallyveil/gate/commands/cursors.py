@@ -1,0 +1,123 @@
+"""DECLARE, FETCH, MOVE and CLOSE, in PostgreSQL's grammar."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tallyveil.errors import InvalidCursorDefinition, SQLSyntaxError
+from tallyveil.gate.commands.nested import as_statement, nested_query
+from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.interface import CursorOptions, Move, Statement
+from tallyveil.rewriter import Dialect, Piece
+
+__all__ = ["parse_close", "parse_declare", "parse_fetch"]
+
+_MOST: Final = 2**31 - 1
+
+# What stands alone, and the directions that a count or ALL may follow.
+_PLACES: Final = {
+    "NEXT": Move("forward", 1),
+    "PRIOR": Move("backward", 1),
+    "FIRST": Move("absolute", 1),
+    "LAST": Move("absolute", -1),
+    "ALL": Move("forward", None),
+}
+
+
+def parse_declare(piece: Piece, dialect: Dialect) -> Statement:
+    """Raises InvalidCursorDefinition for options that exclude each other."""
+    reader = Reader(piece, "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …")
+    reader.expect("DECLARE")
+    name = reader.name()
+    taken: set[str] = set()
+    while not reader.take("CURSOR"):
+        if reader.take("NO", "SCROLL"):
+            taken.add("NO SCROLL")
+        else:
+            taken.add(reader.one_of("SCROLL", "BINARY", "ASENSITIVE", "INSENSITIVE"))
+    for one, other in (("SCROLL", "NO SCROLL"), ("INSENSITIVE", "ASENSITIVE")):
+        if {one, other} <= taken:
+            raise InvalidCursorDefinition(f"cannot specify both {one} and {other}", position=1)
+    hold = reader.take("WITH", "HOLD")
+    if not hold:
+        reader.take("WITHOUT", "HOLD")
+    reader.expect("FOR")
+    inner = as_statement(nested_query(piece, reader.rest(), dialect))
+    scroll = True if "SCROLL" in taken else False if "NO SCROLL" in taken else None
+    return Statement(
+        piece.sql,
+        "declare",
+        "DECLARE CURSOR",
+        inner.parameter_count,
+        target=name,
+        offset=piece.offset,
+        inner=inner,
+        cursor=CursorOptions(scroll, hold, "BINARY" in taken),
+    )
+
+
+def parse_fetch(piece: Piece) -> Statement:
+    """FETCH and MOVE. A word of the grammar that nothing follows is a cursor's name."""
+    reader = Reader(piece, "FETCH 100 FROM name")
+    word = reader.one_of("FETCH", "MOVE")
+    reader.usage = f"{word} 100 FROM name"
+    move = Move() if reader.at + 1 == len(piece.tokens) else _move(reader)
+    if not reader.take("FROM"):
+        reader.take("IN")
+    name = reader.name()
+    reader.end()
+    shown = word == "FETCH"
+    move = Move(move.direction, move.count, shown)
+    return Statement(piece.sql, "fetch", word, target=name, offset=piece.offset, move=move)
+
+
+def _move(reader: Reader) -> Move:
+    count = _count(reader)
+    if count is not None:
+        return Move("forward", count)
+    for word, move in _PLACES.items():
+        if reader.take(word):
+            return move
+    if reader.take("ABSOLUTE"):
+        return Move("absolute", _needed(reader))
+    if reader.take("RELATIVE"):
+        return Move("relative", _needed(reader))
+    if reader.take("FORWARD"):
+        return Move("forward", _count_or_all(reader))
+    if reader.take("BACKWARD"):
+        return Move("backward", _count_or_all(reader))
+    return Move()
+
+
+def _count_or_all(reader: Reader) -> int | None:
+    if reader.take("ALL"):
+        return None
+    count = _count(reader)
+    return 1 if count is None else count
+
+
+def _needed(reader: Reader) -> int:
+    count = _count(reader)
+    if count is None:
+        raise reader.error()
+    return count
+
+
+def _count(reader: Reader) -> int | None:
+    position = reader.position()
+    digits = reader.number()
+    if digits is None:
+        return None
+    if not digits.removeprefix("-").isdigit() or len(digits) > 11 or abs(int(digits)) > _MOST:
+        raise SQLSyntaxError(f'syntax error at or near "{digits[:40]}"', position=position)
+    return int(digits)
+
+
+def parse_close(piece: Piece) -> Statement:
+    """``target`` is None for ALL."""
+    reader = Reader(piece, "CLOSE name or CLOSE ALL")
+    reader.expect("CLOSE")
+    name = None if reader.take("ALL") else reader.name()
+    reader.end()
+    tag = "CLOSE CURSOR ALL" if name is None else "CLOSE CURSOR"
+    return Statement(piece.sql, "close", tag, target=name, offset=piece.offset)

@@ -1,0 +1,166 @@
+"""Statements about what a connection keeps: PREPARE and EXECUTE, DECLARE, FETCH and CLOSE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+
+from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
+from tallyveil.gate.interface import (
+    CursorOptions,
+    Description,
+    Kind,
+    Move,
+    Receive,
+    Result,
+    Session,
+    Statement,
+)
+from tallyveil.proxy.cursors import Cursor
+from tallyveil.proxy.errors import NoActiveTransaction
+from tallyveil.proxy.kept import Kept, Portal, Prepared, prepare
+from tallyveil.proxy.pgtypes import by_oid, from_duckdb
+from tallyveil.proxy.rows import Rows
+from tallyveil.proxy.transaction import Transaction
+
+__all__ = ["HANDLERS", "Call", "described"]
+
+
+class Context(Protocol):
+    """What these need of the `Executor`."""
+
+    session: Session
+    transaction: Transaction
+    kept: Kept
+
+    def describe(self, statement: Statement, types: Sequence[str | None]) -> Description: ...
+
+    def ask(
+        self,
+        statement: Statement,
+        receive: Receive,
+        parameters: Sequence[Any] = (),
+        types: Sequence[str] = (),
+    ) -> Result: ...
+
+
+class Call(NamedTuple):
+    """A statement to run, and what takes its rows."""
+
+    statement: Statement
+    rows: Rows
+    parameters: Sequence[Any] = ()
+    types: Sequence[str] = ()
+
+
+_Handler = Callable[[Context, Call], Result]
+
+
+def described(kept: Kept, statement: Statement) -> Description:
+    """The rows of FETCH and EXECUTE, as far as it is known what they are about."""
+    name = statement.target or ""
+    found: Prepared | Portal | Cursor | None = None
+    if statement.kind == "execute":
+        found = kept.find_statement(name)
+    elif statement.move is not None and statement.move.shown:
+        found = kept.find_portal(name)
+    return Description((), None if found is None else found.columns)
+
+
+def _prepare(context: Context, call: Call) -> Result:
+    statement = call.statement
+    name = statement.target or ""
+    context.kept.may_prepare(name)
+    oids = tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
+    query = statement.inner or statement
+    context.kept.keep_statement(name, prepare(context.describe, query, name, oids))
+    return Result(None, (), statement.tag)
+
+
+def _execute(context: Context, call: Call) -> Result:
+    statement = call.statement
+    prepared = context.kept.statement(statement.target or "")
+    if prepared.statement.kind not in ("select", "explain", "show"):
+        raise FeatureNotSupported(
+            f"EXECUTE of {prepared.statement.tag} is not answered",
+            hint="Send the statement itself.",
+        )
+    given, wanted = len(statement.arguments), len(prepared.oids)
+    if given != wanted:
+        raise SQLSyntaxError(
+            f'wrong number of parameters for prepared statement "{statement.target}"',
+            detail=f"Expected {wanted} parameters but got {given}.",
+        )
+    values = _values(context, statement, prepared)[: prepared.used]
+    return context.ask(prepared.statement, call.rows.begin, values, prepared.types)
+
+
+def _values(context: Context, statement: Statement, prepared: Prepared) -> tuple[Any, ...]:
+    """The arguments as values of the parameters' types. They read no table."""
+    types = [by_oid(oid) for oid in prepared.oids]
+    given = list(zip(statement.arguments, types, strict=True))
+    casts = [f"CAST({a.sql} AS {kind.name})" for a, kind in given if a.text is None]
+    found: list[tuple[Any, ...]] = [()]
+    if casts:
+        try:
+            (query,) = context.session.parse("SELECT " + ", ".join(casts))
+            context.ask(query, lambda _: found.extend)
+        except StatementError as error:
+            error.position = None  # it counts from another text
+            raise
+    computed = iter(found[-1])
+    return tuple(
+        next(computed) if a.text is None else kind.read(0, a.text.encode()) for a, kind in given
+    )
+
+
+def _declare(context: Context, call: Call) -> Result:
+    statement = call.statement
+    options, name = statement.cursor or CursorOptions(), statement.target or ""
+    transaction = context.transaction
+    if not (options.hold or transaction.open or transaction.implicit):
+        raise NoActiveTransaction(
+            "DECLARE CURSOR can only be used in transaction blocks",
+            hint="Send BEGIN first, or declare it WITH HOLD.",
+        )
+    context.kept.may_open(name)
+    cursor = Cursor(name, options, transaction.depth, context.kept.holding)
+    try:
+        result = context.ask(statement.inner or statement, cursor.begin, *call[2:])
+    except BaseException:
+        cursor.drop()
+        raise
+    context.kept.open(name, cursor)
+    return Result(None, (), statement.tag, result.notices)
+
+
+def _fetch(context: Context, call: Call) -> Result:
+    statement = call.statement
+    move = statement.move or Move()
+    cursor = context.kept.portal(statement.target or "", what="cursor")
+    found = cursor.fetch(move)
+    tag = f"{statement.tag} {len(found)}"
+    return Result(cursor.columns, found, tag) if move.shown else Result(None, (), tag)
+
+
+def _close(context: Context, call: Call) -> Result:
+    context.kept.close(call.statement.target)
+    return Result(None, (), call.statement.tag)
+
+
+def _deallocate(context: Context, call: Call) -> Result:
+    context.kept.deallocate(call.statement.target)
+    return Result(None, (), call.statement.tag)
+
+
+HANDLERS: Final[MappingProxyType[Kind, _Handler]] = MappingProxyType(
+    {
+        "prepare": _prepare,
+        "execute": _execute,
+        "deallocate": _deallocate,
+        "declare": _declare,
+        "fetch": _fetch,
+        "close": _close,
+    }
+)
