@@ -61,6 +61,10 @@ IdleTimeout = Annotated[
 SendTimeout = Annotated[
     float | None, typer.Option(help="Seconds a client may leave its answer unread; 300.")
 ]
+Catalog = Annotated[
+    str | None,
+    typer.Option(help="Whose initdb and postgres answer for the catalogs.", metavar="<FOLDER|off>"),
+]
 LogFormat = Annotated[
     Literal["text", "json"], typer.Option(help="How the log on standard error is written.")
 ]
@@ -94,6 +98,7 @@ def serve(
     statement_timeout: StatementTimeout = None,
     idle_timeout: IdleTimeout = None,
     send_timeout: SendTimeout = None,
+    catalog: Catalog = None,
     log_format: LogFormat = "text",
     log_level: LogLevel = "info",
     log_statements: LogStatements = False,
@@ -126,6 +131,7 @@ def serve(
         port=port,
         allow_insecure=allow_insecure,
         server=server,
+        catalog=catalog,
         log_format=log_format,
         log_level=log_level,
         log_statements=log_statements,

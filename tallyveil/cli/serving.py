@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import typer
 
+from tallyveil.cli.catalog import catalog_beside, catalog_option
 from tallyveil.cli.log import Format, Level, logging_to_stderr
 from tallyveil.cli.security import authentication, encryption, reloaded, still_users
 from tallyveil.errors import InvalidParameterValue
@@ -53,12 +54,14 @@ _LATEST: Final = 3.5
 @dataclass(frozen=True)
 class Options:
     """What `tallyveil serve` was told. ``server`` goes before the policy's ``[server]``, and has
-    its keys, with a dot between those of tables; None is left to the policy."""
+    its keys, with a dot between those of tables; ``catalog`` is a folder of programs, or "off".
+    None is left to the policy."""
 
     host: str
     port: int
     allow_insecure: bool
     server: Mapping[str, Any]
+    catalog: str | None
     log_format: Format
     log_level: Level
     log_statements: bool
@@ -111,6 +114,7 @@ class _House:
         declared = self.policy.server
         self.serving = declared.but(serving_options(options.server, declared, path))
         self.workers = self.serving.workers or 1
+        self.catalog = catalog_option(options.catalog, self.policy.catalog)
         limits = {k: v for k, v in self.serving.limits.items() if k != "statement_timeout"}
         self.limits = _limits(limits)
 
@@ -129,7 +133,10 @@ class _House:
         """Serve in this process, alone or as one of the workers."""
         options, serving = self.options, self.serving
         seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
-        with closing(Gate(self.policy, time_limit=seconds)) as gate:
+        with (
+            closing(Gate(self.policy, time_limit=seconds)) as gate,
+            catalog_beside(gate, self.catalog, seconds) as catalog,
+        ):
             server = Server(
                 gate.session,
                 options.host,
@@ -139,6 +146,7 @@ class _House:
                 limits=self.limits.shared_by(self.workers),
                 allow_insecure=options.allow_insecure,
                 entrance=entrance,
+                catalog=catalog,
             )
             with address_errors(options.host, options.port):
                 ended = run(

@@ -13,10 +13,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from tallyveil.rewriter import Query
+from tallyveil.rewriter import Piece, Query
 
 __all__ = [
     "Argument",
+    "Aside",
     "Change",
     "ColumnType",
     "CopyFormat",
@@ -29,6 +30,7 @@ __all__ = [
     "Result",
     "Session",
     "Statement",
+    "nothing_aside",
 ]
 
 Kind: TypeAlias = Literal[
@@ -49,6 +51,7 @@ Kind: TypeAlias = Literal[
     "fetch",
     "close",
     "copy",  # COPY (query) TO STDOUT: the wire runs the query, and writes its rows as told
+    "catalog",  # a question about the catalogs, which the wire has answered elsewhere
     "empty",  # nothing but white space and comments
 ]
 
@@ -174,11 +177,22 @@ Receive: TypeAlias = Callable[[tuple[ColumnType, ...]], Callable[[list[tuple[Any
 """From the columns of a result to what takes its rows, portion by portion."""
 
 
+Aside: TypeAlias = Callable[[Piece], bool]
+"""Whether a statement is for somebody else to answer."""
+
+
+def nothing_aside(piece: Piece) -> bool:
+    """No statement is."""
+    return False
+
+
 class Session(Protocol):
     """One analyst's conversation with the gate."""
 
-    def parse(self, sql: str) -> tuple[Statement, ...]:
-        """Split and parse. Raises SQLSyntaxError (42601) with the position in ``sql``."""
+    def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
+        """Split and parse. Statements that ``aside`` takes are of kind ``catalog``, and not looked
+        into. Raises SQLSyntaxError (42601) with the position in ``sql``.
+        """
         ...
 
     def describe(

@@ -12,7 +12,7 @@ from tallyveil.errors import FeatureNotSupported, UndefinedFunction
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables
-from tallyveil.gate.settings import SERVER_VERSION, Settings
+from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.rewriter import Cursor, Dialect, Plan, Query, local_now, types_of
 
@@ -136,7 +136,7 @@ class Planner:
     def _session_function(self, name: str, arguments: list[str]) -> Any:
         match name:
             case "version":
-                return f"PostgreSQL {SERVER_VERSION} (tallyveil)"
+                return f"PostgreSQL {self._settings.show('server_version')} (tallyveil)"
             case "current_schema":
                 return "public"
             case "current_database" | "current_catalog":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -18,7 +18,7 @@ from tallyveil.mechanisms import PARAMETERS, mechanism, mechanism_names
 from tallyveil.policy import Attribute, Table
 from tallyveil.sanitise import Copy
 
-__all__ = ["RELATIONS", "Viewer", "relation_tables"]
+__all__ = ["RELATIONS", "Viewer", "domain_of", "outside_of", "relation_tables"]
 
 _Row: TypeAlias = dict[str, Any]
 
@@ -100,8 +100,8 @@ def _attributes(viewer: Viewer) -> pa.Table:
             "kind": attribute.kind,
             "cells": attribute.size,
             "nullable": attribute.null_cell is not None,
-            "domain": _domain(attribute),
-            "outside": _outside(attribute),
+            "domain": domain_of(attribute),
+            "outside": outside_of(attribute),
         }
         for name, table in viewer.gate.policy.tables.items()
         for attribute in table.domain.attributes
@@ -109,17 +109,25 @@ def _attributes(viewer: Viewer) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_SCHEMAS["attributes"])
 
 
-def _domain(attribute: Attribute) -> str:
+def domain_of(attribute: Attribute, most: int | None = None) -> str:
+    """What it may hold; of values in a list the first ``most``."""
     if attribute.edges is not None:
-        return "[" + ", ".join(map(str, attribute.edges)) + ")"
-    values = [str(v) for v in attribute.cells if v is not None]
+        return "[" + _listed(attribute.edges, most) + ")"
+    values = [v for v in attribute.cells if v is not None]
     by_day = ", timestamps by the day" if attribute.coarse else ""
     if attribute.kind == "range":
         return f"{values[0]} to {values[-1]}{by_day}"
-    return ", ".join(values) + by_day
+    return _listed(values, most) + by_day
 
 
-def _outside(attribute: Attribute) -> str:
+def _listed(values: Sequence[object], most: int | None) -> str:
+    if most is None or len(values) <= most:
+        return ", ".join(map(str, values))
+    return ", ".join(map(str, values[:most])) + f", … ({len(values)} values)"
+
+
+def outside_of(attribute: Attribute) -> str:
+    """What becomes of a record whose value is not declared."""
     if attribute.clamp:
         return "clamped"
     return "left out" if attribute.other_cell is None else "other"

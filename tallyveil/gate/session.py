@@ -13,8 +13,9 @@ from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate.answering import Answering, Take
-from tallyveil.gate.commands import apply, parse_piece
+from tallyveil.gate.commands import apply, parse_piece, set_aside
 from tallyveil.gate.interface import (
+    Aside,
     Change,
     ColumnType,
     Description,
@@ -22,6 +23,7 @@ from tallyveil.gate.interface import (
     Receive,
     Result,
     Statement,
+    nothing_aside,
 )
 from tallyveil.gate.notices import explanation, warnings
 from tallyveil.gate.planning import Planner
@@ -48,20 +50,22 @@ class GateSession:
         self._database = database
         self._dialect: Dialect = dialect
         self._cursor = gate.database.cursor()
-        self.settings = Settings(gate.policy.defaults, user)
+        self.settings = Settings(gate.policy.defaults, user, gate.server_version)
         self._before: object | None = None  # the settings, when a block of `execute` began
         self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
         self._answering = Answering(gate, self._cursor, self.settings, user, self._planner)
 
     # What a face of the gate calls
 
-    def parse(self, sql: str) -> tuple[Statement, ...]:
+    def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
         statements = []
         with self._limited():
             for piece in split(sql, self._dialect):
                 deadline.check()
                 with _positions_from(piece.offset):
-                    statements.append(parse_piece(piece, self._dialect))
+                    statements.append(
+                        set_aside(piece) if aside(piece) else parse_piece(piece, self._dialect)
+                    )
             deadline.check()
         return tuple(statements)
 

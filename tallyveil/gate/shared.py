@@ -9,6 +9,7 @@ from tallyveil.accountant import Account, Accountant
 from tallyveil.cache import Cache
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.publishing import Published
+from tallyveil.gate.settings import SERVER_VERSION
 from tallyveil.policy import Policy
 from tallyveil.rewriter import PublicDatabase, Rewriter
 from tallyveil.sanitise import Copy
@@ -18,7 +19,8 @@ __all__ = ["Shared"]
 
 class Shared:
     """`Gate` opens it. ``published`` is what is exact, and ``guarantees`` what is guaranteed, by
-    table; ``plans`` and ``descriptions`` are kept by statement."""
+    table; ``plans`` and ``descriptions`` are kept by statement. ``server_version`` is PostgreSQL's
+    that clients are told."""
 
     policy: Policy
     accounts: dict[str, Account]
@@ -31,3 +33,4 @@ class Shared:
     copies: Mapping[str, Copy]
     plans: Cache[Any]
     descriptions: Cache[Any]
+    server_version: str = SERVER_VERSION

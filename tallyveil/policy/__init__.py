@@ -6,6 +6,7 @@ policy that is wrong in any way is refused, with one message per mistake; a key 
 does not enforce is refused too.
 """
 
+from tallyveil.policy.catalog import CatalogChoice
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.load import load_policy, parse_policy, read_policy
@@ -27,6 +28,7 @@ from tallyveil.policy.summary import summary
 __all__ = [
     "Attribute",
     "Budget",
+    "CatalogChoice",
     "Certificate",
     "CountRange",
     "Defaults",

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from tallyveil.policy import checks, limits
+from tallyveil.policy.catalog import CatalogDeclaration
 from tallyveil.policy.names import is_table_reference, name_mistake
 from tallyveil.policy.server import ServerDeclaration
 
@@ -314,6 +315,10 @@ class PolicyDeclaration(_Declaration):
     server: ServerDeclaration = Field(
         default_factory=lambda: ServerDeclaration.model_validate({}),
         description="a table [server]",
+    )
+    catalog: CatalogDeclaration = Field(
+        default_factory=lambda: CatalogDeclaration.model_validate({}),
+        description="a table [catalog]",
     )
     ledger: Annotated[str, _checked(checks.ledger)] | None = Field(
         None, description="the path of an SQLite file"

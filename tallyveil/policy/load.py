@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tallyveil.errors import PolicyError
 from tallyveil.policy.axes import attribute
+from tallyveil.policy.catalog import catalog_choice
 from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import (
     DefaultsDeclaration,
@@ -114,6 +115,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         views=MappingProxyType({n: v.sql for n, v in declared.views.items()}),
         analysts=MappingProxyType(shares(declared.analysts, tables)),
         server=serving(declared.server, base),
+        catalog=catalog_choice(declared.catalog, base),
     )
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from tallyveil.policy.catalog import CatalogChoice
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
@@ -285,3 +286,4 @@ class Policy:
     views: Mapping[str, str] = field(default_factory=dict)
     analysts: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
     server: Serving = field(default_factory=Serving)
+    catalog: CatalogChoice = field(default_factory=CatalogChoice)

@@ -14,6 +14,7 @@ the gate is known by `gate.interface` alone.
       kept, cursors             prepared statements, portals and cursors, by name
       executor, transaction     what a statement does, and to the transaction block
         statements              PREPARE and EXECUTE, DECLARE, FETCH and CLOSE
+        inquiry                 questions about the catalogs, which the gate does not answer
       interruption, cancel_keys which call a cancel request hits
     codec, frontend, messages   bytes to messages
     backend                     messages to bytes

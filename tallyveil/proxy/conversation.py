@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 from tallyveil import events
+from tallyveil.catalog import Catalog
 from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParameter
 from tallyveil.gate.interface import Session, Statement
 from tallyveil.proxy import backend
@@ -21,6 +22,7 @@ from tallyveil.proxy import messages as m
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.extended import Extended
+from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.kept import Kept
 from tallyveil.proxy.login import Gatehouse, Login
@@ -37,6 +39,7 @@ class Host(Gatehouse, Protocol):
     """What a conversation needs of the server it runs in. Called from worker threads."""
 
     replies: Replies
+    catalog: Catalog | None
 
     def holding(self) -> Holding:
         """A count of what the server keeps for one connection."""
@@ -228,7 +231,14 @@ class Conversation:
         self.pid, secret = self._host.admit(self._interruption, request.user)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
-        executor = Executor(self.session, self._interruption, self._kept, self._host.replies)
+        catalog = self._host.catalog
+        executor = Executor(
+            self.session,
+            self._interruption,
+            self._kept,
+            self._host.replies,
+            None if catalog is None else Inquiry(catalog, self.session, request.user),
+        )
         for name, value in request.settings:
             self.session.set(name, value)
         yield backend.AUTHENTICATION_OK

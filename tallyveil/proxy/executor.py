@@ -10,12 +10,20 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tallyveil.gate.interface import Description, Receive, Result, Session, Statement
+from tallyveil.gate.interface import (
+    Description,
+    Receive,
+    Result,
+    Session,
+    Statement,
+    nothing_aside,
+)
 from tallyveil.proxy.backend import parameter_status
 from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import ActiveTransaction
+from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.kept import Kept
+from tallyveil.proxy.kept import Described, Kept
 from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
@@ -41,6 +49,7 @@ class Executor:
         interruption: Interruption,
         kept: Kept,
         replies: Replies,
+        inquiry: Inquiry | None = None,
     ) -> None:
         self.transaction = Transaction()
         self.session = session
@@ -48,6 +57,8 @@ class Executor:
         self.latest = ""
         self._interruption = interruption
         self._replies = replies
+        self._inquiry = inquiry
+        self._aside = nothing_aside if inquiry is None else inquiry.takes
         self._reported: dict[str, str] = {}
         self._changed = True
         self._before: object | None = None  # the settings when the transaction began to set some
@@ -70,7 +81,7 @@ class Executor:
         """At least one statement; the only one is of kind ``empty`` if there is none."""
         self.latest = text = decode_utf8(sql)
         with self._interruption.running(self.session.interrupt):
-            statements = self.session.parse(text)
+            statements = self.session.parse(text, self._aside)
         kept = tuple(s for s in statements if s.kind != "empty")
         return kept or statements[:1] or (_EMPTY,)
 
@@ -81,6 +92,18 @@ class Executor:
             return described(self.kept, statement)
         with self._interruption.running(self.session.interrupt):
             return self.session.describe(statement, types)
+
+    @property
+    def inquiry(self) -> Inquiry:
+        """Exists wherever statements are of kind ``catalog``."""
+        if self._inquiry is None:
+            raise ValueError("there is no catalog to ask")
+        return self._inquiry
+
+    def inquire(self, statement: Statement, oids: tuple[int, ...]) -> Described:
+        """The types of the parameters and columns of a question about the catalogs."""
+        with self._interruption.running(self.inquiry.interrupt):
+            return self.inquiry.describe(statement, oids)
 
     def rows_for(self, statement: Statement) -> Rows:
         """What takes the rows of a statement of the simple protocol."""
@@ -137,6 +160,9 @@ class Executor:
         handler = HANDLERS.get(statement.kind)
         if handler is not None:
             return handler(self, call)
+        if statement.kind == "catalog":
+            with self._interruption.running(self.inquiry.interrupt):
+                return self.inquiry.answer(statement, rows, parameters)
         if statement.kind == "set":
             self._prepare_to_set(statement)
         result = self.ask(statement.inner or statement, rows.begin, parameters, types)

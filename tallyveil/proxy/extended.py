@@ -17,7 +17,8 @@ from tallyveil.proxy import backend
 from tallyveil.proxy.copying import CopyRows
 from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.executor import Executor
-from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, prepare
+from tallyveil.proxy.inquiry import raw_parameter
+from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, inquired, prepare
 from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter
@@ -59,7 +60,10 @@ class Extended:
                 position=statements[1].offset + 1,
             )
         executor.transaction.check(statements[0])
-        prepared = prepare(executor.describe, statements[0], message.name, message.types)
+        if statements[0].kind == "catalog":
+            prepared = inquired(executor.inquire, statements[0], message.name, message.types)
+        else:
+            prepared = prepare(executor.describe, statements[0], message.name, message.types)
         self._kept.keep_statement(message.name, prepared)
         yield backend.PARSE_COMPLETE
 
@@ -77,8 +81,9 @@ class Extended:
         if count and sum(len(value or b"") for value in message.values) > _LITTLE:
             yield backend.BLOCKING
         formats = _spread(message.formats, count, "parameter")
+        read = raw_parameter if prepared.statement.kind == "catalog" else decode_parameter
         parameters = tuple(
-            None if data is None else decode_parameter(i, oid, code, data)
+            None if data is None else read(i, oid, code, data)
             for i, (oid, code, data) in enumerate(
                 zip(prepared.oids, formats, message.values, strict=True), start=1
             )
@@ -127,7 +132,7 @@ class Extended:
             result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
             portal.result = result
             yield from map(backend.notice_response, result.notices)
-            if statement.kind == "copy":
+            if portal.fields is None:
                 yield portal.rows.opening()
                 yield from (chunk for _, chunk in portal.rows.take())
                 yield portal.rows.closing()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import ColumnType, Description, Move, Result, Statement
@@ -23,7 +23,10 @@ from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.pgtypes import from_duckdb, parameter_type
 from tallyveil.proxy.rows import Fields, Rows, fields_of
 
-__all__ = ["OVERHEAD", "Kept", "Portal", "Prepared", "prepare"]
+__all__ = ["OVERHEAD", "Described", "Kept", "Portal", "Prepared", "inquired", "prepare"]
+
+Described: TypeAlias = tuple[tuple[int, ...], Fields | None]
+"""The types of parameters, and the columns; of a question about the catalogs."""
 
 _MOST: Final = 5000
 """Prepared statements, and portals, that one connection may hold at a time."""
@@ -104,10 +107,26 @@ def prepare(
     # Types declared for parameters the SQL does not mention still want a value each.
     oids += declared[used:]
     fields = fields_of(description.columns)
-    size = OVERHEAD + len(name) + _TEXT * len(statement.sql) + 64 * len(oids)
-    size += sum(_FIELD + len(name) for name, _ in fields or ())
+    size = _size(statement, name, oids, fields)
     types = description.parameter_types
     return Prepared(statement, oids, used, types, description.columns, fields, size)
+
+
+def inquired(
+    describe: Callable[[Statement, tuple[int, ...]], Described],
+    statement: Statement,
+    name: str,
+    declared: tuple[int, ...],
+) -> Prepared:
+    """As `prepare`, for a question about the catalogs."""
+    oids, fields = describe(statement, declared)
+    size = _size(statement, name, oids, fields)
+    return Prepared(statement, oids, len(oids), (), None, fields, size)
+
+
+def _size(statement: Statement, name: str, oids: Sequence[int], fields: Fields | None) -> int:
+    size = OVERHEAD + len(name) + _TEXT * len(statement.sql) + 64 * len(oids)
+    return size + sum(_FIELD + len(column) for column, _ in fields or ())
 
 
 class Kept:

@@ -54,11 +54,8 @@ class Rows:
 
     def begin(self, columns: Sequence[ColumnType]) -> Callable[[Sequence[tuple[Any, ...]]], None]:
         """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
-        self.fields = fields = fields_of(columns) or ()
-        if self._expected not in (None, fields):
-            raise FeatureNotSupported(
-                "cached plan must not change result type", hint="Prepare the statement again."
-            )
+        fields = fields_of(columns) or ()
+        self._expect(fields)
         codes = self._formats or (0,) * len(fields)
         self._encoders = [
             wire.type.encoder(code) for (_, wire), code in zip(fields, codes, strict=True)
@@ -75,14 +72,32 @@ class Rows:
             parts.append(part)
             size += len(part)
             if size >= _CHUNK:
-                self._keep(parts, size)
+                self._hold(len(parts), b"".join(parts))
                 parts, size = [], 0
         if parts:
-            self._keep(parts, size)
+            self._hold(len(parts), b"".join(parts))
 
-    def _keep(self, parts: list[bytes], size: int) -> None:
-        self._holding.take(size + _OVERHEAD)
-        self._chunks.append((len(parts), b"".join(parts)))
+    def _hold(self, count: int, messages: bytes) -> None:
+        self._holding.take(len(messages) + _OVERHEAD)
+        self._chunks.append((count, messages))
+
+    @property
+    def formats(self) -> tuple[int, ...]:
+        """Of the columns, as one asks for them."""
+        return tuple(self._formats or ())
+
+    def relay(self, fields: Fields | None, pieces: Sequence[tuple[int, bytes]]) -> None:
+        """Take rows that somebody else has encoded: so many in a piece, in these formats."""
+        self._expect(fields)
+        for count, messages in pieces:
+            self._hold(count, messages)
+
+    def _expect(self, fields: Fields | None) -> None:
+        if self._expected not in (None, fields):
+            raise FeatureNotSupported(
+                "cached plan must not change result type", hint="Prepare the statement again."
+            )
+        self.fields = fields
 
     def opening(self) -> bytes:
         """What says, in the simple protocol, that rows follow."""

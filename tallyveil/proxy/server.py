@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from tallyveil.catalog import Catalog
 from tallyveil.events import report
 from tallyveil.gate.interface import Session
 from tallyveil.proxy.auth import Authentication, Trust
@@ -48,6 +49,8 @@ class Server:
 
     ``auth`` and ``tls`` may be exchanged while it runs, and hold for who logs in from then on.
 
+    ``catalog`` answers questions about the catalogs; without it the gate refuses them.
+
     Raises InsecureAddress for an address reachable from elsewhere without TLS and users, unless
     ``allow_insecure`` says that the network is closed.
     """
@@ -63,9 +66,11 @@ class Server:
         limits: Limits | None = None,
         allow_insecure: bool = False,
         entrance: Entrance | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self.auth: Authentication = auth if auth is not None else Trust()
         self.tls = tls
+        self.catalog = catalog
         self.limits = limits if limits is not None else Limits()
         if not allow_insecure:
             check_address(host, self.auth, tls)

@@ -118,7 +118,7 @@ class FakeSession:
             "extra_float_digits": "1",
         }
 
-    def parse(self, sql: str) -> tuple[Statement, ...]:
+    def parse(self, sql: str, aside: Any = None) -> tuple[Statement, ...]:
         statements = []
         for match in re.finditer(r"[^;]+", sql):
             text = match[0].strip()

@@ -26,6 +26,7 @@ class FakeHost:
         self.open_session = Sessions()
         self.full = full
         self.replies = Replies()
+        self.catalog = None
         self.memory = Memory(1 << 26)
         self.cancelled: list[tuple[int, bytes]] = []
 

@@ -5,6 +5,7 @@ Each is read to its end: what is left over is a syntax error, never dropped.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
@@ -30,7 +31,7 @@ from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transa
 from tallyveil.gate.interface import Change, Kind, Statement
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
 
-__all__ = ["apply", "parse_piece"]
+__all__ = ["apply", "parse_piece", "set_aside"]
 
 _REFUSED: Final = MappingProxyType(
     {
@@ -58,6 +59,13 @@ _REFUSED: Final = MappingProxyType(
         ),
     }
 )  # fmt: skip
+
+
+def set_aside(piece: Piece) -> Statement:
+    """A statement that somebody else answers, who also reads it."""
+    words = piece.words
+    numbers = (int(n) for sign, n in pairwise(words) if sign == "$" and n.isdecimal())
+    return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
 
 
 def parse_piece(piece: Piece, dialect: Dialect) -> Statement:

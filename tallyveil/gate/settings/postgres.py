@@ -15,6 +15,7 @@ from tallyveil.gate.settings import values as read
 __all__ = ["FIXED", "KEPT", "LISTS", "REPORTED", "SERVER_VERSION", "Kept"]
 
 SERVER_VERSION: Final = "18.0"
+"""Of a server without catalogs, which would say theirs."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,6 @@ class Kept:
 
 FIXED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "server_version": SERVER_VERSION,
-        "server_version_num": "180000",
         "server_encoding": "UTF8",
         "integer_datetimes": "on",
         "is_superuser": "off",

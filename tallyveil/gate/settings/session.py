@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, cast
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
 from tallyveil.gate.settings import dp
 from tallyveil.gate.settings.dp import DESCRIPTIONS, TARGETS
-from tallyveil.gate.settings.postgres import FIXED, KEPT, REPORTED
+from tallyveil.gate.settings.postgres import FIXED, KEPT, REPORTED, SERVER_VERSION
 from tallyveil.gate.settings.values import is_heard, milliseconds
 from tallyveil.mechanisms import AUTO, StatementCalibration, chart_of, family_of
 from tallyveil.policy import Defaults
@@ -50,9 +50,11 @@ class Settings:
     what is set for the transaction alone ends with it.
     """
 
-    def __init__(self, defaults: Defaults, user: str = "") -> None:
+    def __init__(self, defaults: Defaults, user: str = "", version: str = SERVER_VERSION) -> None:
         self._defaults = {**_KEPT_DEFAULTS, **dp.defaults(defaults)}
-        self._fixed = {**FIXED, "session_authorization": user}
+        major, minor = map(int, version.split("."))
+        said = {"server_version": version, "server_version_num": str(10_000 * major + minor)}
+        self._fixed = {**FIXED, **said, "session_authorization": user}
         self._state = _State(self._defaults, {}, None)
         self._all, self._now = _joined(self._state, self._fixed)
 

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from tallyveil.errors import StatementError
+from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.proxy.pgtypes.arrays import array_of
 from tallyveil.proxy.pgtypes.base import PgType, WireType, decode_utf8, unsupported
 from tallyveil.proxy.pgtypes.intervals import INTERVAL
@@ -26,6 +26,7 @@ __all__ = [
     "decode_utf8",
     "from_duckdb",
     "parameter_type",
+    "sql_type",
 ]
 
 _SCALARS: Final = (*NUMBERS, *STRINGS, *TIMES, INTERVAL)
@@ -91,6 +92,19 @@ def from_duckdb(name: str) -> WireType:
     if oid is None:
         raise unsupported(f"type {name} is not supported")
     return WireType(_BY_OID[oid])
+
+
+def sql_type(name: str) -> str:
+    """A DuckDB type as PostgreSQL's SQL writes it; text where PostgreSQL has none."""
+    try:
+        wire = from_duckdb(name)
+    except FeatureNotSupported:
+        return "text"
+    if wire.typmod < 0:
+        return wire.type.name
+    precision, scale = divmod(wire.typmod - 4, 1 << 16)
+    array = "[]" if wire.type.oid != 1700 else ""
+    return f"numeric({precision},{scale}){array}"
 
 
 def by_oid(oid: int) -> PgType:

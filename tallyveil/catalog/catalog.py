@@ -1,0 +1,37 @@
+"""What the wire knows of the catalog: which statements are its own, and who answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from tallyveil.catalog.pool import Pool
+from tallyveil.catalog.relay import Relay
+from tallyveil.catalog.routing import Routing
+
+__all__ = ["Catalog"]
+
+DATABASE: Final = "tallyveil"
+SUPERUSER: Final = "tallyveil"
+
+
+class Catalog:
+    """``address`` gives the path of the socket to ask at, and raises CatalogError if there is
+    none; ``names`` are those of the policy's tables and views. A statement may take ``seconds``.
+    """
+
+    def __init__(
+        self, address: Callable[[], str], names: Collection[str], seconds: float = 10.0
+    ) -> None:
+        routing = Routing(names)
+        self.takes: Final = routing.takes
+        self._pool: Final = Pool(address, SUPERUSER, DATABASE)
+        self._seconds = seconds
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        self._pool.clear()
+
+    def relay(self, user: str) -> Relay:
+        """For one session of that user."""
+        return Relay(self._pool, user, self._seconds)

@@ -1,0 +1,289 @@
+"""One PostgreSQL with a folder of its own: made, started, and ended; and what others left behind.
+
+Nobody but who started it reaches it: it listens on a socket in a folder that is theirs alone, and
+on no port. It needs no home and no name: root's runs as nobody, since PostgreSQL refuses root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tallyveil.catalog import launch
+from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
+
+__all__ = ["SUPERUSER", "Cluster", "sweep"]
+
+SUPERUSER: Final = "tallyveil"
+"""The name of the role that owns everything there."""
+
+PREFIX: Final = "tallyveil-catalog-"
+
+START: Final = 60.0
+STOP: Final = 2.0
+"""Seconds it may take to be made, or to start, on a machine that does much else; and to end."""
+
+MOST_LINKS: Final = 64
+"""Connections at a time."""
+
+_LONGEST_PATH: Final = 90
+"""Bytes of the folder's path: a socket's may have 107 in all."""
+
+_SETTINGS: Final = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": str(MOST_LINKS),
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_worker_processes": "0",
+    "max_parallel_workers": "0",
+    "jit": "off",
+    "shared_buffers": "1MB",
+    "work_mem": "1MB",
+    "temp_file_limit": "10MB",
+    "track_activities": "off",
+    "track_counts": "off",
+    "log_statement": "none",
+    "log_min_messages": "fatal",
+    "log_min_error_statement": "panic",
+    "timezone": "UTC",
+    "default_transaction_read_only": "off",
+}
+_SINCE_18: Final = {"io_method": "sync"}
+
+
+class Cluster:
+    """Not started yet. Raises NoPostgreSQL where it cannot be made."""
+
+    def __init__(self, binaries: Binaries) -> None:
+        self._binaries = binaries
+        self._process: subprocess.Popen[bytes] | None = None
+        self.folder = _folder()
+        self._lock = _hold(self.folder)
+        try:
+            self._owner = _owner()
+            self.data = self.folder / "data"
+            self.data.mkdir(0o700)
+            if self._owner is not None:
+                self.folder.chmod(0o711)
+                os.chown(self.data, *self._owner)
+            self._make()
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def socket(self) -> str:
+        """The path that it listens at."""
+        return str(self.data / ".s.PGSQL.5432")
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, ready: Iterator[bool]) -> None:
+        """Return once ``ready`` says so. To be called by a thread that lives as long as it should:
+        with the thread it ends. Raises NoPostgreSQL.
+        """
+        settings = _SETTINGS | (_SINCE_18 if self._binaries.major >= 18 else {})
+        given = {**settings, "unix_socket_directories": str(self.data)}
+        options = [part for k, v in given.items() for part in ("-c", f"{k}={v}")]
+        with contextlib.suppress(FileNotFoundError):
+            (self.data / "postmaster.pid").unlink()
+        with open(self.folder / "log", "wb") as log:
+            self._process = subprocess.Popen(
+                self._launched(str(self._binaries.postgres), "-D", str(self.data), *options),
+                cwd=self.folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until = time.monotonic() + START
+        for answers in ready:
+            if answers:
+                return
+            if not self.running or time.monotonic() > until:
+                break
+            time.sleep(0.01)
+        self.stop()
+        said = (self.folder / "log").read_text(errors="replace").strip()
+        raise NoPostgreSQL(said.rpartition("\n")[2] or "PostgreSQL does not start")
+
+    def stop(self) -> None:
+        """Cut all connections, and wait for its end."""
+        if self._process is None:
+            return
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+            with contextlib.suppress(OSError):
+                self._process.send_signal(number)
+            try:
+                self._process.wait(STOP)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def _make(self) -> None:
+        with _initdb(self._binaries, self.folder) as program:
+            self._run_initdb(program)
+        # Whoever could reach the socket as nobody is not who started it.
+        if self._owner is not None:
+            name = pwd.getpwuid(os.geteuid()).pw_name
+            (self.data / "pg_hba.conf").write_text("local all all peer map=owner\n")
+            (self.data / "pg_ident.conf").write_text(f'owner "{name}" all\n')
+
+    def _run_initdb(self, program: Path) -> None:
+        options = ["-D", str(self.data), "-U", SUPERUSER, "--auth=trust", "--no-sync"]
+        options += ["--no-instructions", "--encoding=UTF8", "--no-locale"]
+        if program != self._binaries.initdb:
+            options += ["-L", str(_share(self._binaries))]
+        try:
+            done = subprocess.run(
+                self._launched(str(program), *options),
+                cwd=self.folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=START,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise NoPostgreSQL(f"{program} does not run: {error}") from None
+        if done.returncode:
+            raise NoPostgreSQL(_why(done.stderr, program, self._owner))
+
+    def _launched(self, *command: str) -> list[str]:
+        uid, gid = self._owner or ("-", "-")
+        own = [sys.executable, "-I", "-S", launch.__file__]
+        return [*own, str(uid), str(gid), str(os.getpid()), *command]
+
+
+def sweep() -> None:
+    """Remove what servers that were killed have left behind, and end what still runs of it."""
+    for root in _roots():
+        for folder in Path(root).glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                found = folder.lstat()
+                if not folder.is_symlink() and found.st_uid == os.geteuid():
+                    _sweep(folder)
+
+
+def _sweep(folder: Path) -> None:
+    """Who uses a folder holds its lock, which ends with them."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+            if _is_ours(pid, folder):
+                os.kill(pid, signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _is_ours(pid: int, folder: Path) -> bool:
+    """Whether that process was started in this folder: numbers are given again."""
+    command = ["ps", "-o", "args=", "-p", str(pid)]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        said = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        return str(folder) in said.stdout
+    return False
+
+
+def _folder() -> Path:
+    for root in _roots():
+        with contextlib.suppress(OSError):
+            return Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+    raise NoPostgreSQL("no folder for temporary files can be written, or its path is too long")
+
+
+def _roots() -> list[str]:
+    roots = dict.fromkeys((os.path.realpath(tempfile.gettempdir()), "/tmp", "/dev/shm"))
+    longest = _LONGEST_PATH - len(PREFIX) - 8
+    return [root for root in roots if len(os.fsencode(root)) <= longest and os.path.isdir(root)]
+
+
+def _hold(folder: Path) -> int:
+    """A lock that says that the folder is in use, for as long as this process lives."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def _owner() -> tuple[int, int] | None:
+    """Whose it is instead of root's."""
+    if os.geteuid():
+        return None
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        return 65534, 65534
+    return nobody.pw_uid, nobody.pw_gid
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+
+@contextlib.contextmanager
+def _initdb(binaries: Binaries, folder: Path) -> Iterator[Path]:
+    """initdb, or where the user has no name, as in containers with arbitrary ids, a copy that does
+    not ask for it. The name would be that of the owner, whom we name.
+    """
+    try:
+        pwd.getpwuid(os.geteuid())
+        yield binaries.initdb
+        return
+    except KeyError:
+        pass
+    programs = folder / "programs"
+    programs.mkdir()
+    # Both functions return a user; the second one the first there is, whichever that is.
+    program = programs / "initdb"
+    program.write_bytes(binaries.initdb.read_bytes().replace(b"\0getpwuid\0", b"\0getpwent\0"))
+    program.chmod(0o700)
+    (programs / "postgres").symlink_to(binaries.postgres)
+    yield program
+    shutil.rmtree(programs, ignore_errors=True)
+
+
+def _share(binaries: Binaries) -> Path:
+    for name in ("share/postgresql", "share"):
+        found = binaries.folder.parent / name
+        if (found / "postgres.bki").is_file():
+            return found
+    raise NoPostgreSQL(
+        f"user {os.geteuid()} has no name, which initdb needs: add a line to /etc/passwd"
+    )
+
+
+def _why(said: str, program: Path, owner: tuple[int, int] | None) -> str:
+    lines = [line for line in said.strip().splitlines() if line.strip()]
+    last = lines[-1] if lines else f"{program} failed"
+    if "PermissionError" in last and owner is not None:
+        return f"user {owner[0]}, whom root's PostgreSQL runs as, may not run {program}"
+    if "could not look up effective user" in said:
+        return f"the user with id {os.geteuid()} has no name: add a line to /etc/passwd"
+    return last

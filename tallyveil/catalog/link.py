@@ -1,0 +1,255 @@
+"""One connection to the catalog's PostgreSQL, in its own messages: none is decoded that passes on.
+
+It blocks, with a deadline, and belongs to one thread at a time; `cancel` may come from another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final, NamedTuple, NoReturn
+
+from tallyveil.errors import QueryCanceled, TallyveilError
+
+__all__ = ["CatalogError", "Failed", "Link", "Reply", "bind", "parse", "simple", "unavailable"]
+
+_INT32: Final = struct.Struct("!I")
+_INT16: Final = struct.Struct("!H")
+_CANCEL: Final = 1234 << 16 | 5678
+_VERSION: Final = 3 << 16
+
+_ROW: Final = ord("D")
+_ERROR: Final = ord("E")
+
+CONNECT: Final = 5.0
+GRACE: Final = 2.0
+"""Seconds a connection may take to be made, and a statement that is cancelled to end."""
+
+MOST: Final = 1 << 24
+"""Bytes of one answer."""
+
+_PORTION: Final = 1 << 17
+
+
+class CatalogError(TallyveilError):
+    """What that PostgreSQL said of a statement, in its own words; the SQLSTATE is its own too."""
+
+
+class Failed(Exception):
+    """The connection is gone, or is of no use any more."""
+
+
+class Reply(NamedTuple):
+    """One message: its kind and what is in it; of rows, so many messages in one piece, whole."""
+
+    kind: str
+    body: bytes
+    rows: int = 1
+
+
+@cache
+def _error_of(sqlstate: str) -> type[CatalogError]:
+    return type("CatalogError", (CatalogError,), {"sqlstate": sqlstate})
+
+
+def unavailable(why: str) -> CatalogError:
+    return _error_of("58000")(
+        f"the catalog is not available: {why}", hint="Counts are answered all the same."
+    )
+
+
+def fields(body: bytes) -> dict[str, str]:
+    """Of an ErrorResponse or NoticeResponse, by their letters."""
+    parts = (part.decode("utf-8", "replace") for part in body.split(b"\0") if part)
+    return {part[0]: part[1:] for part in parts}
+
+
+def error(body: bytes) -> CatalogError:
+    said = fields(body)
+    position = said.get("P", "")
+    return _error_of(said.get("C", "XX000"))(
+        said.get("M", "the catalog failed"),
+        detail=said.get("D"),
+        hint=said.get("H"),
+        position=int(position) if position.isdigit() else None,
+    )
+
+
+def _message(kind: bytes, *parts: bytes) -> bytes:
+    body = b"".join(parts)
+    return kind + _INT32.pack(len(body) + 4) + body
+
+
+def _text(text: str) -> bytes:
+    return text.encode() + b"\0"
+
+
+def parse(name: str, sql: str, oids: Sequence[int] = ()) -> bytes:
+    return _message(b"P", _text(name), _text(sql), struct.pack(f"!H{len(oids)}I", len(oids), *oids))
+
+
+def bind(
+    name: str,
+    formats: Sequence[int] = (),
+    values: Sequence[bytes | None] = (),
+    result_formats: Sequence[int] = (),
+) -> bytes:
+    """Bind the unnamed portal to a statement."""
+    data = [
+        b"\xff\xff\xff\xff" if value is None else _INT32.pack(len(value)) + value
+        for value in values
+    ]
+    return _message(
+        b"B",
+        b"\0",
+        _text(name),
+        struct.pack(f"!H{len(formats)}H", len(formats), *formats),
+        _INT16.pack(len(values)),
+        *data,
+        struct.pack(f"!H{len(result_formats)}H", len(result_formats), *result_formats),
+    )
+
+
+def simple(sql: str) -> bytes:
+    return _message(b"Q", _text(sql))
+
+
+DESCRIBE_STATEMENT: Final = _message(b"D", b"S\0")
+DESCRIBE_PORTAL: Final = _message(b"D", b"P\0")
+EXECUTE: Final = _message(b"E", b"\0", _INT32.pack(0))
+SYNC: Final = _message(b"S")
+
+
+class Link:
+    """Logged in as ``role``, with ``settings``. Raises Failed, CatalogError."""
+
+    def __init__(
+        self, address: str, role: str, database: str, settings: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self._address = address
+        self._buffer = bytearray()
+        self._key = b""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        given = (("user", role), ("database", database), *settings)
+        words = b"".join(_text(name) + _text(value) for name, value in given)
+        body = _INT32.pack(_VERSION) + words + b"\0"
+        try:
+            self._socket.settimeout(CONNECT)
+            self._socket.connect(address)
+            for reply in self.ask(_INT32.pack(len(body) + 4) + body, CONNECT):
+                self._greeted(reply)
+        except OSError as failure:
+            self.close()
+            raise Failed(str(failure)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Of the process that serves this connection."""
+        return int.from_bytes(self._key[:4])
+
+    def _greeted(self, reply: Reply) -> None:
+        if reply.kind == "K":
+            self._key = reply.body
+        elif reply.kind == "E":
+            raise error(reply.body)
+        elif reply.kind == "R" and reply.body != bytes(4):
+            raise Failed("it asks for a password")
+
+    def ask(self, messages: bytes, seconds: float) -> Iterator[Reply]:
+        """Send, and yield what is replied, up to ReadyForQuery, which is left out.
+
+        After ``seconds`` the statement is cancelled. Raises QueryCanceled, CatalogError where the
+        answer is too large, and Failed; then, and where this is not read to its end, the
+        connection is of no use any more.
+        """
+        until = time.monotonic() + seconds
+        received = 0
+        try:
+            self._socket.settimeout(seconds)
+            self._socket.sendall(messages)
+            while True:
+                yield from self._whole()
+                if self._ready():
+                    return
+                received += self._receive(until)
+                if received > MOST:
+                    raise _error_of("54000")(
+                        "the catalog's answer is too large",
+                        detail=f"It may take {MOST} bytes.",
+                        hint="Ask for fewer rows or columns.",
+                    )
+        except OSError as failure:
+            raise Failed(str(failure)) from None
+
+    def _receive(self, until: float) -> int:
+        left = until - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            data = self._socket.recv(_PORTION)
+        except TimeoutError:
+            self.cancel()
+            raise QueryCanceled("canceling statement due to statement timeout") from None
+        if not data:
+            self._ended()
+        self._buffer += data
+        return len(data)
+
+    def _ended(self) -> NoReturn:
+        raise Failed("it ended the connection")
+
+    def _ready(self) -> bool:
+        if self._buffer[:1] != b"Z" or len(self._buffer) < 6:
+            return False
+        del self._buffer[:6]
+        return True
+
+    def _whole(self) -> Iterator[Reply]:
+        """The messages that have wholly come; rows that follow each other together."""
+        buffer, size = self._buffer, len(self._buffer)
+        at, rows, count = 0, 0, 0
+        while at + 5 <= size and buffer[at] != 90:  # Z
+            end = at + 1 + _INT32.unpack_from(buffer, at + 1)[0]
+            if end > size:
+                break
+            if buffer[at] == _ROW:
+                rows, count = (rows, count + 1) if count else (at, 1)
+            else:
+                if count:
+                    yield Reply("D", bytes(buffer[rows:at]), count)
+                    count = 0
+                yield Reply(chr(buffer[at]), bytes(buffer[at + 5 : end]))
+            at = end
+        if count:
+            yield Reply("D", bytes(buffer[rows:at]), count)
+        del buffer[:at]
+
+    def cancel(self) -> None:
+        """Ask that the statement under way be stopped. Called from any thread."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as other:
+            other.settimeout(GRACE)
+            other.connect(self._address)
+            other.sendall(_INT32.pack(16) + _INT32.pack(_CANCEL) + self._key)
+            other.recv(1)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+
+def run(link: Link, sql: str, seconds: float) -> None:
+    """Statements of our own, whose rows nobody wants. Raises CatalogError, Failed."""
+    first: CatalogError | None = None
+    for reply in link.ask(simple(sql), seconds):
+        if reply.kind == "E" and first is None:
+            first = error(reply.body)
+    if first is not None:
+        raise first

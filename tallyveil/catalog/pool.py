@@ -1,0 +1,125 @@
+"""Connections to the catalog's PostgreSQL: few, kept open, each for one role and its settings.
+
+No statement that is put to them leaves anything behind, so that analysts' sessions share them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from tallyveil.catalog.link import GRACE, SYNC, CatalogError, Link, parse, run, unavailable
+from tallyveil.locks import Rank, ranked_lock
+
+__all__ = ["CHECK", "Pool", "Settings"]
+
+Settings: TypeAlias = tuple[tuple[str, str], ...]
+
+CHECK: Final = "tallyveil_check"
+"""A prepared statement of each connection: how many relations that are not PostgreSQL's own this
+transaction has named. Its own have numbers below 16384."""
+
+_CHECK_SQL: Final = (
+    "SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) "
+    "'relation' AND pid OPERATOR(pg_catalog.=) {pid} AND relation OPERATOR(pg_catalog.>=) '16384'"
+)
+
+EVERYBODY: Final = "analyst"
+"""The role of all analysts, and of who cannot have one of their own name."""
+
+_IDLE: Final = 16
+_SHARE: Final = 2
+_ROLES: Final = 1000
+"""Connections kept open though nobody asks; those of one role in use; roles made on demand."""
+
+_RESERVED: Final = frozenset({"public", "none", "tallyveil", EVERYBODY})
+
+
+class Pool:
+    """``address`` gives the path of the socket now, and raises CatalogError where there is none."""
+
+    def __init__(self, address: Callable[[], str], superuser: str, database: str) -> None:
+        self._address = address
+        self._superuser = superuser
+        self._database = database
+        self._lock = ranked_lock(Rank.LEAF)
+        self._idle: deque[tuple[str, Settings, Link]] = deque()
+        self._places: dict[str, threading.BoundedSemaphore] = {}
+
+    @contextmanager
+    def link(self, user: str, settings: Settings, seconds: float) -> Iterator[Link]:
+        """A connection as the analyst, which is kept if nothing is raised here.
+
+        Raises CatalogError, and Failed where it cannot be made.
+        """
+        role = self._role(user)
+        place = self._place(role)
+        if not place.acquire(timeout=seconds):
+            raise unavailable(f"{_SHARE} statements of yours are under way there")
+        try:
+            found = self._kept(role, settings) or self._connect(role, settings)
+            try:
+                yield found
+            except BaseException:
+                found.close()
+                raise
+            self._keep(role, settings, found)
+        finally:
+            place.release()
+
+    def clear(self) -> None:
+        """Close those that nobody uses."""
+        with self._lock:
+            links, self._idle = self._idle, deque()
+        for _, _, link in links:
+            link.close()
+
+    def _place(self, role: str) -> threading.BoundedSemaphore:
+        with self._lock:
+            return self._places.setdefault(role, threading.BoundedSemaphore(_SHARE))
+
+    def _kept(self, role: str, settings: Settings) -> Link | None:
+        with self._lock:
+            for entry in reversed(self._idle):
+                if entry[:2] == (role, settings):
+                    self._idle.remove(entry)
+                    return entry[2]
+        return None
+
+    def _keep(self, role: str, settings: Settings, link: Link) -> None:
+        with self._lock:
+            self._idle.append((role, settings, link))
+            old = self._idle.popleft() if len(self._idle) > _IDLE else None
+        if old is not None:
+            old[2].close()
+
+    def _connect(self, role: str, settings: Settings) -> Link:
+        link = Link(self._address(), role, self._database, settings)
+        prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
+        for _ in link.ask(prepare, GRACE):
+            pass
+        return link
+
+    def _role(self, user: str) -> str:
+        """The analyst's own role, which is made where there is none."""
+        name = user.encode("utf-8", "replace")
+        if user in _RESERVED or user.startswith("pg_") or not 0 < len(name) < 64 or b"\0" in name:
+            return EVERYBODY
+        with self._lock:
+            if user in self._places:
+                return user
+            if len(self._places) >= _ROLES:
+                return EVERYBODY
+        quoted = '"' + user.replace('"', '""') + '"'
+        link = Link(self._address(), self._superuser, self._database)
+        try:
+            run(link, f"CREATE ROLE {quoted} LOGIN IN ROLE {EVERYBODY}", GRACE)
+        except CatalogError as error:
+            if error.sqlstate != "42710":  # another process has made it
+                raise
+        finally:
+            link.close()
+        return user

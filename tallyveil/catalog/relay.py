@@ -1,0 +1,185 @@
+"""A question about the catalogs, put to their PostgreSQL: what it would answer, and the answer.
+
+PostgreSQL itself says which relations a statement names: where one of them is not its own, the
+statement is about the policy's tables, whatever `routing` took it for, and is refused here. No
+answer about a protected table is ever that of an empty one.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tallyveil.catalog import link as wire
+from tallyveil.catalog.link import CatalogError, Failed, Link, Reply, unavailable
+from tallyveil.catalog.pool import CHECK, Pool, Settings
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.interface import Notice
+
+__all__ = ["Answer", "Column", "Question", "Relay"]
+
+_FIELD: Final = struct.Struct("!IHIhih")
+
+
+class Column(NamedTuple):
+    """A column of an answer, as pg_type and pg_attribute have its type."""
+
+    name: str
+    oid: int
+    size: int
+    typmod: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """A statement with its parameters, as bytes in these formats, and those of the columns."""
+
+    sql: str
+    oids: tuple[int, ...] = ()
+    formats: tuple[int, ...] = ()
+    values: tuple[bytes | None, ...] = ()
+    result_formats: tuple[int, ...] = ()
+
+
+@dataclass
+class Answer:
+    """``rows`` are whole messages, so many in a piece; ``copied``: they are CopyData, and their
+    beginning and end. ``oids`` are of the parameters."""
+
+    oids: tuple[int, ...] = ()
+    columns: tuple[Column, ...] | None = None
+    rows: list[tuple[int, bytes]] = field(default_factory=list)
+    tag: str = ""
+    notices: list[Notice] = field(default_factory=list)
+    copied: bool = False
+
+
+class Relay:
+    """For one analyst's session; used by one thread at a time, but for `interrupt`."""
+
+    def __init__(self, pool: Pool, user: str, seconds: float) -> None:
+        self._pool = pool
+        self._user = user
+        self._seconds = seconds
+        self._link: Link | None = None
+
+    def describe(self, question: Question, settings: Settings) -> Answer:
+        """Its parameters and columns. Raises CatalogError, QueryCanceled, FeatureNotSupported."""
+        messages = (
+            wire.parse("", question.sql, question.oids)
+            + wire.bind(CHECK)
+            + wire.EXECUTE
+            + wire.DESCRIBE_STATEMENT
+            + wire.SYNC
+        )
+        return self._ask(messages, settings)
+
+    def answer(self, question: Question, settings: Settings) -> Answer:
+        """Its answer. Raises as `describe`."""
+        messages = (
+            wire.parse("", question.sql, question.oids)
+            + wire.bind(CHECK)
+            + wire.EXECUTE
+            + wire.bind("", question.formats, question.values, question.result_formats)
+            + wire.DESCRIBE_PORTAL
+            + wire.EXECUTE
+            + wire.SYNC
+        )
+        return self._ask(messages, settings)
+
+    def interrupt(self) -> None:
+        link = self._link
+        if link is not None:
+            link.cancel()
+
+    def _ask(self, messages: bytes, settings: Settings) -> Answer:
+        try:
+            return self._once(messages, settings)
+        except Failed:
+            # It has been started again since, or another statement has taken it along.
+            self._pool.clear()
+        try:
+            return self._once(messages, settings)
+        except Failed as failure:
+            raise unavailable(str(failure)) from None
+
+    def _once(self, messages: bytes, settings: Settings) -> Answer:
+        reader = _Reader()
+        with self._pool.link(self._user, settings, self._seconds) as link:
+            self._link = link
+            try:
+                for reply in link.ask(messages, self._seconds):
+                    reader.read(reply)
+            finally:
+                self._link = None
+        if reader.error is not None:
+            raise reader.error
+        return reader.answer
+
+
+class _Reader:
+    """Replies to an answer. The first rows are those of the check."""
+
+    def __init__(self) -> None:
+        self.answer = Answer()
+        self.error: CatalogError | FeatureNotSupported | None = None
+        self._checked = False
+
+    def read(self, reply: Reply) -> None:
+        answer = self.answer
+        match reply.kind:
+            case "E":
+                self.error = self.error or wire.error(reply.body)
+            case "D" if not self._checked:
+                self._check(reply.body)
+            case "D" | "d" | "H" | "c":
+                self._take(reply)
+            case "C" if not self._checked:
+                self._checked = True
+            case "C":
+                answer.tag = reply.body[:-1].decode()
+            case "t":
+                answer.oids = struct.unpack(f"!{len(reply.body) // 4}I", reply.body[2:])
+            case "T":
+                answer.columns = columns(reply.body)
+            case "N":
+                answer.notices.append(_notice(reply.body))
+
+    def _check(self, row: bytes) -> None:
+        if row[-1:] != b"0" or row[-5:-1] != b"\0\0\0\1":
+            self.error = self.error or FeatureNotSupported(
+                "a statement about the catalogs cannot ask about the policy's tables as well",
+                hint="Ask two statements.",
+            )
+
+    def _take(self, reply: Reply) -> None:
+        if reply.kind == "D":
+            self.answer.rows.append((reply.rows, reply.body))
+            return
+        self.answer.copied = True
+        message = reply.kind.encode() + (len(reply.body) + 4).to_bytes(4) + reply.body
+        self.answer.rows.append((int(reply.kind == "d"), message))
+
+
+def columns(body: bytes) -> tuple[Column, ...]:
+    """Of a RowDescription."""
+    found, at = [], 2
+    for _ in range(int.from_bytes(body[:2])):
+        end = body.index(b"\0", at)
+        _, _, oid, size, typmod, _ = _FIELD.unpack_from(body, end + 1)
+        found.append(Column(body[at:end].decode(), oid, size, typmod))
+        at = end + 1 + _FIELD.size
+    return tuple(found)
+
+
+def _notice(body: bytes) -> Notice:
+    said = wire.fields(body)
+    severity = said.get("V", "NOTICE")
+    return Notice(
+        said.get("M", ""),
+        detail=said.get("D"),
+        hint=said.get("H"),
+        sqlstate=said.get("C", "00000"),
+        severity="WARNING" if severity == "WARNING" else "NOTICE",
+    )

@@ -1,0 +1,128 @@
+"""Which statements are questions about the catalogs: decided on the tree of each.
+
+A statement is one if it is a query and every table that it names is a catalog's, or if it names
+none and calls a function that only a catalog has. All else is the gate's, which refuses what it
+does not understand. A mistake here gives a refusal and no wrong answer (see `relay`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.cache import Cache
+from tallyveil.rewriter import Piece
+
+__all__ = ["Routing"]
+
+_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
+
+_QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+
+# Functions and types that the gate lacks, and that say nothing but what the catalogs hold.
+_CATALOGS_OWN: Final = re.compile(
+    r"pg_\w+|information_schema|reg(?:class|type|proc(?:edure)?|oper(?:ator)?|namespace|role|"
+    r"config|dictionary|collation)|has_\w+_privilege|(?:obj|col|shobj)_description|format_type|"
+    r"to_reg\w+|current_schemas|row_security_active|inet_(?:client|server)_(?:addr|port)|"
+    r"txid_\w+|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
+    re.IGNORECASE,
+)
+_SESSIONS_OWN: Final = frozenset(
+    {"pg_backend_pid", "pg_is_in_recovery", "pg_advisory_unlock_all"}
+)  # which the gate knows
+
+_WORDS: Final = (TokenType.VAR, TokenType.IDENTIFIER)
+
+_DIALECT: Final = Postgres()
+
+# What the parser raises on some malformed texts instead of its own error.
+_FAILURES: Final = (
+    SqlglotError, RecursionError, TypeError, AttributeError, IndexError, KeyError, ValueError,
+)  # fmt: skip
+
+
+class Routing:
+    """``names`` are those of the policy's tables and views."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+        self._kept: Cache[list[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
+
+    def takes(self, piece: Piece) -> bool:
+        """Whether it is a question about the catalogs."""
+        if _CATALOGS_OWN.search(piece.sql) is None:
+            return False
+        return self._kept.get(piece.sql, lambda: [self._decide(piece.tokens, piece.sql)])[0]
+
+    def _decide(self, tokens: Sequence[Token], sql: str) -> bool:
+        copied = _copied(tokens)
+        if copied is not None:
+            return self._decide(copied, sql)
+        if not any(map(_names_catalog, tokens)) or tokens[0].text.upper() not in _QUERIES:
+            return False
+        try:
+            parser = _DIALECT.parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+            trees = parser.parse(list(tokens), sql)
+        except _FAILURES:
+            return self._decide_unparsed(tokens)
+        tree = trees[0]
+        if len(trees) != 1 or not isinstance(tree, exp.Query):
+            return False
+        tables = list(_tables(tree))
+        if tables:
+            return all(map(self._is_catalog, tables))
+        return not any(map(_is_gates, tree.find_all(exp.Func)))
+
+    def _is_catalog(self, table: exp.Table) -> bool:
+        schema, name = table.db.lower(), table.name.lower()
+        if schema:
+            return schema in _SCHEMAS
+        return name.startswith("pg_") and name not in self._names
+
+    def _decide_unparsed(self, tokens: Sequence[Token]) -> bool:
+        """It names a catalog, and nothing of the policy's; names with escapes say nothing."""
+        words = {token.text.lower() for token in tokens if token.token_type in _WORDS}
+        return not (words & self._names) and "u" not in words
+
+
+def _names_catalog(token: Token) -> bool:
+    word = token.text.lower()
+    return (
+        token.token_type is not TokenType.STRING
+        and _CATALOGS_OWN.fullmatch(word) is not None
+        and word not in _SESSIONS_OWN
+    )
+
+
+def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
+    """What it reads from, but for the functions and what it defines itself."""
+    defined = {cte.alias for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        function = isinstance(table.this, exp.Func)
+        if not function and (table.db or table.name not in defined):
+            yield table
+
+
+def _is_gates(function: exp.Func) -> bool:
+    name = function.name if isinstance(function, exp.Anonymous) else ""
+    return name.lower().startswith("dp_")
+
+
+def _copied(tokens: Sequence[Token]) -> Sequence[Token] | None:
+    """The query of COPY (query) TO STDOUT."""
+    if len(tokens) < 3 or tokens[0].text.upper() != "COPY" or tokens[1].text != "(":
+        return None
+    depth = 0
+    for number, token in enumerate(tokens):
+        depth += (token.text == "(") - (token.text == ")")
+        if number and not depth:
+            to = [t.text.upper() for t in tokens[number + 1 : number + 3]]
+            return tokens[2:number] if to == ["TO", "STDOUT"] else None
+    return None

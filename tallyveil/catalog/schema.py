@@ -1,0 +1,121 @@
+"""What the catalog holds: the policy's relations, empty, for everybody to look at and nothing else.
+
+Statements come in an order that depends on the policy alone, so that objects get the same numbers
+whenever it is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from tallyveil.catalog.pool import EVERYBODY
+from tallyveil.gate.shown import Shown, ShownColumn
+
+__all__ = ["Statements", "setup"]
+
+Statements: TypeAlias = tuple[str, ...]
+"""The first of them that works is what is wanted."""
+
+# Functions that are not the same for the same arguments and state are nobody's, but for these: they
+# tell sizes, locks and numbers, and leave nothing behind.
+_HARMLESS: Final = (
+    "clock_timestamp",
+    "current_query",
+    "gen_random_uuid",
+    "pg_advisory_unlock_all",
+    "pg_blocking_pids",
+    "pg_collation_actual_version",
+    "pg_database_collation_actual_version",
+    "pg_database_size",
+    "pg_indexes_size",
+    "pg_is_in_recovery",
+    "pg_jit_available",
+    "pg_lock_status",
+    "pg_notification_queue_usage",
+    "pg_partition_ancestors",
+    "pg_partition_tree",
+    "pg_prepared_xact",
+    "pg_relation_size",
+    "pg_safe_snapshot_blocking_pids",
+    "pg_sequence_last_value",
+    "pg_table_size",
+    "pg_tablespace_size",
+    "pg_total_relation_size",
+    "random",
+    "timeofday",
+    "txid_status",
+)
+
+# Stable, and they run what a text says.
+_RUNS_TEXTS: Final = "%\\_to\\_xml%"
+
+_REVOKE: Final = """
+DO $$
+DECLARE routine regprocedure;
+BEGIN
+  FOR routine IN
+    SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace
+      AND (p.provolatile = 'v' AND p.proname <> ALL ({harmless})
+             AND p.proname NOT LIKE 'pg\\_stat\\_get\\_%'
+           OR p.proname LIKE '{texts}')
+  LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', routine);
+  END LOOP;
+END $$
+"""
+
+
+def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterator[Statements]:
+    """What makes an empty database that catalog; ``sql_type`` names DuckDB's types as PostgreSQL
+    does."""
+    harmless = "ARRAY[" + ", ".join(map(_literal, _HARMLESS)) + "]"
+    yield (_REVOKE.format(harmless=harmless, texts=_RUNS_TEXTS),)
+    yield ("REVOKE ALL ON DATABASE tallyveil FROM PUBLIC",)
+    yield (f"CREATE ROLE {EVERYBODY} LOGIN",)
+    yield (f"GRANT CONNECT ON DATABASE tallyveil TO {EVERYBODY}",)
+    yield ("REVOKE ALL ON SCHEMA public FROM PUBLIC",)
+    for schema in ("public", "dp"):
+        yield (f"CREATE SCHEMA IF NOT EXISTS {schema}",)
+        yield (f"GRANT USAGE ON SCHEMA {schema} TO {EVERYBODY}",)
+    yield (
+        "COMMENT ON SCHEMA dp IS 'budgets, attributes, history: what may be asked, at what cost'",
+    )
+    for relation in relations:
+        yield from _relation(relation, sql_type)
+
+
+def _relation(relation: Shown, sql_type: Callable[[str], str]) -> Iterator[Statements]:
+    name = f"{_name(relation.schema)}.{_name(relation.name)}"
+    kind = "TABLE" if relation.definition is None else "VIEW"
+    if relation.definition is None:
+        columns = ", ".join(_column(column, sql_type) for column in relation.columns)
+        yield (f"CREATE TABLE {name} ({columns})",)
+    else:
+        typed = (f"NULL::{sql_type(c.type)} AS {_name(c.name)}" for c in relation.columns)
+        empty = f"SELECT {', '.join(typed)} WHERE false"
+        yield (
+            f"CREATE VIEW {name} AS {relation.definition}",
+            f"CREATE VIEW {name} AS {empty}",
+        )
+    yield (f"GRANT SELECT ON {name} TO {EVERYBODY}",)
+    if relation.comment is not None:
+        yield (f"COMMENT ON {kind} {name} IS {_literal(relation.comment)}",)
+    for column in relation.columns:
+        if column.comment is not None:
+            target = f"{name}.{_name(column.name)}"
+            yield (f"COMMENT ON COLUMN {target} IS {_literal(column.comment)}",)
+
+
+def _column(column: ShownColumn, sql_type: Callable[[str], str]) -> str:
+    words = [_name(column.name), sql_type(column.type), "" if column.nullable else "NOT NULL"]
+    return " ".join(filter(None, words))
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "''").replace("\0", "")
+    return f"E'{escaped}'"

@@ -1,0 +1,135 @@
+"""Keeps a catalog running: starts it beside the server, and again whenever it ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
+from tallyveil.catalog.catalog import DATABASE, SUPERUSER
+from tallyveil.catalog.cluster import Cluster, sweep
+from tallyveil.catalog.link import CatalogError, Failed, Link, run, unavailable
+from tallyveil.catalog.schema import Statements
+from tallyveil.errors import TallyveilError
+from tallyveil.events import report
+
+__all__ = ["Supervisor"]
+
+PATIENCE: Final = 10.0
+"""Seconds that a statement waits for a catalog that is about to start."""
+
+LOOK: Final = 0.1
+FIRST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two looks whether it runs; before it is started again, twice that each time it
+ends at once."""
+
+SETTLED: Final = 30.0
+"""Seconds that it has to run to be sound."""
+
+
+class Supervisor:
+    """``setup`` are the statements that fill it, made in its own thread, which also starts the
+    processes: with that thread, and so with this process, they end.
+    """
+
+    def __init__(self, binaries: Binaries, setup: Iterable[Statements]) -> None:
+        self._binaries = binaries
+        self._setup = setup
+        self._cluster: Cluster | None = None
+        self._running = threading.Event()
+        self._closing = threading.Event()
+        self._why: str | None = None
+        self._thread = threading.Thread(target=self._run, name="tallyveil-catalog", daemon=True)
+
+    def start(self) -> None:
+        """Return at once."""
+        self._thread.start()
+
+    def address(self) -> str:
+        """The path of its socket. Waits while it starts; raises CatalogError if it does not."""
+        if not self._running.wait(0.0 if self._why else PATIENCE) or self._cluster is None:
+            raise unavailable(self._why or "it is still starting")
+        return self._cluster.socket
+
+    def close(self) -> None:
+        """End it, and remove what it kept."""
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            sweep()
+            self._supervise()
+        except NoPostgreSQL as error:
+            self._fail(str(error))
+        except (OSError, Failed, TallyveilError) as error:
+            self._fail(f"{type(error).__name__}: {error}")
+        finally:
+            self._running.clear()
+            if self._cluster is not None:
+                self._cluster.stop()
+                self._cluster.remove()
+
+    def _fail(self, why: str) -> None:
+        self._why = why
+        report("no catalog", level=logging.WARNING, reason=why)
+
+    def _supervise(self) -> None:
+        cluster = self._cluster = Cluster(self._binaries)
+        pause, fill = FIRST_PAUSE, True
+        while not self._closing.is_set():
+            cluster.start(self._answers(cluster))
+            if fill:
+                self._fill(cluster.socket)
+                fill = False
+            self._why = None
+            self._running.set()
+            report("catalog started", version=self._binaries.version)
+            pause = FIRST_PAUSE if self._watch(cluster) > SETTLED else min(2 * pause, LONGEST_PAUSE)
+            self._running.clear()
+            if not self._closing.is_set():
+                self._fail("it has ended, and is started again")
+                self._closing.wait(pause)
+
+    def _watch(self, cluster: Cluster) -> float:
+        """Seconds until it has ended, or is to."""
+        seconds = 0.0
+        while cluster.running and not self._closing.wait(LOOK):
+            seconds += LOOK
+        return seconds
+
+    def _answers(self, cluster: Cluster) -> Iterator[bool]:
+        while not self._closing.is_set():
+            try:
+                Link(cluster.socket, SUPERUSER, "postgres").close()
+                yield True
+            except (CatalogError, Failed):
+                yield False
+
+    def _fill(self, socket: str) -> None:
+        link = Link(socket, SUPERUSER, "postgres")
+        try:
+            run(link, f"CREATE DATABASE {DATABASE} STRATEGY file_copy", PATIENCE)
+        finally:
+            link.close()
+        link = Link(socket, SUPERUSER, DATABASE)
+        try:
+            for alternatives in self._setup:
+                _first(link, alternatives)
+        finally:
+            link.close()
+
+
+def _first(link: Link, alternatives: Statements) -> None:
+    """Run the first that works; the last has to."""
+    for statement in alternatives[:-1]:
+        try:
+            run(link, statement, PATIENCE)
+            return
+        except CatalogError:
+            continue
+    run(link, alternatives[-1], PATIENCE)

@@ -1,0 +1,98 @@
+"""Questions about the catalogs, for one session: put to the `tallyveil.catalog`, never the gate.
+
+What is answered passes through as it is; nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, NoReturn
+
+from tallyveil.catalog import Catalog, Column, Question, Settings
+from tallyveil.errors import TallyveilError
+from tallyveil.gate.interface import Result, Session, Statement
+from tallyveil.proxy.pgtypes import PgType, WireType
+from tallyveil.proxy.rows import Fields, Rows
+
+__all__ = ["Inquiry", "raw_parameter"]
+
+MIRRORED: Final = (
+    "search_path",
+    "timezone",
+    "datestyle",
+    "intervalstyle",
+    "extra_float_digits",
+    "bytea_output",
+    "statement_timeout",
+)
+"""The session's settings that an answer depends on."""
+
+
+def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, int, bytes]:
+    """A parameter's type, format and bytes, to be passed on."""
+    return oid, code, data
+
+
+class Inquiry:
+    """Used by one thread at a time, but for `interrupt`."""
+
+    def __init__(self, catalog: Catalog, session: Session, user: str) -> None:
+        self.takes: Final = catalog.takes
+        self._relay = catalog.relay(user)
+        self._session = session
+        self.interrupt: Final = self._relay.interrupt
+
+    def describe(
+        self, statement: Statement, oids: Sequence[int]
+    ) -> tuple[tuple[int, ...], Fields | None]:
+        """The types of its parameters, and its columns. Raises CatalogError and StatementErrors."""
+        with _positions_from(statement.offset):
+            answer = self._relay.describe(Question(statement.sql, tuple(oids)), self._settings())
+        return answer.oids, _fields(answer.columns)
+
+    def answer(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result:
+        """``rows`` take the answer's messages; ``parameters`` are raw. Raises as `describe`."""
+        question = Question(
+            statement.sql,
+            oids=tuple(0 if p is None else p[0] for p in parameters),
+            formats=tuple(0 if p is None else p[1] for p in parameters),
+            values=tuple(None if p is None else p[2] for p in parameters),
+            result_formats=rows.formats,
+        )
+        with _positions_from(statement.offset):
+            answer = self._relay.answer(question, self._settings())
+        rows.relay(_fields(answer.columns), answer.rows)
+        heard = tuple(notice for notice in answer.notices if self._session.hears(notice))
+        return Result(None, (), answer.tag, heard)
+
+    def _settings(self) -> Settings:
+        return tuple((name, self._session.show(name)) for name in MIRRORED)
+
+
+def _fields(columns: Sequence[Column] | None) -> Fields | None:
+    if columns is None:
+        return None
+    return tuple((c.name, WireType(_type(c.oid, c.size), c.typmod)) for c in columns)
+
+
+@lru_cache(maxsize=1024)
+def _type(oid: int, size: int) -> PgType:
+    """One whose values come as bytes and leave as they came."""
+    return PgType(oid, "", size, 0, "VARCHAR", _never, _never, _never, _never)
+
+
+def _never(value: Any) -> NoReturn:
+    raise ValueError("what the catalog answers is not decoded")
+
+
+@contextmanager
+def _positions_from(offset: int) -> Iterator[None]:
+    """Errors' positions count from the whole text, of which the statement is a part."""
+    try:
+        yield
+    except TallyveilError as error:
+        if error.position is not None:
+            error.position += offset
+        raise

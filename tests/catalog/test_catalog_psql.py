@@ -1,0 +1,76 @@
+"""psql's commands about the catalogs, with the real psql."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
+
+
+def psql(catalogued: Any, *commands: str) -> str:
+    """What it prints; nothing may fail."""
+    arguments = [part for command in commands for part in ("-c", command)]
+    done = subprocess.run(
+        [
+            "psql",
+            catalogued.address(),
+            "-X",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-P",
+            "pager=off",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (r"\d", ["public | by_city  | view  | tallyveil", "public | patients | table | tallyveil"]),
+        (r"\dt", ["public | patients | table", "public | towns    | table"]),
+        (r"\dt dp.*", ["dp     | attributes", "dp     | budget"]),
+        (r"\dv", ["public | adults  | view", "public | by_city | view"]),
+        (r"\dn", ["dp     | tallyveil", "public |"]),
+        (r"\du", ["alice", "tallyveil | Superuser"]),
+        (r"\df", ["(0 rows)"]),
+        (r"\l", ["tallyveil | tallyveil | UTF8"]),
+        (r"\conninfo", ['as user "alice"', "SSL connection"]),
+        (r"\dp patients", ["analyst=r/tallyveil"]),
+        (r"\d+ by_city", ["View definition:", "FROM patients"]),
+        (r"\d patients", [" city     | text    |           | not null", " sex      | text    |"]),
+        (r"\d towns", ["millions | numeric(2,1)"]),
+        (r"\dx", ["plpgsql"]),
+        (r"\sv by_city", ["CREATE OR REPLACE VIEW public.by_city AS"]),
+    ],
+)
+def test_a_command_shows_what_the_policy_declares(
+    catalogued: Any, command: str, shown: list[str]
+) -> None:
+    said = psql(catalogued, command)
+    for text in shown:
+        assert text in said
+
+
+def test_comments_say_what_each_attribute_may_hold(catalogued: Any) -> None:
+    said = psql(catalogued, r"\d+ patients")
+    assert "Berlin, Paris, Rome, elsewhere; others as elsewhere" in said
+    assert "0 to 115; others clamped" in said
+    assert "bins [0, 100, 1000, 10000); others left out" in said
+    assert "protected: counts and sums are answered" in psql(catalogued, r"\dt+ patients")
+
+
+def test_looking_costs_nothing(catalogued: Any) -> None:
+    spent = catalogued.spent()
+    psql(catalogued, r"\d+ patients", r"\dt+", r"\l+", r"\dp")
+    assert catalogued.spent() == spent
