@@ -9,6 +9,7 @@ REPEATS times counts. A statement of up to 100,000 groups is meant to take at mo
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import tempfile
 import time
@@ -37,6 +38,9 @@ def _joined(pattern: str, count: int, by: str) -> str:
 _FILTERS: Final = ", ".join(
     f"count(*) FILTER (WHERE a > {k} AND c < {1 + k % 9})" for k in range(500)
 )
+_WIDE_FILTERS: Final = ", ".join(
+    f"count(*) FILTER (WHERE a > {k} AND c < {1 + k % 9} AND d <> {k % 100})" for k in range(489)
+)
 _RANGES: Final = ", ".join(
     f"sum(CASE WHEN a BETWEEN {k} AND {9 * k + 50} THEN 1 ELSE 0 END)" for k in range(200)
 )
@@ -47,10 +51,13 @@ _CHOSEN: Final = _joined("sum(CASE WHEN a = {k} THEN b ELSE 0 END)", 300, ", ")
 STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "500 filters": f"SELECT {_FILTERS} FROM t WHERE b > {{n}}",
+        "489 filters of three attributes": f"SELECT {_WIDE_FILTERS} FROM t WHERE b > {{n}}",
         "200 BETWEENs": f"SELECT {_RANGES} FROM t WHERE b > {{n}}",
         "3,000 ORs": "SELECT count(*) FROM t WHERE c > {n} OR " + _joined("a = {k}", 3000, " OR "),
         "2,000 ORs of ANDs": "SELECT count(*) FROM t WHERE a = {n} OR "
         + _joined("a = {k} AND b = {k}", 2000, " OR "),
+        "1,500 ORs of days": "SELECT count(*) FROM t WHERE a = {n} OR "
+        + _joined("(a = {k} AND day = DATE '2020-01-01' + {k})", 1500, " OR "),
         "300 ORs of LIKE": "SELECT count(*) FROM t WHERE a = {n} OR "
         + _joined("CAST(a AS text) LIKE '%{k}' AND b = {k}", 300, " OR "),
         "CASE of 500": f"SELECT CASE {_CASES} ELSE {{n}} END AS part, count(*) FROM t GROUP BY 1",
@@ -93,13 +100,14 @@ class Taken:
 def opened(base: Path, neighbours: str = "add_remove") -> Gate:
     with duckdb.connect(":memory:") as source:
         source.execute(
-            "CREATE TABLE t AS SELECT i % 2000 AS a, i * 7 % 2000 AS b, i % 10 AS c, i % 100 AS d "
-            "FROM range(20000) r(i)"
+            "CREATE TABLE t AS SELECT i % 2000 AS a, i * 7 % 2000 AS b, i % 10 AS c, i % 100 AS d, "
+            "DATE '2020-01-01' + (i % 2000)::int AS day FROM range(20000) r(i)"
         )
         sizes = {"a": 2000, "b": 2000, "c": 10, "d": 100}
-        attributes = {name: {"range": [0, size - 1]} for name, size in sizes.items()}
+        days = {"range": [dt.date(2020, 1, 1), dt.date(2025, 6, 22)]}
+        numbers = {name: {"range": [0, size - 1]} for name, size in sizes.items()}
         table = {
-            "attributes": attributes,
+            "attributes": {**numbers, "day": days},
             "neighbours": neighbours,
             "budget": {"epsilon": 10**5},
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,38 @@ def test_groups_stand_in_the_order_of_the_domain() -> None:
     rows, first = groups([keys], cells)
     assert rows.tolist() == [2, 0, 2, 1, 0, 2]
     assert cells[first].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_many_entries_in_any_order_are_sorted(alike: bool) -> None:
+    random = np.random.default_rng(7)
+    domain = Domain("t", (Attribute("x", "range", "INTEGER", tuple(range(100_000))),))
+    cells = random.permutation(100_000)[:90_000]
+    rows = random.integers(0, 700, len(cells))
+    values = np.full(len(cells), 3) if alike else random.integers(1, 5, len(cells))
+    given = pa.chunked_array([pa.array(values)])
+    made, unit = factor(domain, frozenset("x"), 700, rows, cells, given)
+    order = np.lexsort((cells, rows))
+    assert (made.rows == rows[order]).all()
+    assert (made.cells == cells[order]).all()
+    assert (made.coefficients * int(unit) == values[order]).all()
+
+
+@given(
+    st.lists(st.one_of(st.integers(-5, 5), st.sampled_from([2**62, -(2**63), None])), max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_groups_of_integers_are_those_of_their_values(
+    values: list[int | None], random: Random
+) -> None:
+    cells = list(range(len(values)))
+    random.shuffle(cells)
+    keys = pa.chunked_array([pa.array(values, pa.int64())])
+    rows, first = groups([keys], np.array(cells, dtype=np.int64))
+    in_order = dict.fromkeys(value for _, value in sorted(zip(cells, values, strict=True)))
+    expected = {value: number for number, value in enumerate(in_order)}
+    assert rows.tolist() == [expected[value] for value in values]
+    assert [values[row] for row in first.tolist()] == list(in_order)
 
 
 def test_zero_is_one_group_whatever_its_sign() -> None:

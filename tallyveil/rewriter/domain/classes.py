@@ -24,7 +24,7 @@ from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.linearise import IntArray, groups
 from tallyveil.rewriter.resolve.branches import Source
 
-__all__ = ["Classes", "classes"]
+__all__ = ["FEW", "Classes", "classes"]
 
 # Up to so many cells are sooner evaluated one by one.
 FEW: Final = 20_000

@@ -101,7 +101,7 @@ def evaluate(
 
     def part(component: Component) -> Part:
         found = known.find(domain, component, grouped) if source.plain else None
-        return found or _evaluate(domain, source, component, grouped, ask)
+        return found or _evaluate(domain, source, component, grouped, ask, known)
 
     divided = tuple(_divided(domain, source, where, keys, coefficients, free))
     return replace(
@@ -169,10 +169,18 @@ def _divided(
 
 
 def _evaluate(
-    domain: Domain, source: Source, component: Component, grouped: bool, ask: _Asked
+    domain: Domain,
+    source: Source,
+    component: Component,
+    grouped: bool,
+    ask: _Asked,
+    known: Parts,
 ) -> Part:
     asked, where = component.coefficients | component.passing, component.where
     try:
+        told = known.ask(domain, source, component, grouped, ask)
+        if told is not None:
+            return told
         alike = classes(domain, component, source, ask)
         chosen = {} if alike is None else alike.chosen
         query = coefficient_query(

@@ -35,6 +35,7 @@ _PORTION: Final = 1024
 _FLOATS: Final = 1 << 16
 # How many numbers are sorted by counting them.
 _MANY: Final = 1 << 16
+_WORD: Final = np.iinfo(np.int32).max
 # Up to so many different numbers groups have before they are numbered anew.
 _CODES: Final = 1 << 24
 
@@ -47,31 +48,37 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     codes, size = np.zeros(len(cells), dtype=np.int64), 1
     for key in keys:
         deadline.check()
-        encoded = _plain(key).dictionary_encode(null_encoding="encode")
-        several = max(len(encoded.dictionary), 1)
-        codes, size = codes * several + encoded.indices.to_numpy(), size * several
+        own, several = _coded(_plain(key))
+        codes, size = codes * several + own, size * several
         if size > _CODES:
             found, codes = np.unique(codes, return_inverse=True)
             size = len(found)
     return by_first_cells(codes, size, cells)
 
 
+def _coded(key: pa.Array) -> tuple[IntArray, int]:
+    """A number for each value, and what all of them are less than."""
+    if len(key) and pa.types.is_signed_integer(key.type) and not key.null_count:
+        values = key.to_numpy()
+        least, most = int(values.min()), int(values.max())
+        if most - least < min(_CODES, 4 * len(values)):
+            return values.astype(np.int64) - least, most - least + 1
+    encoded = key.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+
+
 def by_first_cells(codes: IntArray, size: int, cells: IntArray) -> tuple[IntArray, IntArray]:
     """Number groups, of which each row has a number less than ``size``, as `groups` does."""
+    order = _order(cells, int(cells.max(initial=0)) + 1)
     deadline.check()
-    last = np.iinfo(np.int64).max
-    least = np.full(size, last)
-    np.minimum.at(least, codes, cells)
-    deadline.check()
-    rows = np.flatnonzero(cells == least[codes])[::-1]
-    first = np.empty(size, dtype=np.int64)
-    first[codes[rows]] = rows
-    there = np.flatnonzero(least < last)
-    there = there[np.lexsort((first[there], least[there]))]
+    place = np.full(size, -1, dtype=np.int64)
+    place[codes[order][::-1]] = np.arange(len(cells))[::-1]
+    there = np.flatnonzero(place >= 0)
+    there = there[np.argsort(place[there])]
     deadline.check()
     rank = np.empty(size, dtype=np.int64)
     rank[there] = np.arange(len(there))
-    return rank[codes], first[there]
+    return rank[codes], order[place[there]]
 
 
 def _plain(key: pa.ChunkedArray) -> pa.Array:
@@ -153,24 +160,41 @@ def _in_order(
             coefficients = laid_out[places]
             deadline.check()
             return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
+    alike = bool((coefficients == coefficients[0]).all())
     order = _order(cells, size)
-    order = order[_order(rows[order], height)]
     deadline.check()
-    return rows[order], cells[order], coefficients[order]
+    rows, cells = rows[order], cells[order]
+    coefficients = coefficients if alike else coefficients[order]
+    deadline.check()
+    if alike:
+        cells = _stably(cells, rows, height)
+    else:
+        order = _order(rows, height)
+        deadline.check()
+        cells, coefficients = cells[order], coefficients[order]
+    deadline.check()
+    return np.repeat(np.arange(height), np.bincount(rows, minlength=height)), cells, coefficients
 
 
 def _order(numbers: IntArray, size: int) -> IntArray:
-    """The stable order of numbers less than ``size``: of many by counting them."""
+    """The stable order of numbers less than ``size``."""
+    return _stably(np.arange(len(numbers)), numbers, size)
+
+
+def _stably(values: IntArray, numbers: IntArray, size: int) -> IntArray:
+    """``values`` in the stable order of ``numbers``, which are less than ``size``: of many by
+    counting them, in 32 bits."""
     deadline.check()
-    every = np.arange(len(numbers))
     if (numbers[1:] >= numbers[:-1]).all():
-        return every
-    if len(numbers) < _MANY:
-        return np.argsort(numbers, kind="stable")
-    lines = sparse.csr_array((every, numbers, np.arange(len(numbers) + 1)), (len(numbers), size))
+        return values
+    if len(numbers) < _MANY or max(size, len(numbers), int(values.max())) > _WORD:
+        return values[np.argsort(numbers, kind="stable")]
+    whole = np.array([0, len(numbers)], dtype=np.int32)
+    own, places = values.astype(np.int32), numbers.astype(np.int32)
+    line = sparse.csr_array((own, places, whole), (1, size))
     deadline.check()
-    order: IntArray = lines.tocsc().data
-    return order
+    result: IntArray = line.tocsc().data.astype(np.int64)
+    return result
 
 
 def _refuse_other_than_numbers(kind: pa.DataType) -> None:

@@ -6,7 +6,8 @@ the attributes, and kept; DuckDB evaluates every other one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,12 +21,14 @@ from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.domain.classes import Classes
+from tallyveil.rewriter.domain.classes import FEW, Classes
 from tallyveil.rewriter.domain.components import Component
+from tallyveil.rewriter.domain.conditions import Ask, Conditions
 from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Space
+from tallyveil.rewriter.resolve.branches import Source
 from tallyveil.workload.workload import Factor
 
 __all__ = ["Part", "Parts", "part_of_rows"]
@@ -138,28 +141,51 @@ class Parts:
 
     def find(self, domain: Domain, component: Component, grouped: bool) -> Part | None:
         """The component's part; None where it takes DuckDB to know, or has too many cells."""
-        outputs = component.coefficients | component.passing
-        if len(component.attributes) > 1 and not fits(domain, component.attributes, len(outputs)):
+        if not _fits(domain, component):
             return None
+        outputs = component.coefficients | component.passing
         asked = (component.where, tuple(component.keys.items()), tuple(outputs.items()))
         key = (*asked, domain.table, component.attributes, grouped, *component.coefficients)
         kept = self._kept.find(key)
         if kept is None:
-            kept = _made(domain, component, self._space(domain, component.attributes), grouped)
+            axes = self._axes_of(domain, component.attributes)
+            kept = _made(domain, component, Space(axes), grouped)
             if kept is not None:
                 for made, _ in kept.counted.values() or [kept.passing]:
                     _ = made.named  # so that rows are named once
                 self._kept.put(key, kept)
         return kept
 
-    def _space(self, domain: Domain, attributes: frozenset[str]) -> Space:
+    def ask(
+        self, domain: Domain, source: Source, component: Component, grouped: bool, ask: Ask
+    ) -> Part | None:
+        """As `find`, once DuckDB has said what its conditions on one attribute each come to. None
+        also where it is sooner asked about all cells."""
+        if math.prod(axis.size for axis in domain.project(component.attributes)) <= FEW:
+            return None
+        if not source.plain or not _fits(domain, component):
+            return None
+        axes, conditions = self._axes_of(domain, component.attributes), Conditions(domain)
+        if _made(domain, component, Space(axes, conditions), grouped) is None:
+            return None
+        truths = conditions.asked(source, ask)
+        if truths is None:
+            return None
+        return _made(domain, component, Space(axes, truths.get), grouped)
+
+    def _axes_of(self, domain: Domain, attributes: frozenset[str]) -> Sequence[Axis]:
         axes = []
         for attribute in domain.project(attributes) or [_WHOLE]:
             key = (domain.table, attribute.name)
             if key not in self._axes:
                 self._axes[key] = Axis(attribute)
             axes.append(self._axes[key])
-        return Space(axes)
+        return axes
+
+
+def _fits(domain: Domain, component: Component) -> bool:
+    outputs = len(component.coefficients | component.passing)
+    return len(component.attributes) < 2 or fits(domain, component.attributes, outputs)
 
 
 def _made(domain: Domain, component: Component, space: Space, grouped: bool) -> Part | None:

@@ -1,6 +1,7 @@
-"""Conditions on several attributes as the cells that meet them, without asking DuckDB.
+"""Conditions on several attributes as the cells that meet them.
 
-A condition is taken apart at AND, OR and NOT; what is left is about one attribute each (`masks`).
+A condition is taken apart at AND, OR and NOT; what is left is about one attribute each: a
+comparison that is read without asking DuckDB (`masks`), or what DuckDB has said (`conditions`).
 A conjunction of those is a box: some cells of each axis. Boxes are united as bits, so that
 thousands of them over millions of cells take a fraction of a second.
 """
@@ -8,7 +9,7 @@ thousands of them over millions of cells take a fraction of a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,9 +18,11 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.rewriter.domain.linearise import IntArray, by_first_cells
-from tallyveil.rewriter.domain.masks import Axis, BoolArray
+from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
 
-__all__ = ["Space"]
+__all__ = ["Space", "Told"]
+
+Told: TypeAlias = Callable[[exp.Expr], Truth | None]
 
 # The cells of some axes, by their places, and every cell of the others.
 _Box: TypeAlias = dict[int, BoolArray]
@@ -28,10 +31,18 @@ _Bits: TypeAlias = npt.NDArray[np.uint8]
 _Region: TypeAlias = _Box | _Bits
 
 
-class Space:
-    """The cells of some axes together, numbered in C-order."""
+def _nothing(condition: exp.Expr) -> None:
+    return None
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
+
+class Space:
+    """The cells of some axes together, numbered in C-order.
+
+    ``told`` says what a condition on one of them comes to that is not read as it stands.
+    """
+
+    def __init__(self, axes: Sequence[Axis], told: Told = _nothing) -> None:
+        self._told = told
         self.axes = tuple(axes)
         self.shape = tuple(axis.attribute.size for axis in axes)
         self._places = {axis.attribute.name: place for place, axis in enumerate(axes)}
@@ -97,8 +108,10 @@ class Space:
     def _compared(self, node: exp.Expr, sure: bool) -> _Region | None:
         column = node.find(exp.Column)
         place = None if column is None else self._places.get(column.name)
-        truth = None if place is None else self.axes[place].truth(node)
-        if place is None or truth is None:
+        if place is None:
+            return None
+        truth = self.axes[place].truth(node) or self._told(node)
+        if truth is None:
             return None
         return {place: truth.yes if sure else ~truth.no}
 

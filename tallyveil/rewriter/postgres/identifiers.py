@@ -50,14 +50,14 @@ def _item(node: exp.Column, names: Sequence[str]) -> exp.Expr | None:
     None where the name is a column's, as it is in GROUP BY if there is such a column.
     """
     ordered, select = isinstance(node.parent, exp.Ordered), node.parent_select
-    if select is None:
+    if select is None or not _may_name_item(node, select):
         return None
     alike = [
         (number, item)
         for number, item in enumerate(select.expressions, 1)
         if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower()
     ]
-    if not alike or not _may_name_item(node, select):
+    if not alike:
         return None
     exact = [number for number, item in alike if item.alias == node.name]
     if not exact:

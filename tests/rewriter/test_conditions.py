@@ -1,0 +1,75 @@
+"""Conditions that DuckDB is asked about one attribute at a time mean what they do in one query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tallyveil.errors import StatementError
+from tallyveil.rewriter.domain import parts
+from tallyveil.rewriter.domain.parts import Parts
+from tests.rewriter.grammar import statements
+from tests.rewriter.plans import meaning
+from tests.rewriter.world import World
+
+
+def planned(world: World, sql: str) -> Any:
+    try:
+        return meaning(world.plan(sql, "duckdb"))
+    except StatementError as error:
+        return f"refused: {error.sqlstate}"
+
+
+def told(world: World, sql: str) -> int:
+    """How many components DuckDB told one attribute at a time, after asserting that the plan is the
+    same where it evaluates all of them."""
+    found: list[object] = []
+    ask = Parts.ask
+
+    def asked(*given: Any) -> Any:
+        found.append(ask(*given))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tallyveil.rewriter.domain.components.SMALL", 0)
+        patch.setattr(parts, "FEW", 0)
+        patch.setattr(Parts, "ask", asked)
+        ours = planned(world, sql)
+        patch.setattr(Parts, "ask", lambda *_: None)
+        assert ours == planned(world, sql), sql
+    return sum(one is not None for one in found)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM person WHERE age = 3 OR lower(sex) = 'f' OR born > '2020-01-05'",
+        "SELECT count(*) FROM person WHERE NOT (age % 2 = 0 AND lower(state) LIKE 'a%')",
+        "SELECT count(*) FROM person WHERE born = DATE '2020-01-01' + 3 OR age + 1 = 4",
+        "SELECT state, count(*), sum(age) FILTER (WHERE age % 3 = 1 OR sex || 'x' = 'Fx') "
+        "FROM person WHERE upper(state) = 'AL' OR sex IS NULL GROUP BY state",
+    ],
+)
+def test_conditions_on_one_attribute_each_are_asked_apart(world: World, sql: str) -> None:
+    assert told(world, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM person WHERE age % 2 = 0 OR age + big = 12",
+        "SELECT count(*) FROM person WHERE sex = 'F' OR EXISTS "
+        "(SELECT 1 FROM (VALUES (1)) AS v (x) WHERE x = age)",
+        "SELECT count(*) FROM person WHERE (age <> 0 AND 10 / age > 2) OR sex = 'F'",
+    ],
+)
+def test_others_are_asked_about_all_cells(world: World, sql: str) -> None:
+    told(world, sql)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=statements("duckdb"))
+def test_every_statement_means_the_same(world: World, drawn: tuple[str, bool]) -> None:
+    told(world, drawn[0])
