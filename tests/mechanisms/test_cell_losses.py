@@ -80,6 +80,24 @@ def test_a_cell_pays_for_what_the_rows_say_of_it(
         assert entry == math.ceil(exact * UNIT)
 
 
+@given(
+    st.lists(columns(), min_size=8, max_size=12),
+    st.fractions(Fraction(1, 10**6), 10),
+    st.sampled_from(["epsilon", "rho"]),
+)
+def test_many_columns_of_one_rate_cost_a_cell_their_sum(
+    own: list[Column], rate: Fraction, measure: Measure
+) -> None:
+    loss = privacy_loss(own, [rate] * len(own), RELATION, measure)
+    assert isinstance(loss, CellLoss)
+    (tensor,) = loss.tensors
+    for place in itertools.product(*map(range, SIZES.values())):
+        record = dict(zip(SIZES, place, strict=True))
+        steps = sum(moved(column, record, power(measure)) for column in own)
+        entry = tensor.values[tuple(record[axis] for axis in tensor.axes)]
+        assert entry == math.ceil(steps * rate * UNIT)
+
+
 @given(columns(), st.sampled_from(["epsilon", "rho"]))
 def test_the_sensitivity_is_that_of_the_cell_that_moves_most(
     column: Column, measure: Measure

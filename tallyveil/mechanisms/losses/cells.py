@@ -7,9 +7,10 @@ A column of rate_c makes a record in cell j pay Σ_i |C_ij|^p · rate_c, p = 1 i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
@@ -34,6 +35,10 @@ from tallyveil.mechanisms.units import IntArray, coded, loss_units
 from tallyveil.workload.workload import Column
 
 __all__ = ["CellLoss", "cell_losses", "midrange_losses"]
+
+# So many weights of one rate are added up as matrices, while their sums are less than this.
+_MANY: Final = 8
+_EXACT: Final = 2**53
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,11 @@ def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
     """Worked out once for coordinates that no weight tells apart."""
     axes = join_axes(*(w.axes for w in weights))
     codes, kinds = _kinds([part for w in weights for part in w.parts])
-    values = loss_units([_multiplied(w, kinds, axes) for w in weights], rates)
+    alike: dict[Fraction, list[Weights]] = {}
+    for own, rate in zip(weights, rates, strict=True):
+        alike.setdefault(rate, []).append(own)
+    moves = [(v, rate) for rate, own in alike.items() for v in _totals(own, kinds, axes)]
+    values = loss_units([v for v, _ in moves], [rate for _, rate in moves])
     for n, name in enumerate(axes):
         if name in codes:
             deadline.check()
@@ -152,10 +161,47 @@ def _kinds(parts: Sequence[Part]) -> tuple[dict[str, IntArray], dict[str, IntArr
     return codes, {name: np.unique(k, return_index=True)[1] for name, k in codes.items()}
 
 
-def _multiplied(weights: Weights, kinds: Mapping[str, IntArray], axes: Sequence[str]) -> IntArray:
+def _totals(
+    weights: Sequence[Weights], kinds: Mapping[str, IntArray], axes: Sequence[str]
+) -> Iterator[IntArray]:
+    """Arrays that add up to the sum of some weights, over ``axes``, for one coordinate of each
+    kind.
+
+    Many are added up as a product of matrices, of what they are along the longest axis that each
+    has for itself and of what they are along the others: in doubles, which integers of less than 53
+    bits are exact in.
+    """
+    sizes = {name: size for w in weights for name, size in w.sizes.items()}
+    sizes |= {name: len(kind) for name, kind in kinds.items() if name in sizes}
+    tied = {name for w in weights for part in w.parts if len(part.axes) > 1 for name in part.axes}
+    free = [name for name in axes if name in sizes and name not in tied]
+    if len(weights) < _MANY or not free or sum(w.highest for w in weights) >= _EXACT:
+        yield from (_multiplied(w.parts, kinds, axes) for w in weights)
+        return
+    along = max(free, key=sizes.__getitem__)
+    shape = [sizes.get(name, 1) if name != along else 1 for name in axes]
+    total = np.zeros((sizes[along], math.prod(shape)))
+    together = max(1, CELL_LIMIT // math.prod(shape))
+    for start in range(0, len(weights), together):
+        some = [w.parts for w in weights[start : start + together]]
+        lines, others = np.ones((len(some), sizes[along])), np.empty((len(some), *shape))
+        for n, parts in enumerate(some):
+            others[n] = _multiplied([p for p in parts if p.axes != (along,)], kinds, axes)
+            for own in (part for part in parts if part.axes == (along,)):
+                lines[n] = _multiplied([own], kinds, [along])
+        deadline.check()
+        total += lines.T @ others.reshape(len(some), -1)
+    place = axes.index(along)
+    whole = total.reshape(-1, *shape[:place], *shape[place + 1 :])
+    yield np.moveaxis(whole, 0, place).astype(np.int64)
+
+
+def _multiplied(
+    parts: Sequence[Part], kinds: Mapping[str, IntArray], axes: Sequence[str]
+) -> IntArray:
     """Over ``axes``, for one coordinate of each kind."""
     product: IntArray = np.ones((1,) * len(axes), dtype=np.int64)
-    for part in weights.parts:
+    for part in parts:
         deadline.check()
         chosen = kinds.get(part.axes[0]) if len(part.axes) == 1 else None
         values = part.values if chosen is None else part.values[chosen]
