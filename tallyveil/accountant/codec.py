@@ -34,6 +34,10 @@ __all__ = ["Event", "decode_answers", "decode_event", "encode_answers", "encode_
 # Bytes that are compressed between two looks at the deadline.
 _PORTION = 1 << 20
 _WINDOW = 10  # the logarithm of a small stream's bytes
+_HEAD = b"\x78\x01"  # of a stream
+# So much of a long array is looked at, and so much less is worth a search for repetitions.
+_SAMPLE = 1 << 16
+_GAIN = 1.1
 # Factors of at most so many bytes are shared.
 _SMALL = 512
 _Held: TypeAlias = tuple[int, tuple[str, ...], bytes]
@@ -66,7 +70,7 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
         for factor in column.factors:
             described, held = _written(factor)
             about["factors"].append(described)
-            body.append(held)
+            body += held
         if column.selected is not None:
             selected = _narrow(column.selected)
             about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
@@ -93,7 +97,7 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
-def _written(factor: Factor) -> tuple[dict[str, Any], bytes]:
+def _written(factor: Factor) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     """Its part of the header and of the body; kept for a small one, which many charges share."""
     kept = _WRITTEN.get(factor)
     if kept is None:
@@ -105,13 +109,13 @@ def _written(factor: Factor) -> tuple[dict[str, Any], bytes]:
             "entries": len(factor.rows),
             "widths": [a.dtype.str for a in arrays],
         }
-        kept = described, b"".join(a.tobytes() for a in arrays)
-        if len(kept[1]) <= _SMALL:
+        kept = described, tuple(a.tobytes() for a in arrays)
+        if sum(map(len, kept[1])) <= _SMALL:
             _WRITTEN[factor] = kept
     return kept
 
 
-_WRITTEN: WeakKeyDictionary[Factor, tuple[dict[str, Any], bytes]] = WeakKeyDictionary()
+_WRITTEN: WeakKeyDictionary[Factor, tuple[dict[str, Any], tuple[bytes, ...]]] = WeakKeyDictionary()
 
 
 def _compressed(pieces: Sequence[bytes]) -> bytes:
@@ -119,14 +123,41 @@ def _compressed(pieces: Sequence[bytes]) -> bytes:
 
     A small one takes a small window, which is sooner set up than the usual one.
     """
-    small = sum(map(len, pieces)) <= 1 << _WINDOW
-    compressor = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, 4) if small else zlib.compressobj(1)
-    found: list[bytes] = []
+    if sum(map(len, pieces)) <= 1 << _WINDOW:
+        small = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, 4)
+        return b"".join([*map(small.compress, pieces), small.flush()])
+    searching, found, checksum = _compressor(zlib.Z_DEFAULT_STRATEGY), [_HEAD], zlib.adler32(b"")
     for piece in pieces:
+        compressor = searching
+        if _repeats_little(piece):
+            # Either ends at a byte, and refers to nothing before it.
+            found.append(searching.flush(zlib.Z_FULL_FLUSH))
+            compressor = _compressor(zlib.Z_HUFFMAN_ONLY)
         for start in range(0, len(piece), _PORTION):
             deadline.check()
-            found.append(compressor.compress(piece[start : start + _PORTION]))
-    return b"".join([*found, compressor.flush()])
+            portion = piece[start : start + _PORTION]
+            checksum = zlib.adler32(portion, checksum)
+            found.append(compressor.compress(portion))
+        if compressor is not searching:
+            found.append(compressor.flush(zlib.Z_FULL_FLUSH))
+    return b"".join([*found, searching.flush(), checksum.to_bytes(4, "big")])
+
+
+def _repeats_little(piece: bytes) -> bool:
+    """Whether it is long, and the search for repetitions takes longer than it is worth."""
+    if len(piece) <= _PORTION:
+        return False
+    sample = piece[len(piece) // 2 :][:_SAMPLE]
+    with_search, without = (
+        len(one.compress(sample) + one.flush())
+        for one in map(_compressor, (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY))
+    )
+    return without < _GAIN * with_search
+
+
+def _compressor(strategy: int) -> Any:
+    """Of a stream's blocks, without its head and its checksum."""
+    return zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
 
 
 def decode_event(blob: bytes) -> Event:

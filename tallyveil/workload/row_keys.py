@@ -39,8 +39,10 @@ Parts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
 # two keys, which costs a repeated answer its discount and nothing else.
 _SUBSET_AXES: Final = 8
 _WORK: Final = 4_000_000
-# Entries that are digested between two looks at the deadline.
-_PORTION: Final = 1 << 18
+# Entries that a row of one axis has where it is digested at once.
+_SHORT: Final = 1 << 18
+# Bytes that are digested between two looks at the deadline.
+_PORTION: Final = 1 << 22
 
 
 def row_key(parts: Sequence[Parts]) -> bytes:
@@ -108,7 +110,7 @@ def row_parts(
     coefficients: IntArray,
 ) -> tuple[Parts, ...]:
     """The parts of every row of a sparse matrix whose entries are sorted by (row, cell)."""
-    if height == len(axes) == 1 and 0 < len(cells) <= _PORTION and (coefficients == 1).all():
+    if height == len(axes) == 1 and 0 < len(cells) <= _SHORT and (coefficients == 1).all():
         return (_set_of_values(axes, shape, cells),)
     scalars = [0] * height
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
@@ -177,15 +179,21 @@ class _Piece:
         for n, values in enumerate((self.cells, primitive)):
             deadline.check()
             entries[:, n] = values
-        factors, bare = content.tolist(), plain.tolist()
-        for i, row in enumerate(self.names.tolist()):
-            scalars[row] *= factors[i]
-            if not bare[i]:
-                digest = hashlib.blake2b(header, digest_size=16)
-                for at in range(starts[i], ends[i], _PORTION):
-                    deadline.check()
-                    digest.update(entries[at : min(at + _PORTION, ends[i])].data)
+        body, new = entries.data.cast("B"), hashlib.blake2b(header, digest_size=16).copy
+        at = checked = 0
+        every = (self.names, ends * entries.strides[0], content, plain)
+        for row, end, factor, bare in zip(*(one.tolist() for one in every), strict=True):
+            scalars[row] *= factor
+            if not bare:
+                digest = new()
+                while at < end:
+                    if at - checked >= _PORTION:
+                        deadline.check()
+                        checked = at
+                    digest.update(body[at : min(at + _PORTION, end)])
+                    at += _PORTION
                 found[row].append((name, digest.digest()))
+            at = end
 
 
 def _subsets(axes: Sequence[str], entries: int) -> Iterator[frozenset[str]]:

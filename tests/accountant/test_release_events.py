@@ -24,7 +24,7 @@ from tallyveil.invariants import Translate
 from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import Relation, mechanism, registry
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 
 class Retired(DiscreteLaplace):
@@ -123,6 +123,26 @@ def test_what_a_later_program_adds_is_refused(place: str) -> None:
     about = json.loads(header) | {place: 2}
     with pytest.raises(LedgerError, match="later version"):
         decode_event(zlib.compress(json.dumps(about).encode() + b"\n" + body, 1))
+
+
+@pytest.mark.parametrize("kind", ["any order", "every third", "again and again"])
+def test_many_rows_are_read_as_they_were_written(kind: str) -> None:
+    random, size = np.random.default_rng(3), 400_000
+    cells = {
+        "any order": random.permutation(size),
+        "every third": np.arange(size) * 3,
+        "again and again": np.tile(np.arange(size // 4), 4),
+    }[kind].astype(np.int64)
+    rows = np.arange(size, dtype=np.int64) // 4
+    factor = Factor(("x",), (3 * size,), size // 4, rows, cells, np.ones_like(rows))
+    column = Column((factor, Factor(("y",), (2,), 1, *np.array([[0], [1], [5]]))))
+    written = encode_event(Event((column,), (2.0,), "laplace"))
+    (found,) = decode_event(written).columns
+    for one, other in zip(found.factors, column.factors, strict=True):
+        assert (one.rows == other.rows).all()
+        assert (one.cells == other.cells).all()
+        assert (one.coefficients == other.coefficients).all()
+    assert len(written) < 1.1 * len(zlib.compress(zlib.decompress(written), 1))
 
 
 def test_a_law_nobody_knows_is_refused(cubes: Any, path: Path) -> None:
