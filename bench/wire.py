@@ -1,0 +1,182 @@
+"""Statements a second over the wire, beside a real PostgreSQL's in one run, by its own pgbench.
+
+A table of four attributes, as in `bench.fairness`. The systems take turns: PostgreSQL, tallyveil in
+one process, and in two. Each connection sends one and the same statement again and again; every
+answer but the first costs nothing.
+
+- `SELECT 1` in pgbench's three modes on 1, 16 and 200 connections; ``x_postgresql`` is the ratio of
+  statements a second to PostgreSQL's, ``x_p99`` that of the 99th percentiles.
+- `repeated count` likewise; ``x_select_1`` is the ratio to the same system's `SELECT 1`.
+- `beside`: `SELECT 1` on 4 connections, alone and while another analyst sends GROUP BY of 26,400
+  groups; ``x_alone`` is the ratio of the 99th percentiles.
+- `idle`: what 500 connections that ask nothing take, in MB.
+
+pgbench does not look at the clock again for an answer that is there at once: a median of 0 means
+that. ``cpu_us`` is what all processes of the server compute for one statement, in microseconds of a
+processor, which depends little on what else the machine does.
+
+    make bench NAME=wire
+    LENGTH=30 make bench NAME=wire            seconds of each case
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import psycopg
+
+from bench.fairness import POLICY, TABLE, Load, groups
+from bench.house import served
+from bench.measure import percentiles, report
+from bench.postgres import postgresql, program
+
+LENGTH: Final = int(os.environ.get("LENGTH", "3"))
+ROWS: Final = int(os.environ.get("ROWS", "100000"))
+IDLE: Final = 500
+MODES = ("simple", "extended", "prepared")
+CONNECTIONS = (1, 16, 200)
+WORKERS = (1, 2)
+ONE: Final = "SELECT 1"
+COUNT: Final = "SELECT count(*) FROM person WHERE a < 30 AND b >= 7"
+
+
+@dataclass(frozen=True)
+class System:
+    """``pid`` is its first process, None where its processor time is of no interest."""
+
+    name: str
+    port: int
+    pid: int | None
+    database: str
+
+
+def family(pid: int) -> list[int]:
+    """A process and its children."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *map(int, children)]
+
+
+def processor(pid: int) -> float:
+    """Seconds that a process and its children have computed; NaN where /proc does not tell."""
+    total = 0.0
+    for each in family(pid):
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return float("nan")
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def memory(pid: int) -> float:
+    """MB that are a process's own and its children's, shared ones by parts."""
+    found = 0
+    for each in family(pid):
+        text = Path(f"/proc/{each}/smaps_rollup").read_text()
+        found += sum(map(int, re.findall(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)))
+    return found * 1024 / 1e6
+
+
+def run(system: System, folder: Path, sql: str, mode: str, connections: int) -> dict[str, float]:
+    """What pgbench measures; it writes the time of each statement into a file a thread."""
+    (folder / "script.sql").write_text(f"{sql};\n")
+    for old in folder.glob("times.*"):
+        old.unlink()
+    command = [
+        program("pgbench"), "-h", "127.0.0.1", "-p", str(system.port), "-U", "bench", "-n",
+        "-M", mode, "-c", str(connections), "-T", str(LENGTH), "-f", str(folder / "script.sql"),
+        "--log", f"--log-prefix={folder / 'times'}", system.database,
+    ]  # fmt: skip
+    before = float("nan") if system.pid is None else processor(system.pid)
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    spent = float("nan") if system.pid is None else processor(system.pid) - before
+    rate = re.search(r"tps = ([\d.]+)", said)
+    if rate is None:
+        raise RuntimeError("pgbench does not say how many statements there were")
+    lines = itertools.chain(*(p.read_text().splitlines() for p in folder.glob("times.*")))
+    figures = percentiles(int(line.split()[2]) / 1e3 for line in lines)
+    return {"per_second": round(float(rate[1])), "cpu_us": spent / figures["n"] * 1e6, **figures}
+
+
+def compare(systems: Sequence[System], folder: Path, mode: str, connections: int) -> None:
+    """`SELECT 1` of all, and the repeated count of ours."""
+    theirs: dict[str, float] = {}
+    for system in systems:
+        one = run(system, folder, ONE, mode, connections)
+        theirs = theirs or one
+        case = {"bench": "wire", "mode": mode, "connections": connections, "system": system.name}
+        report(
+            **case,
+            statement=ONE,
+            **shown(one),
+            x_postgresql=round(one["per_second"] / theirs["per_second"], 3),
+            x_p99=round(one["p99_ms"] / theirs["p99_ms"], 2),
+        )
+        if system.pid is not None:
+            count = run(system, folder, COUNT, mode, connections)
+            ratio = round(count["per_second"] / one["per_second"], 3)
+            report(**case, statement="repeated count", **shown(count), x_select_1=ratio)
+
+
+def shown(figures: dict[str, float]) -> dict[str, float | None]:
+    cpu = figures["cpu_us"]
+    return {**figures, "cpu_us": round(cpu, 1) if cpu == cpu else None}
+
+
+def beside(system: System, folder: Path) -> None:
+    """`SELECT 1` while the heaviest statements run."""
+    alone = run(system, folder, ONE, "prepared", 4)
+    with Load(system.port, [groups]):
+        busy = run(system, folder, ONE, "prepared", 4)
+    ratio = round(busy["p99_ms"] / alone["p99_ms"], 2)
+    report(bench="wire", case="beside", system=system.name, **shown(busy), x_alone=ratio)
+
+
+def idle(system: System) -> None:
+    """What connections take that have asked something once."""
+    if system.pid is None:
+        return
+    with ExitStack() as opened:
+        before = memory(system.pid)
+        for _ in range(IDLE):
+            address = f"host=127.0.0.1 port={system.port} user=idle dbname=bench"
+            connection = opened.enter_context(psycopg.connect(address, autocommit=True))
+            connection.execute(ONE)
+        taken = memory(system.pid) - before
+    report(bench="wire", case="idle", system=system.name, connections=IDLE, mb=round(taken, 1))
+
+
+def main() -> None:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        with duckdb.connect() as source:
+            source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{folder / 'rows.parquet'}'")
+        policy = folder / "policy.toml"
+        policy.write_text(POLICY)
+        systems = [System("postgresql", stack.enter_context(postgresql(folder)), None, "postgres")]
+        for workers in WORKERS:
+            options = ("--workers", str(workers), "--max-connections", "1000")
+            port, pid = stack.enter_context(served(str(policy), *options))
+            systems.append(System(f"tallyveil, {workers}", port, pid, "bench"))
+        for mode, connections in itertools.product(MODES, CONNECTIONS):
+            compare(systems, folder, mode, connections)
+        for system in systems[1:]:
+            idle(system)
+            beside(system, folder)
+
+
+if __name__ == "__main__":
+    main()

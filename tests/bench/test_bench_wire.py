@@ -1,0 +1,29 @@
+"""The benchmark of the wire runs, and its ratios are there to be read."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from bench import wire
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_rates_beside_postgresql_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "LENGTH": 1, "ROWS": 1_000, "IDLE": 20, "MODES": ("prepared",), "CONNECTIONS": (2,),
+        "WORKERS": (1,),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(wire, name, value)
+    wire.main()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    theirs, ours, repeated, idle, beside = lines
+    assert theirs["x_postgresql"] == 1
+    assert 0 < ours["x_postgresql"] < 2
+    assert repeated["x_select_1"] > 0.1
+    assert idle["mb"] < 20  # 500 may take 100
+    assert beside["x_alone"] > 0
