@@ -30,7 +30,12 @@ from tallyveil.rewriter.resolve.columns import raw_rows
 from tallyveil.rewriter.resolve.common import inline_common_tables
 from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.lineage import Lineage
-from tallyveil.rewriter.resolve.names import references, refuse_reserved_names
+from tallyveil.rewriter.resolve.names import (
+    forget_schemas,
+    references,
+    refuse_reserved_names,
+)
+from tallyveil.rewriter.resolve.probes import empty_probes
 from tallyveil.rewriter.resolve.records import KIND, aggregates, is_listing, reads_records
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.resolve.views import expand_views, expanded_views
@@ -92,6 +97,11 @@ def _replace_session_functions(planning: Planning) -> None:
 
 def _resolve_tables(planning: Planning) -> None:
     planning.resolved = list(references(planning.tree, planning.catalog))
+
+
+def _empty_probes(planning: Planning) -> None:
+    if empty_probes(planning.resolved, planning.catalog):
+        _resolve_tables(planning)
 
 
 def _inline_common_tables(planning: Planning) -> None:
@@ -210,6 +220,8 @@ PLANNING: Final[tuple[Pass, ...]] = (
     _bind_parameters,
     _replace_session_functions,
     _resolve_tables,
+    _of_tree(forget_schemas),
+    _empty_probes,
     _of_tree(refuse_reserved_names),
     _inline_common_tables,
     _name_columns,

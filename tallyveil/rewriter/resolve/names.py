@@ -11,13 +11,14 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
 from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.records import KIND
+from tallyveil.rewriter.resolve.records import KIND, sources
 from tallyveil.rewriter.sql.check import position
 
 __all__ = [
     "DEFAULT_SCHEMAS",
     "Reference",
     "common_table",
+    "forget_schemas",
     "references",
     "refuse_reserved_names",
 ]
@@ -62,6 +63,26 @@ def refuse_reserved_names(tree: exp.Expr) -> None:
                 hint="Choose a name that does not start with __.",
                 position=position(node),
             )
+
+
+def forget_schemas(tree: exp.Expr) -> None:
+    """Write a column of a table in FROM as table.column, where it names the table's schema too."""
+    for column in tree.find_all(exp.Column):
+        if column.args.get("db") is None or column.args.get("catalog") is not None:
+            continue
+        select = column.find_ancestor(exp.Select)
+        while select is not None:
+            if any(_is_of(column, source) for source in sources(select)):
+                column.set("db", None)
+                break
+            select = select.find_ancestor(exp.Select)
+
+
+def _is_of(column: exp.Column, source: exp.Expr) -> bool:
+    if not isinstance(source, exp.Table) or source.alias or source.name != column.table:
+        return False
+    both = {column.db, source.db}
+    return len(both) == 1 or (source.meta.get(KIND) != "common" and both <= {*DEFAULT_SCHEMAS})
 
 
 def _resolve(table: exp.Table, catalog: Catalog) -> Reference:

@@ -1,0 +1,153 @@
+"""Queries that can have no rows: LIMIT 0, WHERE 1 = 0. Clients ask them for the columns' types.
+
+Such a query says nothing about its tables, whatever they hold, so it is asked of tables without
+rows in the place of the protected ones: their columns and types are public.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.names import Reference
+from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
+
+__all__ = ["empty_probes"]
+
+_ORDERS: Final[dict[type[exp.Expr], Callable[[Any, Any], bool]]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.GT: operator.gt,
+    exp.LTE: operator.le,
+    exp.GTE: operator.ge,
+}
+
+
+def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
+    """Put an empty table for each protected one that such a query reads; whether there was one."""
+    found = False
+    for reference in references:
+        node = reference.node
+        if reference.kind != "protected" or not _within_probe(node):
+            continue
+        found = True
+        given = node.args.get("alias")
+        columns = list(given.columns) if given is not None else []
+        name = exp.to_identifier(node.alias or node.name, quoted=True)
+        empty = exp.Subquery(
+            this=_without_rows(catalog.domains[reference.name]),
+            alias=exp.TableAlias(this=name, columns=columns),
+            joins=node.args.get("joins"),
+        )
+        node.replace(empty)
+    return found
+
+
+def _within_probe(node: exp.Expr) -> bool:
+    """Whether it stands in a query that has no rows, as part of what that reads.
+
+    What a WITH defines may be read elsewhere too, and so it counts only for all of its query.
+    """
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, exp.Query) and _has_no_rows(node):
+            return True
+    return False
+
+
+def _without_rows(domain: Domain) -> exp.Select:
+    items = [
+        exp.alias_(
+            exp.cast(exp.null(), exp.DataType.build(attribute.sql_type, dialect="duckdb")),
+            attribute.name,
+            quoted=True,
+        )
+        for attribute in domain.attributes
+    ]
+    return exp.select(*items).where(exp.false())
+
+
+def _has_no_rows(query: exp.Expr) -> bool:
+    """Whatever its tables hold."""
+    if _takes_none(query):
+        return True
+    match query:
+        case exp.Subquery():
+            return _has_no_rows(query.this)
+        case exp.Intersect():
+            return _has_no_rows(query.this) or _has_no_rows(query.expression)
+        case exp.Except():
+            return _has_no_rows(query.this)
+        case exp.Union():
+            return _has_no_rows(query.this) and _has_no_rows(query.expression)
+        case exp.Select():
+            return _reads_nothing(query) and not _has_a_total(query)
+    return False
+
+
+def _takes_none(query: exp.Expr) -> bool:
+    limit = query.args.get("limit")
+    if isinstance(limit, exp.Fetch):
+        return _is_zero(limit.args.get("count"))
+    return isinstance(limit, exp.Limit) and _is_zero(limit.expression)
+
+
+def _is_zero(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.this == "0"
+
+
+def _reads_nothing(select: exp.Select) -> bool:
+    """No row passes WHERE, or there is none."""
+    where = select.args.get("where")
+    if where is not None and _truth(where.this) is False:
+        return True
+    joins = select.args.get("joins") or ()
+    if any(join.side in ("RIGHT", "FULL") for join in joins):
+        return False
+    first = sources(select)[:1]
+    return bool(first) and isinstance(first[0], exp.Subquery) and _has_no_rows(first[0])
+
+
+def _has_a_total(select: exp.Select) -> bool:
+    """Whether there is a row about no rows: an aggregate without GROUP BY, or with such a set."""
+    group = select.args.get("group")
+    if group is None:
+        return select.args.get("having") is not None or any(map(is_aggregate, own_nodes(select)))
+    sets = ("rollup", "cube", "grouping_sets", "totals")
+    whole = (isinstance(each, exp.Tuple) and not each.expressions for each in group.expressions)
+    return any(group.args.get(name) for name in sets) or any(whole)
+
+
+def _truth(node: exp.Expr) -> bool | None:
+    """Of a condition on constants alone; None where that is not plain."""
+    match node:
+        case exp.Paren():
+            return _truth(node.this)
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Not():
+            inner = _truth(node.this)
+            return None if inner is None else not inner
+        case exp.And():
+            sides = _truth(node.this), _truth(node.expression)
+            return False if False in sides else None if None in sides else True
+        case exp.Or():
+            sides = _truth(node.this), _truth(node.expression)
+            return True if True in sides else None if None in sides else False
+    compare = _ORDERS.get(type(node))
+    left, right = (_number(node.args.get(side)) for side in ("this", "expression"))
+    return None if compare is None or left is None or right is None else compare(left, right)
+
+
+def _number(node: exp.Expr | None) -> Decimal | None:
+    if isinstance(node, exp.Paren):
+        return _number(node.this)
+    plain = isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal()
+    return Decimal(node.this) if plain and node is not None else None
