@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.gate.choice import Choice, Noise
@@ -15,6 +17,9 @@ from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["Purchase", "shortfall"]
+
+_Part: TypeAlias = tuple[tuple[object, ...], Workload, tuple[float, ...]]
+"""What it is for, the part of a workload that was bought last, and its scales."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,9 @@ def shortfall(
     return purchases
 
 
+_PARTS: Final[WeakKeyDictionary[Workload, _Part]] = WeakKeyDictionary()
+
+
 def _part(
     request: Request,
     workload: Workload,
@@ -91,9 +99,14 @@ def _part(
     part, scales, target = workload, noise.scales, request.target
     heights = tuple(column.height for column in workload.columns)
     if tuple(map(len, rows)) != heights:
-        columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
-        part = Workload(workload.table, tuple(columns))
-        scales = choice.part(noise, part, numbers, target)
+        # Where some rows are exact, the same statement buys the others again and again.
+        key = (noise, target, numbers, *(own.tobytes() for own in rows))
+        kept = _PARTS.get(workload)
+        if kept is None or kept[0] != key:
+            columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
+            part = Workload(workload.table, tuple(columns))
+            kept = _PARTS[workload] = key, part, choice.part(noise, part, numbers, target)
+        _, part, scales = kept
     if target.half_width is None:
         return part, scales
     return part, tuple(

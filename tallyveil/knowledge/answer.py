@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -49,16 +49,20 @@ _ROUNDING: Final = 1e-6
 _DIGITS: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
-    """The truth and the sum of some independent noises; of none, it is exact.
-
-    ``reported`` is what is reported instead of the value, so that rows of a statement add up.
-    """
-
+class _Fields(NamedTuple):
     value: int
     laws: tuple[NoiseLaw, ...] = ()
     reported: int | None = None
+
+
+class Released(_Fields):
+    """The truth and the sum of some independent noises; of none, it is exact.
+
+    ``reported`` is what is reported instead of the value, so that rows of a statement add up. It is
+    a tuple, since statements of thousands of rows make as many.
+    """
+
+    __slots__ = ()
 
     additive: ClassVar[bool] = True
     by: ClassVar[None] = None
@@ -101,7 +105,8 @@ class Released:
         return self.value if self.reported is None else self.reported
 
     def reporting(self, value: int) -> Released:
-        return self if value == self.rounded else Released(self.value, self.laws, value)
+        own, laws, told = self
+        return self if value == (own if told is None else told) else Released(own, laws, value)
 
     def probability(self, low: int | None, high: int | None) -> float:
         """Σ_{k=low}^{high} P(K = value − k), K the sum of the noises."""
@@ -124,6 +129,9 @@ class Released:
         return aim.met_by(self)
 
 
+_NOTHING: Final = Released(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimated:
     """An estimate, and the sum of released answers beside it, which may have a part in it.
@@ -132,7 +140,7 @@ class Estimated:
     """
 
     estimate: Estimate
-    beside: Released = Released(0)
+    beside: Released = _NOTHING
     reported: int | None = None
 
     additive: ClassVar[bool] = True
@@ -331,11 +339,15 @@ def intervals(rows: Sequence[Known | None], confidence: Fraction) -> list[Interv
         if not isinstance(row, Released):
             found.append(None if row is None else row.interval(confidence))
             continue
-        law, value, told = row.law, row.value, row.rounded
+        law, value, told = row.law, row.value, row.reported
         half = halves.get(law)
         if half is None:
             half = halves[law] = row.half_width(confidence)
-        found.append(Interval(told, min(told, value - half), max(told, value + half)))
+        low, high = value - half, value + half
+        if told is None:
+            found.append(Interval(value, low, high))
+        else:
+            found.append(Interval(told, min(told, low), max(told, high)))
     return found
 
 
@@ -344,7 +356,8 @@ def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | In
     law = law_of(noise.name, scale)
     if law is None:
         return lambda value: ranged(noise.name, scale, value)
-    return lambda value: Released.of(value, law)
+    laws = (law,) if law.scale else ()
+    return lambda value: Released(value, laws)
 
 
 def ranged(name: str, scale: float, value: int) -> InRange:

@@ -55,8 +55,9 @@ class Exact:
 
     def put(self, found: Found) -> Found:
         """With what is exact in the place of what else is known."""
-        rows = tuple(
-            tuple(exact or known for exact, known in zip(self.answers(column), own, strict=True))
-            for column, own in zip(found.columns, found.rows, strict=True)
-        )
-        return replace(found, rows=rows)
+        rows = []
+        for column, own in zip(found.columns, found.rows, strict=True):
+            answers = self.answers(column)
+            pairs = zip(answers, own, strict=True)
+            rows.append(tuple([a or b for a, b in pairs]) if any(answers) else own)
+        return replace(found, rows=tuple(rows))

@@ -14,7 +14,8 @@ deviation: the ends of intervals are rounded, and may move by one step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -24,6 +25,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
+from tallyveil.inference.noise import FloatArray
 from tallyveil.invariants import Span
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
@@ -267,35 +269,48 @@ def _add_up(
     if system is None:
         return outlook.outside
     exact = np.flatnonzero(system.numbers < 0)
-    places = [(n, row) for n in outlook.columns for row in range(len(rows[n]))]
+    every = [answer for n in outlook.columns for answer in rows[n]]
+    # What is exact is zero, or follows from the exact rows, which take part anyway.
     known = [
-        (number, place, answer)
-        for number, place in enumerate(places)
-        if (answer := rows[place[0]][place[1]]) is not None
-        and answer.additive
-        # What is exact is zero, or follows from the exact rows, which take part anyway.
-        and not answer.exact
+        (number, answer)
+        for number, answer in enumerate(every)
+        if answer is not None and answer.additive and not answer.exact
     ]
     if not known:
         return True
-    matrix = system.question[[number for number, _, _ in known]]
-    values = np.array([answer.value for _, _, answer in known], dtype=np.float64)
-    variances = np.array([answer.variance for _, _, answer in known])
+    answers = [answer for _, answer in known]
+    numbers = [number for number, _ in known]
+    matrix = system.question if len(known) == len(every) else system.question[numbers]
+    values = np.array([answer.value for answer in answers], dtype=np.float64)
     counts = None
     if nonnegative:
-        counting = [columns[n].counts_up for _, (n, _), _ in known]
-        counts = np.array(counting + [False] * len(exact))
+        counting = [columns[n].counts_up for n in outlook.columns for _ in rows[n]]
+        counts = np.array([*(counting[n] for n in numbers), *(False for _ in exact)])
     told = jointly_rounded(
         sparse.vstack([matrix, system.history[exact]], format="csr"),
         np.concatenate([values, system.values[exact]]),
-        np.concatenate([variances, np.zeros(len(exact))]),
+        np.concatenate([_variances(answers), np.zeros(len(exact))]),
         counts,
     )
     if told is None:
         return True
-    for value, (_, (n, row), answer) in zip(told.values, known, strict=False):
-        rows[n][row] = answer.reporting(value)
+    for number, value in zip(numbers, told.values, strict=False):
+        answer = every[number]
+        every[number] = answer and answer.reporting(value)
+    reported = iter(every)
+    for n in outlook.columns:
+        rows[n][:] = itertools.islice(reported, len(rows[n]))
     return told.agree
+
+
+def _variances(answers: Sequence[Known]) -> FloatArray:
+    """Worked out once for each law."""
+    found: dict[Hashable, float] = {}
+    laws = [answer.law for answer in answers]
+    for law, answer in zip(laws, answers, strict=True):
+        if law not in found:
+            found[law] = answer.variance
+    return np.array([found[law] for law in laws])
 
 
 def _in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:
