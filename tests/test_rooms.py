@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import tallyveil
 
@@ -80,3 +82,19 @@ def test_the_public_names() -> None:
     assert tallyveil.__all__ == sorted(tallyveil.__all__)
     for name in tallyveil.__all__:
         assert hasattr(tallyveil, name)
+
+
+def test_modules_import_what_others_offer() -> None:
+    """A name of another module is in its ``__all__``, if it is no module itself."""
+    taken = {
+        (node.module, alias.name)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tallyveil.")
+        for alias in node.names
+    }
+    for module, name in sorted(taken):
+        offered = import_module(module)
+        assert name in getattr(offered, "__all__", ()) or isinstance(
+            getattr(offered, name), ModuleType
+        ), f"{module} does not offer {name}"

@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2
 from tallyveil.audit.evidence import IntArray
 from tallyveil.inference import NoiseLaw
 
-__all__ = ["Chances", "chances_of", "drift", "surprise"]
+__all__ = ["Chances", "FloatArray", "chances_of", "drift", "surprise"]
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 # P(K = k) for k = lowest, lowest + 1, …; what is left of 1 lies anywhere else.

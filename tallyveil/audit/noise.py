@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
@@ -13,9 +14,8 @@ from tallyveil.audit.experiment import Outcomes, experiment, replacement
 from tallyveil.audit.finding import FALSE_ALARM, Finding, number, subject
 from tallyveil.audit.law import Chances, chances_of, drift, surprise
 from tallyveil.errors import ReceiptError
-from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive
-from tallyveil.mechanisms.measure import Measure, power
+from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.zcdp import epsilon_of
 
@@ -49,7 +49,7 @@ def _in(
         yield Finding(name, "released against its receipt", error.message, holds=False, exact=True)
         return
     for told, one, counts in ((name, made, 1), (f"{name}, replace", moved, 2)):
-        yield from _paid(told, family, one, counts, measure, cost)
+        yield _paid(told, family, one, counts, measure, cost)
         for delta in (Fraction(0),) if measure == "epsilon" else _DELTAS:
             claim = one.claim if measure == "epsilon" else Fraction(epsilon_of(one.claim, delta))
             yield bounded(told, one.first, one.second, claim, delta)
@@ -62,19 +62,12 @@ def _in(
 
 def _paid(
     name: str, family: Additive, made: Outcomes, counts: int, measure: Measure, cost: Fraction
-) -> Iterator[Finding]:
-    """P(k)/P(k+1) ≤ e^{1/b} for discrete Laplace noise, and Gaussian noise is 1/(2σ²)-zCDP: for
-    each of the ``counts`` that a record moves.
-    """
-    step = 1 / Fraction(made.scale)
-    match family.law(made.scale), measure:
-        case DiscreteLaplaceLaw(), "epsilon":
-            loss = counts * step
-        case ((DiscreteLaplaceLaw() | DiscreteGaussianLaw()), "rho"):
-            loss = counts * step ** power("rho") / 2
-        case _:
-            return
-    yield Finding(
+) -> Finding:
+    """What the law loses for each of the ``counts`` that a record moves, in this measure."""
+    law = family.law(made.scale)
+    step = law.epsilon_of_step if measure == "epsilon" else law.rho_of_step
+    loss = math.inf if step is None else counts * step
+    return Finding(
         name,
         f"charged for its law, at most {number(cost)}",
         f"loses {number(loss)}, charged {number(made.claim)}",

@@ -19,7 +19,6 @@ from tallyveil.cli.user import user
 from tallyveil.cube import relations_read
 from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
 from tallyveil.gate.gate import accounts
-from tallyveil.mechanisms import RandomisedResponse, SetResponse
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
@@ -143,12 +142,10 @@ def _row(part: Part) -> dict[str, Any]:
 
 
 def _measured_in(part: Part) -> str:
-    match part.law:
-        case RandomisedResponse():
-            return "share of records changed"
-        case SetResponse():
-            return "elements changed"
-    return f"{'steps' if part.law.diameter > 1 else 'step'} of {part.name}"
+    law = part.law
+    if law.errors != "steps":
+        return law.errors
+    return f"{'steps' if law.diameter > 1 else 'step'} of {part.name}"
 
 
 def _digits(value: float) -> float:

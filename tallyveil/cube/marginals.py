@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["DENSE_CELLS", "Marginal", "MarginalCache", "flat_index", "marginal"]
+__all__ = ["DENSE_CELLS", "IntArray", "Marginal", "MarginalCache", "flat_index", "marginal"]
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 

@@ -12,14 +12,12 @@ import pyarrow as pa
 
 from tallyveil import inference
 from tallyveil.gate.settings import Settings
-from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse, SeriesNoise, SetResponse
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Value
 from tallyveil.sanitise import Copy, Described
 
 __all__ = ["COPY_RELATIONS"]
 
-_DRAWS = 2.0**64
 _TEXT, _FLOAT, _INT = pa.string(), pa.float64(), pa.int64()
 _LAWS = pa.schema(
     [
@@ -55,11 +53,8 @@ def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
                 "cells": law.cells,
                 "rows": copy.rows,
             }
-            if isinstance(law, ClampedLaplace | SeriesNoise):
-                flag = {"kept": law.flag.kept / _DRAWS, "changed": law.flag.change / _DRAWS}
-                rows.append(row | flag | {"scale": law.scale})
-            if isinstance(law, ClampedLaplace):
-                rows[-1]["end_shift"] = law.end_shift
+            if law.noise:
+                rows.append(row | dict(law.noise))
             for found in _responses(part):
                 own = {"column_name": found.name, "cells": len(found.values)}
                 rows.append(row | own | {"kept": found.kept, "changed": found.changed})
@@ -105,14 +100,10 @@ class _Response:
 
 def _responses(part: Described) -> Iterator[_Response]:
     shape = tuple(map(len, part.cells))
-    match part.law:
-        case RandomisedResponse() as law:
-            kept, changed = law.kept / _DRAWS, law.change / _DRAWS
-            yield _Response(_name(part), tuple(_values(part)), kept, changed, shape)
-        case SetResponse() as law:
-            for axis, (name, cells) in enumerate(zip(part.columns, part.cells, strict=True)):
-                kept, changed = map(float, law.marginal(axis))
-                yield _Response(name, tuple(map(_text, cells)), kept, changed, shape, axis)
+    for axis, kept, changed in part.law.responses():
+        name = _name(part) if axis is None else part.columns[axis]
+        values = _values(part) if axis is None else map(_text, part.cells[axis])
+        yield _Response(name, tuple(values), kept, changed, shape, axis)
 
 
 def _debiased(

@@ -173,7 +173,7 @@ def explanation(
     lines += plan.remarks
     for table, workload in plan.workloads.items():
         lines.append(
-            f"Linear query on {table}: {sum(c.height for c in workload.columns)} rows over "
+            f"Linear query on {table}: {_rows(sum(c.height for c in workload.columns))} over "
             f"{', '.join(sorted(workload.axes)) or 'no attribute'}"
         )
         if not workload.columns:
@@ -184,8 +184,9 @@ def explanation(
         for index, column in enumerate(workload.columns):
             scale = noise.scales[index]
             lines.append(
-                f"  aggregate {index + 1}: {column.height} rows, {column.entries} non-zero "
-                f"coefficients, {_sensitivity(column, noise, account[table])}, "
+                f"  aggregate {index + 1}: {_rows(column.height)}, "
+                f"{_counted(column.entries, 'non-zero coefficient')}, "
+                f"{_sensitivity(column, noise, account[table])}, "
                 f"scale {number(float(column.multiplier) * scale)}, "
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
@@ -227,10 +228,10 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
     half = widest(rows, confidence)
     known = sum(row is not None for _, row in rows)
     worst = "" if half is None else f", {_interval([half], confidence)} or better"
-    lines = [f"Known from history: {known} rows{worst}; to buy: {forecast.bought}"]
+    lines = [f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"]
     exact = sum(row is not None and row.exact for _, row in rows)
     if exact:
-        lines.append(f"  exact, by what is public: {exact} rows")
+        lines.append(f"  exact, by what is public: {_rows(exact)}")
     for table, scales in forecast.scales.items():
         for index, scale in scales.items():
             column, wanted = plan.workloads[table].columns[index], forecast.noise[table]
@@ -240,6 +241,14 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
                     f" {number(float(column.multiplier) * scale)} suffices"
                 )
     return lines
+
+
+def _rows(number: int) -> str:
+    return _counted(number, "row")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) -> str:

@@ -115,7 +115,7 @@ def domain_of(attribute: Attribute, most: int | None = None) -> str:
         return "[" + _listed(attribute.edges, most) + ")"
     values = [v for v in attribute.cells if v is not None]
     by_day = ", timestamps by the day" if attribute.coarse else ""
-    if attribute.kind == "range":
+    if attribute.stepped:
         return f"{values[0]} to {values[-1]}{by_day}"
     return _listed(values, most) + by_day
 

@@ -128,6 +128,15 @@ class DiscreteGaussianLaw(NoiseLaw):
         return variance(self.scale)
 
     @property
+    def epsilon_of_step(self) -> None:
+        return None
+
+    @property
+    def rho_of_step(self) -> Fraction:
+        """1/(2σ²) (Canonne, Kamath & Steinke 2020, Theorem 4)."""
+        return 1 / (2 * Fraction(self.scale) ** 2)
+
+    @property
     def widest_rate(self) -> float:
         return math.inf
 

@@ -128,6 +128,16 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return variance(self.scale)
 
     @property
+    def epsilon_of_step(self) -> Fraction:
+        """1/b."""
+        return 1 / Fraction(self.scale)
+
+    @property
+    def rho_of_step(self) -> Fraction:
+        """ε²/2 = 1/(2b²), as of all that is ε-DP (Bun & Steinke 2016, Proposition 1.4)."""
+        return self.epsilon_of_step**2 / 2
+
+    @property
     def widest_rate(self) -> float:
         return 1 / self.scale if self.scale else math.inf
 

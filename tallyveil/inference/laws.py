@@ -56,6 +56,16 @@ class NoiseLaw(ABC):
 
     @property
     @abstractmethod
+    def epsilon_of_step(self) -> Fraction | None:
+        """The largest ln P(K = k)/P(K = k + 1): what a count moved by 1 loses; None if none is."""
+
+    @property
+    @abstractmethod
+    def rho_of_step(self) -> Fraction:
+        """The ρ in zCDP that a count moved by 1 loses at most."""
+
+    @property
+    @abstractmethod
     def widest_rate(self) -> float:
         """The λ from which on E e^{λK} is infinite."""
 

@@ -28,6 +28,7 @@ from tallyveil.mechanisms.noise.statement_scales import (
 )
 from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism, Needs
 from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
+from tallyveil.mechanisms.records.laws import RECORD_LAWS
 from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
 from tallyveil.mechanisms.records.sanitiser import OneRecord, Sanitiser, spent
 from tallyveil.mechanisms.records.series_noise import SeriesNoise
@@ -59,6 +60,7 @@ __all__ = [
     "EXACT_LAW",
     "MAX_SCALE",
     "PARAMETERS",
+    "RECORD_LAWS",
     "Additive",
     "AnyMechanism",
     "CellLoss",

@@ -33,11 +33,10 @@ from tallyveil.mechanisms.matrix import (
     choose,
     design,
     draw,
-    explicit_fair,
-    geometric,
     posterior,
     score,
 )
+from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.protocol import Needs

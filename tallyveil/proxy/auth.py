@@ -54,13 +54,6 @@ class Users:
         self._models: Final = tuple(self._verifiers.values()) or (Verifier.of(""),)
         self._clientcert: Final = clientcert
 
-    @classmethod
-    def with_passwords(
-        cls, passwords: Mapping[str, str], clientcert: Clientcert | None = None
-    ) -> Users:
-        made = {user: Verifier.of(password) for user, password in passwords.items()}
-        return cls(made, clientcert=clientcert)
-
     def challenges(self, certified: str | None) -> bool:
         return self._clientcert != "cert" or certified is None
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tallyveil.errors import SourceError
-from tallyveil.mechanisms import RandomisedResponse, SetResponse
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy import Policy
 from tallyveil.policy.names import is_table_reference
@@ -53,7 +52,7 @@ def read_copies(policy: Policy, public: Mapping[str, pa.Table]) -> dict[str, Cop
 def _observed(part: Described, table: pa.Table, where: str) -> IntArray:
     codes = [{value: code for code, value in enumerate(cells)} for cells in part.cells]
     shape = tuple(len(cells) for cells in part.cells)
-    counted = isinstance(part.law, RandomisedResponse | SetResponse)
+    counted = bool(part.law.responses())
     counts = np.zeros(part.law.cells if counted else 0, dtype=np.int64)
     try:
         if not counted:

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from tallyveil.errors import SourceError
-from tallyveil.mechanisms import (
-    ClampedLaplace,
-    OneRecord,
-    RandomisedResponse,
-    SeriesNoise,
-    SetResponse,
-)
+from tallyveil.mechanisms import RECORD_LAWS, OneRecord
 from tallyveil.policy import Attribute
 from tallyveil.policy.domain import Value
 from tallyveil.sanitise.plan import Plan
@@ -55,7 +48,7 @@ def describe(plan: Plan) -> bytes:
             "columns": [_column(attribute) for attribute in part.attributes],
             "mechanism": part.law.name,
             "epsilon": str(part.law.epsilon),
-            **_parameters(part.law),
+            **part.law.parameters,
         }
         for part in plan.parts
     ]
@@ -75,22 +68,6 @@ def _column(attribute: Attribute) -> dict[str, Any]:
         "type": attribute.sql_type,
         "cells": [c.isoformat() if isinstance(c, dt.date) else c for c in attribute.cells],
     }
-
-
-def _parameters(law: OneRecord) -> dict[str, Any]:
-    """The numbers the law consists of, for readers in other programs.
-
-    Probabilities are change · 2⁻⁶⁴ for each other value; a scale of noise is in steps. Of a set
-    they are kept/draws for each value within the radius, and change/draws for each other one.
-    """
-    if isinstance(law, RandomisedResponse):
-        return {"change": str(law.change)}
-    if isinstance(law, ClampedLaplace | SeriesNoise):
-        return {"scale": law.scale.hex(), "change": str(law.flag.change)}
-    if isinstance(law, SetResponse):
-        whole = {"kept": law.kept, "change": law.change, "draws": law.draws}
-        return {"radius": law.radius, **{name: str(number) for name, number in whole.items()}}
-    return {}
 
 
 def parsed(text: bytes, where: str) -> Description:
@@ -114,23 +91,10 @@ def _part(document: dict[str, Any]) -> Described:
     columns: Sequence[dict[str, Any]] = document["columns"]
     cells = tuple(tuple(_value(v, c["type"]) for v in c["cells"]) for c in columns)
     shape = [len(own) for own in cells]
-    law = _law(document["mechanism"], shape, Fraction(document["epsilon"]))
-    if any(document[name] != value for name, value in _parameters(law).items()):
+    law = RECORD_LAWS[document["mechanism"]].of(shape, Fraction(document["epsilon"]))
+    if any(document[name] != value for name, value in law.parameters.items()):
         raise ValueError("the law is another one")
     return Described(tuple(str(c["name"]) for c in columns), cells, law)
-
-
-def _law(mechanism: str, shape: Sequence[int], epsilon: Fraction) -> OneRecord:
-    match mechanism:
-        case RandomisedResponse.name:
-            return RandomisedResponse(math.prod(shape), epsilon)
-        case ClampedLaplace.name:
-            return ClampedLaplace(math.prod(shape), epsilon)
-        case SetResponse.name:
-            return SetResponse(shape, epsilon)
-        case SeriesNoise.name if len(set(shape)) == 1:
-            return SeriesNoise(len(shape), shape[0], epsilon)
-    raise ValueError("an unknown mechanism")
 
 
 def _value(value: Any, sql_type: str) -> Value:

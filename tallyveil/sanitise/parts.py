@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue
@@ -22,6 +23,15 @@ from tallyveil.policy import Attribute, Table
 __all__ = ["MAX_PART_CELLS", "Group", "Options", "Together", "groups"]
 
 Kind: TypeAlias = Literal["response", "laplace", "set", "series"]
+
+_LAWS: Final[Mapping[Kind, type[OneRecord]]] = MappingProxyType(
+    {
+        "response": RandomisedResponse,
+        "laplace": ClampedLaplace,
+        "set": SetResponse,
+        "series": SeriesNoise,
+    }
+)
 
 MAX_PART_CELLS: Final = 1_000_000
 MAX_SERIES_CELLS: Final = 2**58
@@ -73,15 +83,7 @@ class Group(Together):
 
     def law(self, epsilon: Fraction) -> OneRecord:
         """A range that is complete has a cell for NULL, and it is the last."""
-        match self.kind:
-            case "response":
-                return RandomisedResponse(math.prod(self.shape), epsilon)
-            case "laplace":
-                return ClampedLaplace(self.shape[0], epsilon)
-            case "set":
-                return SetResponse(self.shape, epsilon)
-            case "series":
-                return SeriesNoise(len(self.shape), self.shape[0], epsilon)
+        return _LAWS[self.kind].of(self.shape, epsilon)
 
 
 def groups(table: Table, options: Options) -> list[Group]:

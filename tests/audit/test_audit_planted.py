@@ -22,7 +22,8 @@ from tallyveil.audit.noise import bounded, follows, noise_findings, steps
 from tallyveil.audit.records import counted, counted_set, grid_finding
 from tallyveil.audit.series import series_chances, series_finding
 from tallyveil.cli.app import app
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
+from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms import (
     ClampedLaplace,
     DiscreteGaussian,
@@ -40,9 +41,9 @@ from tallyveil.mechanisms.matrix import (
     Named,
     explicit_fair,
     geometric,
+    prove_pure,
     randomised_response,
 )
-from tallyveil.mechanisms.matrix import tightest_alpha as tightest_in_integers
 from tallyveil.mechanisms.matrix.privacy_level import exp_below
 from tallyveil.mechanisms.noise.inversion import Integers, Words
 from tallyveil.mechanisms.noise.staircase import Staircase
@@ -127,6 +128,16 @@ def test_noise_that_is_paid_too_little_for_is_seen() -> None:
             return tuple(scale * 0.99 for scale in super().scales_for(*arguments))
 
     assert "charged for" in failing(noise_findings(Cheap(), ONE, 1000))
+
+
+def test_noise_that_loses_without_bound_is_seen() -> None:
+    """Of a law that is no ε-DP, whatever its mechanism charges for it in ε."""
+
+    class Unbounded(DiscreteLaplace):
+        def law(self, scale: float) -> Any:
+            return DiscreteGaussianLaw(scale)
+
+    assert "charged for" in failing(noise_findings(Unbounded(), ONE, 1000))
 
 
 class Unmoved(DiscreteLaplace):
@@ -350,7 +361,10 @@ def test_both_proofs_agree(make: Callable[..., CountMatrix], n: int) -> None:
     """Rational numbers here, integers in `mechanisms.matrix`."""
     matrix = make(n, Fraction(2, 3))
     columns = columns_of(matrix)
-    assert tightest_alpha(columns, any_two=False) == tightest_in_integers(matrix.weights)
+    tightest = tightest_alpha(columns, any_two=False)
+    prove_pure(matrix.weights, tightest)
+    with pytest.raises(UnprovenPrivacy, match="tells truth"):
+        prove_pure(matrix.weights, tightest + Fraction(1, 10**30))
     for epsilon in (Fraction(1, 10), Fraction(3, 10)):
         found = divergence(columns, exp_below(epsilon), any_two=False)
         factor, excess = exp_below(epsilon), []

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy import InsecureAddress, Limits, Server, ServerThread, Tls, Trust, Users
+from tallyveil.proxy import InsecureAddress, Limits, Server, ServerThread, Tls, Trust
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.server import is_loopback
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import RawClient, write
+from tests.proxy.scram_users import with_passwords
 
 STARTUP = write(m.Startup(3 << 16, (("user", "a"),)))
 
@@ -269,7 +270,7 @@ def test_shutdown_says_goodbye_and_stops_what_runs(sessions: Sessions) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "db.example.org"])
 def test_without_tls_and_users_it_stays_at_home(sessions: Sessions, host: str, tls: Tls) -> None:
     assert not is_loopback(host)
-    users = Users.with_passwords({"a": "b"})
+    users = with_passwords({"a": "b"})
     for auth, encryption, missing in (
         (Trust(), None, "TLS and users"),
         (users, None, "needs TLS$"),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.auth import Users
 from tallyveil.proxy.conversation import Phase
 from tests.proxy.scram_client import ScramClient
+from tests.proxy.scram_users import with_passwords
 from tests.proxy.talk import STARTUP, FakeHost, Talk, error_of, query
 
 
@@ -88,7 +88,7 @@ def log_in(talk: Talk, user: str, password: str) -> list[tuple[str, Any]]:
 
 
 def test_a_password_is_proved_and_so_is_that_the_server_knows_it() -> None:
-    users = Users.with_passwords({"alice": "open sesame"})
+    users = with_passwords({"alice": "open sesame"})
     answer = log_in(Talk(FakeHost(users)), "alice", "open sesame")
     assert answer[1] == ("R", 0)
     assert answer[-1] == ("Z", "I")
@@ -96,7 +96,7 @@ def test_a_password_is_proved_and_so_is_that_the_server_knows_it() -> None:
 
 
 def test_wrong_password_and_unknown_user_are_told_alike() -> None:
-    users = Users.with_passwords({"alice": "open sesame"})
+    users = with_passwords({"alice": "open sesame"})
     answers = []
     for user, password in (("alice", "wrong"), ("mallory", "open sesame"), ("mallory", "")):
         talk = Talk(FakeHost(users))
@@ -107,7 +107,7 @@ def test_wrong_password_and_unknown_user_are_told_alike() -> None:
 
 
 def test_nobody_gets_in_without_the_password() -> None:
-    talk = Talk(FakeHost(Users.with_passwords({"alice": "x"})))
+    talk = Talk(FakeHost(with_passwords({"alice": "x"})))
     answer = talk(STARTUP, query("select 1"))
     assert [kind for kind, _ in answer] == ["R", "E"]
     assert talk.host.open_session.all == []

@@ -15,12 +15,13 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives import hashes
 
-from tallyveil.proxy import Limits, Server, ServerThread, Tls, Trust, Users
+from tallyveil.proxy import Limits, Server, ServerThread, Tls, Trust
 from tallyveil.proxy import messages as m
 from tests.proxy.certificates import Authority, write_pair
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient, write
 from tests.proxy.scram_client import ScramClient
+from tests.proxy.scram_users import with_passwords
 
 STARTUP = m.Startup(3 << 16, (("user", "alice"),))
 ONE = [("C", "SELECT 1"), ("Z", "I")]
@@ -246,7 +247,7 @@ def test_libpq_binds_to_any_certificate_that_can_be_bound_to(
     sessions: Sessions, tmp_path: Path, kind: str, digest: hashes.HashAlgorithm | None, plus: bool
 ) -> None:
     path = write_pair(tmp_path / "server.crt", kind, digest)
-    users = Users.with_passwords({"alice": "x"})
+    users = with_passwords({"alice": "x"})
     with serving(sessions, Tls(path, path.with_suffix(".key")), users) as port:
         for binding, works in (("prefer", True), ("require", plus)):
             address = f"host=127.0.0.1 port={port} user=alice dbname=d password=x sslmode=require"
@@ -259,7 +260,7 @@ def test_libpq_binds_to_any_certificate_that_can_be_bound_to(
 
 def test_a_relayed_login_fails(sessions: Sessions, tls: Tls, tmp_path: Path) -> None:
     """Who stands between with a certificate of his own gives the client another end point."""
-    users = Users.with_passwords({"alice": "x"})
+    users = with_passwords({"alice": "x"})
     with serving(sessions, tls, users) as port, RawClient(port) as client:
         ask_for_tls(client)
         client.send(STARTUP)
@@ -295,7 +296,7 @@ def test_certificates_of_clients(sessions: Sessions, certificate: Path, tmp_path
     alice, two = authority.client("alice"), authority.client("alice", "bob")
     users = {"alice": "x", "bob": "x"}
 
-    with serving(sessions, tls, Users.with_passwords(users, clientcert="cert")) as port:
+    with serving(sessions, tls, with_passwords(users, clientcert="cert")) as port:
         assert connect(port, "alice", **alice) == "in"
         assert "certificate authentication failed" in connect(port, "bob", password="x", **alice)
         assert "certificate authentication failed" in connect(port, "alice", **two)
@@ -303,7 +304,7 @@ def test_certificates_of_clients(sessions: Sessions, certificate: Path, tmp_path
         assert "password" in connect(port, "bob", password="y")
         assert connect(port, "alice", password="x", **stranger.client("alice")) != "in"
         assert connect(port, "alice", password="x", **authority.client("alice", days=-1)) != "in"
-    with serving(sessions, tls, Users.with_passwords(users, clientcert="verify-full")) as port:
+    with serving(sessions, tls, with_passwords(users, clientcert="verify-full")) as port:
         assert connect(port, "alice", password="x", **alice) == "in"
         assert "password" in connect(port, "alice", password="y", **alice)
         assert "certificate authentication failed" in connect(port, "bob", password="x", **alice)

@@ -14,7 +14,8 @@ import pytest
 
 from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
-from tallyveil.proxy import Server, ServerThread, Tls, Trust, Users
+from tallyveil.proxy import Server, ServerThread, Tls, Trust
+from tests.proxy.scram_users import with_passwords
 
 ROWS = """
     CREATE TABLE people AS SELECT
@@ -86,7 +87,7 @@ def houses(source: duckdb.DuckDBPyConnection, base: Path) -> Iterator[Callable[.
             gate = running.enter_context(
                 closing(Gate(parse_policy(keys | shares, base=base), source))
             )
-            auth = Trust() if passwords is None else Users.with_passwords(passwords)
+            auth = Trust() if passwords is None else with_passwords(passwords)
             server = Server(gate.session, port=0, auth=auth, tls=tls)
             return House(gate, running.enter_context(ServerThread(server)).port)
 

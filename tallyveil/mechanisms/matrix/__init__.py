@@ -34,7 +34,7 @@ from tallyveil.mechanisms.matrix.privacy_level import (
     checked_range,
     epsilon_for,
 )
-from tallyveil.mechanisms.matrix.proof import prove_pure, tightest_alpha
+from tallyveil.mechanisms.matrix.proof import prove_pure
 from tallyveil.mechanisms.matrix.properties import (
     Property,
     closure,
@@ -75,6 +75,5 @@ __all__ = [
     "prove_pure",
     "randomised_response",
     "score",
-    "tightest_alpha",
     "uniform",
 ]

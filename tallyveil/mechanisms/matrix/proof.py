@@ -13,7 +13,7 @@ from itertools import pairwise
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha
 
-__all__ = ["Weights", "prove_pure", "tightest_alpha"]
+__all__ = ["Weights", "prove_pure"]
 
 Weights = Sequence[Sequence[int]]
 
@@ -35,23 +35,6 @@ def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:
                 raise UnprovenPrivacy(
                     f"output {i} tells truth {j} from {j + 1} by more than alpha {level} allows"
                 )
-
-
-def tightest_alpha(weights: Weights) -> Fraction:
-    """The largest α for which the weights are α-DP; 0 if an output excludes a truth.
-
-    1 if no output tells anything. Raises UnprovenPrivacy unless they are probabilities.
-    """
-    _columns_of_one_total(weights)
-    return min(
-        (
-            Fraction(min(a, b), max(a, b))
-            for here, there in pairwise(weights)
-            for a, b in zip(here, there, strict=True)
-            if a or b
-        ),
-        default=Fraction(1),
-    )
 
 
 def _columns_of_one_total(weights: Weights) -> int:

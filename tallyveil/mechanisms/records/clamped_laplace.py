@@ -19,14 +19,16 @@ So the pair is ε-DP under replacement, and NULL costs a number nothing beyond r
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.noise.laplace import integer_noise
-from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse
+from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse, Response
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["ClampedLaplace", "scale_above"]
@@ -42,6 +44,7 @@ class ClampedLaplace:
     """
 
     name = "laplace"
+    errors = "steps"
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 2:
@@ -53,6 +56,27 @@ class ClampedLaplace:
         farthest = cells - 2 - self.middle
         self.scale = scale_above(2 * farthest / self.epsilon)
         self.flag = RandomisedResponse(2, self.epsilon / 2)
+
+    @classmethod
+    def of(cls, shape: Sequence[int], epsilon: Fraction) -> ClampedLaplace:
+        return cls(math.prod(shape), epsilon)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"scale": self.scale.hex(), "change": str(self.flag.change)}
+
+    @property
+    def noise(self) -> Mapping[str, float]:
+        (flag,) = self.flag.responses()
+        return {
+            "kept": flag.kept,
+            "changed": flag.changed,
+            "scale": self.scale,
+            "end_shift": self.end_shift,
+        }
+
+    def responses(self) -> Sequence[Response]:
+        return []
 
     @property
     def values(self) -> int:

@@ -9,21 +9,32 @@ and two integer comparisons.
 
 from __future__ import annotations
 
+import math
 import secrets
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.units import IntArray, positive
 
-__all__ = ["DRAWS", "RandomisedResponse", "exp_below"]
+__all__ = ["DRAWS", "RandomisedResponse", "Response", "exp_below"]
 
 DRAWS: Final = 2**64
 _BITS = 256
 # e^45 > 2^64: from here on only P = 1 is left.
 _LARGEST = 45
+
+
+class Response(NamedTuple):
+    """k-ary randomised response to the ``axis``-th column of a value, or to it as a whole: the
+    probabilities of its own value, and of each other one."""
+
+    axis: int | None
+    kept: float
+    changed: float
 
 
 class RandomisedResponse:
@@ -37,6 +48,7 @@ class RandomisedResponse:
     """
 
     name = "randomised response"
+    errors = "share of records changed"
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 1:
@@ -51,6 +63,21 @@ class RandomisedResponse:
             raise InvalidParameterValue(
                 f"epsilon {float(epsilon):g} is too small for one of {cells:,} values"
             )
+
+    @classmethod
+    def of(cls, shape: Sequence[int], epsilon: Fraction) -> RandomisedResponse:
+        return cls(math.prod(shape), epsilon)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"change": str(self.change)}
+
+    @property
+    def noise(self) -> Mapping[str, float]:
+        return {}
+
+    def responses(self) -> Sequence[Response]:
+        return [Response(None, self.kept / DRAWS, self.change / DRAWS)]
 
     @property
     def expected_error(self) -> float:

@@ -40,18 +40,23 @@ from __future__ import annotations
 import math
 import secrets
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.records.clamped_laplace import scale_above
-from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse, exp_below
+from tallyveil.mechanisms.records.randomised_response import (
+    DRAWS,
+    RandomisedResponse,
+    Response,
+    exp_below,
+)
 from tallyveil.mechanisms.records.uniform import uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
@@ -75,6 +80,7 @@ class SeriesNoise:
     """
 
     name = "series noise"
+    errors = "steps"
 
     def __init__(self, times: int, size: int, epsilon: Fraction) -> None:
         if not (times >= 1 and size >= 2):
@@ -92,6 +98,24 @@ class SeriesNoise:
         if not self.scale <= _WIDEST:
             raise InvalidParameterValue(f"epsilon {float(epsilon):g} is too small for a series")
         self.flag = RandomisedResponse(2, self.epsilon / 2)
+
+    @classmethod
+    def of(cls, shape: Sequence[int], epsilon: Fraction) -> SeriesNoise:
+        """Raises ValueError unless all columns have the same cells."""
+        (size,) = set(shape)
+        return cls(len(shape), size, epsilon)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"scale": self.scale.hex(), "change": str(self.flag.change)}
+
+    @property
+    def noise(self) -> Mapping[str, float]:
+        (flag,) = self.flag.responses()
+        return {"kept": flag.kept, "changed": flag.changed, "scale": self.scale}
+
+    def responses(self) -> Sequence[Response]:
+        return []
 
     @property
     def values(self) -> int:

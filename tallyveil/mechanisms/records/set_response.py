@@ -25,15 +25,16 @@ at distance d apart by no more than dε/h; but it errs by more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import Words
-from tallyveil.mechanisms.records.randomised_response import exp_below
+from tallyveil.mechanisms.records.randomised_response import Response, exp_below
 from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
@@ -51,6 +52,7 @@ class SetResponse:
     """
 
     name = "set response"
+    errors = "elements changed"
 
     def __init__(self, shape: Sequence[int], epsilon: Fraction) -> None:
         if not shape or not all(size >= 2 for size in shape):
@@ -71,6 +73,23 @@ class SetResponse:
             raise InvalidParameterValue(
                 f"epsilon {float(epsilon):g} is too small for sets of {len(shape)} elements"
             )
+
+    @classmethod
+    def of(cls, shape: Sequence[int], epsilon: Fraction) -> SetResponse:
+        return cls(shape, epsilon)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        whole = {"kept": self.kept, "change": self.change, "draws": self.draws}
+        return {"radius": self.radius, **{name: str(number) for name, number in whole.items()}}
+
+    @property
+    def noise(self) -> Mapping[str, float]:
+        return {}
+
+    def responses(self) -> Sequence[Response]:
+        marginals = (self.marginal(axis) for axis in range(len(self.shape)))
+        return [Response(axis, *map(float, each)) for axis, each in enumerate(marginals)]
 
     @property
     def expected_error(self) -> float:

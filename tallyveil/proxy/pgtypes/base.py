@@ -24,6 +24,7 @@ __all__ = [
     "datetime_overflow",
     "decode_utf8",
     "out_of_range",
+    "unsupported",
 ]
 
 

@@ -28,7 +28,7 @@ from tallyveil.rewriter.domain.coarse import comparisons
 from tallyveil.rewriter.engine.database import ARROW_TYPES
 from tallyveil.rewriter.resolve.branches import RECORD
 
-__all__ = ["Axis", "Truth"]
+__all__ = ["Axis", "BoolArray", "Truth"]
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 

@@ -230,7 +230,7 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
         by_fold = {text.casefold(): text for text in texts}
         close = difflib.get_close_matches(folded, by_fold, MAX_NAMED)
         return [by_fold[text] for text in close]
-    if attribute.kind != "values" or isinstance(value, bool):
+    if attribute.ordered or isinstance(value, bool):
         return []
     ordered: list[Any] = sorted(v for v in attribute.declared if not isinstance(v, str | bool))
     at = moment(value)

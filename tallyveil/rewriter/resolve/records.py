@@ -18,6 +18,7 @@ __all__ = [
     "holds_noise",
     "holds_records",
     "is_aggregate",
+    "is_listing",
     "level_nodes",
     "outer_columns",
     "own_nodes",

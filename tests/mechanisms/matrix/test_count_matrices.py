@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallyveil.audit.exact import tightest_alpha
+from tallyveil.audit.matrices import columns_of
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
 from tallyveil.mechanisms.matrix import (
     CountMatrix,
@@ -28,7 +30,6 @@ from tallyveil.mechanisms.matrix import (
     prove_pure,
     randomised_response,
     score,
-    tightest_alpha,
     uniform,
 )
 
@@ -131,14 +132,14 @@ def test_properties_are_what_their_definitions_say(family: Family, n: int, alpha
 
 @given(families, ranges, alphas)
 def test_the_proof_finds_the_tightest_ratio(family: Family, n: int, alpha: Fraction) -> None:
-    weights = family(n, alpha).weights
-    tightest = tightest_alpha(weights)
+    matrix = family(n, alpha)
+    tightest = tightest_alpha(columns_of(matrix), any_two=False)
     if family is uniform:
         assert tightest == 1
         return
     assert tightest == alpha
     with pytest.raises(UnprovenPrivacy, match="tells truth"):
-        prove_pure(weights, alpha + Fraction(1, 10**30))
+        prove_pure(matrix.weights, alpha + Fraction(1, 10**30))
 
 
 def inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
@@ -191,11 +192,12 @@ def test_what_is_no_private_law_cannot_be_made(weights: list[list[int]], complai
         CountMatrix("x", "0.5", weights)
     if "tells" not in complaint and "have" not in complaint:
         with pytest.raises(UnprovenPrivacy):
-            tightest_alpha(weights)
+            prove_pure(weights, "1e-9")
 
 
 def test_a_law_that_excludes_a_truth_is_not_private_at_all() -> None:
-    assert tightest_alpha([[1, 0], [0, 1]]) == 0
+    with pytest.raises(UnprovenPrivacy, match="tells truth 0 from 1"):
+        prove_pure([[1, 0], [0, 1]], "1e-9")
 
 
 NONSENSE = [math.nan, math.inf, -math.inf, 0, -0.5, "x", "1/0"]

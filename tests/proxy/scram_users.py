@@ -1,0 +1,13 @@
+"""Users by their passwords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tallyveil.proxy.auth import Clientcert, Users
+from tallyveil.proxy.scram import Verifier
+
+
+def with_passwords(passwords: Mapping[str, str], clientcert: Clientcert | None = None) -> Users:
+    made = {user: Verifier.of(password) for user, password in passwords.items()}
+    return Users(made, clientcert=clientcert)
