@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help demo test run-tests check docs audit test-slow fuzz-sql fixtures bench clean
+.PHONY: help demo test run-tests check docs audit test-slow fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -41,6 +41,10 @@ test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
 fuzz-sql: $(VENV)/stamp  ## Generated SQL against databases (STATEMENTS=200000 SEED=… SIZE=0: all)
 	@FUZZ_STATEMENTS=$(or $(STATEMENTS),200000) FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \
 		FUZZ_SIZE=$(or $(SIZE),0) $(RUN)/pytest -q -x -m slow tests/corpora/test_generated_sql.py
+
+fuzz-wire: $(VENV)/stamp  ## Spoilt messages to a server (MESSAGES=1000000 SEED=… FIRST=0)
+	@FUZZ_MESSAGES=$(or $(MESSAGES),1000000) FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \
+		FUZZ_FIRST=$(or $(FIRST),0) $(RUN)/pytest -q -x -m slow tests/proxy/test_fuzzed_wire.py
 
 fixtures: $(VENV)/stamp  ## Write the fixtures of plans and verdicts anew, to be read before a commit
 	@$(RUN)/pytest -q --write-fixtures \
