@@ -1,4 +1,4 @@
-"""What the server can say: backend messages of protocol 3.0 as bytes."""
+"""What the server can say: backend messages of protocol 3.2 as bytes."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class CancelKeys:
         self._lock = threading.Lock()
         self._given: dict[int, tuple[bytes, Interruption]] = {}
 
-    def give(self, interruption: Interruption) -> tuple[int, bytes]:
-        """A process id, positive and of 31 bits, and its secret."""
-        secret = secrets.token_bytes(4)
+    def give(self, interruption: Interruption, size: int = 4) -> tuple[int, bytes]:
+        """A process id, positive and of 31 bits, and its secret of ``size`` bytes."""
+        secret = secrets.token_bytes(size)
         with self._lock:
             pid = 0
             while pid == 0 or pid in self._given:

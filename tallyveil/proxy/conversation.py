@@ -49,8 +49,11 @@ class Host(Gatehouse, Protocol):
         """Raises TallyveilError where the gate does not want them."""
         ...
 
-    def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
-        """A place, and the process id and secret to cancel by. Raises TooManyConnections."""
+    def admit(self, interruption: Interruption, user: str, key: int) -> tuple[int, bytes]:
+        """A place, and the process id and secret of ``key`` bytes to cancel by.
+
+        Raises TooManyConnections.
+        """
         ...
 
     def cancel(self, pid: int, secret: bytes) -> None:
@@ -228,7 +231,7 @@ class Conversation:
     def _admit(self) -> Iterator[bytes]:
         request = self.login.request
         yield backend.BLOCKING
-        self.pid, secret = self._host.admit(self._interruption, request.user)
+        self.pid, secret = self._host.admit(self._interruption, request.user, request.key_size)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         catalog = self._host.catalog

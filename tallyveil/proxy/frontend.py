@@ -1,6 +1,6 @@
 """How the body of a frontend message is read.
 
-Bodies are as in "Message Formats" of the PostgreSQL documentation (protocol 3.0). A body must be
+Bodies are as in "Message Formats" of the PostgreSQL documentation (protocol 3.2). A body must be
 used up exactly; anything else is a ProtocolViolation.
 """
 
@@ -115,7 +115,7 @@ def parse_startup(data: bytes) -> Message:
     code = body.uint32()
     if code == _CANCEL_CODE:
         pid = body.uint32()
-        # Four bytes in protocol 3.0; up to 256 from 3.2 on, which matches no key of ours.
+        # Four bytes in protocol 3.0; up to 256 from 3.2 on.
         secret = body.take(len(data) - 8)
         if not 0 < len(secret) <= 256:
             raise ProtocolViolation("invalid length of query cancel packet")

@@ -77,8 +77,9 @@ class Login:
                 hint="Connect with sslmode=require, or verify-full and the server's certificate.",
             )
         self._host.auth.check(request.user, self._certified)
-        if request.newer or request.unsupported:
-            yield backend.negotiate_version(VERSION, request.unsupported)
+        if request.negotiates:
+            spoken = min(request.version, VERSION)
+            yield backend.negotiate_version(spoken, request.unsupported)
 
     def challenge(self) -> bytes:
         end_point = None if self.channel is None else self.channel.end_point

@@ -1,4 +1,4 @@
-"""What a client can say: one value per frontend message of protocol 3.0.
+"""What a client can say: one value per frontend message of protocol 3.2.
 
 SQL and parameter values stay bytes here, because text that is not UTF-8 is an error of the
 statement, not of the connection.

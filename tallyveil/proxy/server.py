@@ -190,9 +190,9 @@ class Server:
         # Without an address it is a socket of this machine.
         return bool(address) and not optional and not is_loopback(address)
 
-    def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
+    def admit(self, interruption: Interruption, user: str, key: int) -> tuple[int, bytes]:
         self._entrance.admit(user)
-        return self._keys.give(interruption)
+        return self._keys.give(interruption, key)
 
     def cancel(self, pid: int, secret: bytes) -> None:
         if worker_of(pid) == self._entrance.worker:

@@ -13,8 +13,11 @@ from tallyveil.proxy.messages import Startup
 
 __all__ = ["VERSION", "Request", "read_startup"]
 
-VERSION: Final = 3 << 16
-"""Protocol 3.0, the newest one spoken here."""
+VERSION: Final = 3 << 16 | 2
+"""Protocol 3.2, the newest one spoken here. What it adds to 3.0 is longer keys to cancel by."""
+
+_KEY: Final = 4
+_LONG_KEY: Final = 32
 
 _WORD: Final = re.compile(r"(?:\\.|[^\s\\])+")
 _RESERVED: Final = frozenset({"user", "database", "options", "replication"})
@@ -24,15 +27,24 @@ _RESERVED: Final = frozenset({"user", "database", "options", "replication"})
 class Request:
     """Who wants which database, with which settings, in the order given.
 
-    ``unsupported`` are protocol options to decline; ``newer`` says that a protocol after 3.0
-    was asked for.
+    ``unsupported`` are protocol options to decline, ``version`` is the protocol asked for.
     """
 
     user: str
     database: str
     settings: tuple[tuple[str, str], ...]
     unsupported: tuple[str, ...]
-    newer: bool
+    version: int = VERSION
+
+    @property
+    def negotiates(self) -> bool:
+        """Whether the client has to be told what is spoken here."""
+        return self.version > VERSION or bool(self.unsupported)
+
+    @property
+    def key_size(self) -> int:
+        """Bytes of the secret to cancel by."""
+        return _LONG_KEY if self.version >= VERSION else _KEY
 
 
 def _options(text: str) -> Iterator[tuple[str, str]]:
@@ -66,7 +78,7 @@ def read_startup(message: Startup) -> Request:
     major, minor = divmod(message.version, 1 << 16)
     if major != 3:
         raise UnsupportedProtocol(
-            f"unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0"
+            f"unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2"
         )
     given = dict(message.parameters)
     user = given.get("user", "")
@@ -82,7 +94,7 @@ def read_startup(message: Startup) -> Request:
         elif name not in _RESERVED:
             settings.append((name, value))
     return Request(
-        user, given.get("database") or user, tuple(settings), tuple(unsupported), minor > 0
+        user, given.get("database") or user, tuple(settings), tuple(unsupported), message.version
     )
 
 

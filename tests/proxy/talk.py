@@ -36,10 +36,10 @@ class FakeHost:
     def needs_tls(self, address: str) -> bool:
         return address == "192.0.2.1"
 
-    def admit(self, interruption: Interruption, user: str) -> tuple[int, bytes]:
+    def admit(self, interruption: Interruption, user: str, key: int) -> tuple[int, bytes]:
         if self.full:
             raise TooManyConnections("sorry, too many clients already")
-        return 7, b"abcd"
+        return 7, bytes(range(97, 97 + key))
 
     def cancel(self, pid: int, secret: bytes) -> None:
         self.cancelled.append((pid, secret))

@@ -30,10 +30,27 @@ def test_encryption_is_declined_once_each() -> None:
     assert talk.conversation.phase is Phase.CLOSED
 
 
-@pytest.mark.parametrize("version", [(3 << 16) + 2, (3 << 16) + 9999])
-def test_newer_protocols_are_negotiated_down(version: int) -> None:
-    answer = Talk()(m.Startup(version, (("user", "a"), ("_pq_.x", "1"))))
-    assert answer[0] == ("v", (3 << 16, ["_pq_.x"]))
+@pytest.mark.parametrize(
+    ("minor", "options", "spoken", "key"),
+    [
+        (0, (), None, 4),
+        (0, ("_pq_.x",), 0, 4),
+        (1, (), None, 4),
+        (2, (), None, 32),
+        (2, ("_pq_.x", "_pq_.y"), 2, 32),
+        (3, (), 2, 32),
+        (9999, ("_pq_.x",), 2, 32),
+    ],
+)
+def test_the_protocol_is_negotiated(
+    minor: int, options: tuple[str, ...], spoken: int | None, key: int
+) -> None:
+    """As PostgreSQL 18 does: down to 3.2, which has longer keys; options are declined."""
+    given = (("user", "a"), *((name, "1") for name in options))
+    answer = Talk()(m.Startup(3 << 16 | minor, given))
+    told = [fields for kind, fields in answer if kind == "v"]
+    assert told == ([] if spoken is None else [(3 << 16 | spoken, list(options))])
+    assert [len(fields[1]) for kind, fields in answer if kind == "K"] == [key]
     assert answer[-1] == ("Z", "I")
 
 
