@@ -9,26 +9,23 @@ import atexit
 import getpass
 import weakref
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import duckdb
+import pyarrow as pa
 
 from tallyveil.errors import StatementError, TallyveilError
 from tallyveil.gate import ColumnType, Gate, Given, Notice
 from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
+from tallyveil.proxy.relation import InterfaceError, Relation, arrow_table, require
 
 __all__ = ["Connection", "Cursor", "InterfaceError", "connect"]
 
 _NO_RESULT: Final = "the last statement returned no rows: execute a query first"
-
-
-class InterfaceError(TallyveilError):
-    """The connection or cursor was used in a way it does not offer, such as after close."""
-
-    sqlstate = "08003"
 
 
 def connect(
@@ -56,7 +53,7 @@ def connect(
 
 
 class Connection:
-    """DB-API 2.0; also `sql`, which gives a DuckDB relation over the noisy rows.
+    """DB-API 2.0; also `sql`, which gives a `Relation` over the noisy rows.
 
     `notices` has what the gate said about the last statement of `sql`, `explain` or `execute`.
 
@@ -85,11 +82,8 @@ class Connection:
         """A new cursor that has executed the statement."""
         return self.cursor().execute(sql, parameters)
 
-    def sql(self, query: str, parameters: Sequence[Any] = ()) -> duckdb.DuckDBPyRelation:
-        """Answer a query; the relation holds the noisy rows (`.df()`, `.arrow()`, `.show()`, …).
-
-        The relation is computed: working on it asks nothing more and costs nothing more.
-        """
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> Relation:
+        """Answer a query; the relation holds the noisy rows (`.df()`, `.arrow()`, `.show()`, …)."""
         self._open()
         self.notices = ()
         table, result = self._session.query(query, parameters)
@@ -98,9 +92,13 @@ class Connection:
             raise InterfaceError(
                 "sql() takes a statement that returns rows", hint="Use execute() for SET and RESET."
             )
+        return Relation(self._duckdb().from_arrow(table), result.notices)
+
+    def _duckdb(self) -> duckdb.DuckDBPyConnection:
+        """For rows that have been answered; it knows nothing else."""
         if self._local is None:
             self._local = duckdb.connect(":memory:")
-        return self._local.from_arrow(table)
+        return self._local
 
     def explain(self, query: str) -> str:
         """The linear query, its sensitivity, cost and interval; free."""
@@ -159,6 +157,7 @@ class Cursor:
         self.notices: tuple[Notice, ...] = ()
         self.description: list[tuple[str, str, None, None, None, None, None]] | None = None
         self.rowcount = -1
+        self._columns: tuple[ColumnType, ...] = ()
         self._rows: Iterator[tuple[Any, ...]] | None = None
         self._closed = False
 
@@ -179,7 +178,7 @@ class Cursor:
         if result.columns is not None:
             self.description = [_described(column) for column in result.columns]
             self.rowcount = len(result.rows)
-            self._rows = map(_as_python, result.rows)
+            self._columns, self._rows = result.columns, iter(result.rows)
         return self
 
     def executemany(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
@@ -187,18 +186,34 @@ class Cursor:
             self.execute(sql, each)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        return next(self._result(), None)
+        return next(self, None)
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        rows = self._result()
-        wanted = self.arraysize if size is None else size
-        return [row for _, row in zip(range(wanted), rows, strict=False)]
+        return list(islice(self, self.arraysize if size is None else size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return list(self._result())
+        return list(self)
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._result()
+    def arrow(self) -> pa.Table:
+        """The rows not fetched yet. Raises InterfaceError for a value that Arrow cannot hold."""
+        return arrow_table(self._columns, list(self._result()), self.connection._duckdb())
+
+    def df(self) -> Any:
+        """They as a pandas DataFrame. Raises InterfaceError, too, where pandas is not installed."""
+        require("pandas")
+        return self.connection._duckdb().from_arrow(self.arrow()).df()
+
+    def pl(self) -> Any:
+        """They as a polars DataFrame. Raises InterfaceError, too, where polars is not installed."""
+        require("polars")
+        return self.connection._duckdb().from_arrow(self.arrow()).pl()
+
+    def __iter__(self) -> Self:
+        self._result()
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        return _as_python(next(self._result()))
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Nothing to prepare (DB-API)."""

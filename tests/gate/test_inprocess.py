@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import tallyveil
@@ -171,3 +172,69 @@ def test_a_parameter_is_of_its_values_type(
     connection.execute("SET dp.epsilon = 1000")
     sql = f"SELECT count(*) FROM person WHERE {condition}"
     assert connection.execute(sql, values).fetchone() == (days,)
+
+
+def test_a_relation_shows_its_cost_and_intervals(connect: Connect) -> None:
+    connection = connect()
+    relation = connection.sql('SELECT state, count(*) AS "n<" FROM person GROUP BY ALL')
+    (notice,) = relation.notices
+    assert "cost epsilon 0.1; interval ±" in notice.message
+    shown = relation._repr_html_()
+    assert shown.count("<tr>") == 1 + 5
+    assert "<th>n&lt;</th>" in shown
+    for said in (shown, repr(relation)):
+        assert notice.message in said
+    many = connection.sql("SELECT age, count(*) FROM person GROUP BY age")
+    assert "81 more rows" in many._repr_html_()
+    # Other libraries take it for what it is, and it asks nothing more.
+    (total,) = duckdb.sql('SELECT sum("n<") FROM relation').fetchall()
+    assert total == relation.aggregate('sum("n<")').fetchall()[0]
+    assert pa.table(relation).num_rows == len(relation) == 5
+    assert relation.pl().height == 5
+    with pytest.raises(AttributeError):
+        relation.nothing()
+
+
+VALUES = """
+    SELECT 1::HUGEINT AS h, 1.5::DECIMAL(5, 2) AS d, DATE '2020-02-29' AS day, 'é' AS t, NULL AS z,
+           TIMESTAMP '2020-01-01 10:00:00.5' AS at, [1, NULL] AS l, true AS b, TIME '10:00' AS c,
+           0.25::DOUBLE AS f
+"""
+
+
+def test_a_cursor_gives_frames_as_duckdb_does(connect: Connect) -> None:
+    connection, cursor = connect(), connect().cursor()
+    expected = connection.sql(VALUES)
+    assert cursor.execute(VALUES).arrow().equals(expected.to_arrow_table())
+    assert cursor.execute(VALUES).df().equals(expected.df())
+    assert cursor.execute(VALUES).pl().equals(expected.pl())
+    spans = "SELECT INTERVAL '1 month 2 days 3 seconds' AS i, INTERVAL '-1 day' AS j"
+    assert cursor.execute(spans).arrow().equals(connection.sql(spans).to_arrow_table())
+
+
+def test_a_frame_has_the_rows_that_were_not_fetched(connect: Connect) -> None:
+    cursor = connect().execute("SELECT state, count(*) AS n FROM person GROUP BY 1")
+    row = cursor.fetchone()
+    frame = cursor.df()
+    assert list(frame.columns) == ["state", "n"]
+    assert len(frame) == 4
+    assert row not in list(frame.itertuples(index=False, name=None))
+    assert cursor.arrow().num_rows == 0
+    assert cursor.execute("SELECT 1 AS n WHERE false").arrow().schema.names == ["n"]
+    cursor.execute("SET dp.notices = off")
+    with pytest.raises(tallyveil.InterfaceError, match="returned no rows"):
+        cursor.df()
+
+
+def test_what_a_frame_cannot_hold_or_be_is_said(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cursor = connect().execute("SELECT DATE 'infinity' AS day")
+    with pytest.raises(tallyveil.InterfaceError, match='column "day" holds a DATE'):
+        cursor.arrow()
+    relation = cursor.connection.sql("SELECT 1 AS n")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for missing in (cursor.execute("SELECT 1").pl, relation.pl, relation.df):
+        with pytest.raises(tallyveil.InterfaceError, match=r"(polars|pandas) is not installed"):
+            missing()
+    assert cursor.fetchall() == [(1,)]

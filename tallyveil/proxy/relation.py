@@ -1,0 +1,126 @@
+"""Answers as data frames and Arrow tables, and in a notebook with what they cost."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from tallyveil.errors import TallyveilError
+from tallyveil.gate import ColumnType, Notice
+from tallyveil.interval import Interval
+
+__all__ = ["InterfaceError", "Relation", "arrow_table", "require"]
+
+_SHOWN: Final = 20
+"""Rows in a notebook."""
+
+
+class InterfaceError(TallyveilError):
+    """The connection or cursor was used in a way it does not offer, such as after close."""
+
+    sqlstate = "08003"
+
+
+def require(package: str) -> None:
+    """Raises InterfaceError if it is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise InterfaceError(
+            f"{package} is not installed",
+            hint=f"pip install {package}; arrow() and fetchall() do without it.",
+        )
+
+
+class Relation:
+    """A DuckDB relation over noisy rows, with all that one offers, and ``notices``: what the answer
+    cost and how wide its intervals are. A notebook shows them below the rows.
+
+    The rows are computed: working on them asks nothing more and costs nothing more.
+    """
+
+    def __init__(self, rows: duckdb.DuckDBPyRelation, notices: tuple[Notice, ...]) -> None:
+        self._rows = rows
+        self.notices = notices
+
+    def df(self) -> Any:
+        """A pandas DataFrame. Raises InterfaceError where pandas is not installed."""
+        require("pandas")
+        return self._rows.df()
+
+    def pl(self) -> Any:
+        """A polars DataFrame. Raises InterfaceError where polars is not installed."""
+        require("polars")
+        return self._rows.pl()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._rows, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._rows[name]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return "\n".join([str(self._rows).rstrip(), *map(_text, self.notices)])
+
+    def _repr_html_(self) -> str:
+        shown = self._rows.limit(_SHOWN).fetchall()
+        more = len(self) - len(shown)
+        rows = [_row("th", self._rows.columns), *(_row("td", row) for row in shown)]
+        said = [*([f"{more:,} more rows"] if more else []), *map(_text, self.notices)]
+        below = "".join(f"<p>{escape(line)}</p>" for line in said)
+        return f"<table>{''.join(rows)}</table>{below}"
+
+
+def _row(cell: str, values: Iterable[object]) -> str:
+    inside = "".join(f"<{cell}>{escape(str(value))}</{cell}>" for value in values)
+    return f"<tr>{inside}</tr>"
+
+
+def _text(notice: Notice) -> str:
+    said = (
+        f"{notice.severity}: {notice.message}" if notice.severity == "WARNING" else notice.message
+    )
+    return "\n".join(filter(None, (said, notice.detail, notice.hint)))
+
+
+def arrow_table(
+    columns: Sequence[ColumnType],
+    rows: Sequence[tuple[Any, ...]],
+    local: duckdb.DuckDBPyConnection,
+) -> pa.Table:
+    """Rows of Python values as a table of the types that DuckDB gives these columns.
+
+    Raises InterfaceError for a value that Arrow cannot hold, such as an infinite date.
+    """
+    nulls = ", ".join(f"CAST(NULL AS {column.type})" for column in columns)
+    types = local.sql(f"SELECT {nulls}").to_arrow_table().schema.types if columns else []
+    arrays = []
+    for number, (column, kind) in enumerate(zip(columns, types, strict=True)):
+        values = [_arrow_value(row[number], kind) for row in rows]
+        try:
+            arrays.append(pa.array(values, kind))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise InterfaceError(
+                f'column "{column.name}" holds a {column.type} that Arrow has no value for',
+                hint="Use fetchall(), or cast the column to text.",
+            ) from None
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def _arrow_value(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, Interval):
+        return pa.MonthDayNano([value.months, value.days, 1000 * value.microseconds])
+    if isinstance(value, list):
+        return [_arrow_value(each, kind.value_type) for each in value]
+    return value if value is None or not pa.types.is_string(kind) else str(value)
