@@ -11,9 +11,6 @@ from tallyveil.catalog.routing import Routing
 
 __all__ = ["Catalog"]
 
-DATABASE: Final = "tallyveil"
-SUPERUSER: Final = "tallyveil"
-
 
 class Catalog:
     """``address`` gives the path of the socket to ask at, and raises CatalogError if there is
@@ -25,7 +22,7 @@ class Catalog:
     ) -> None:
         routing = Routing(names)
         self.takes: Final = routing.takes
-        self._pool: Final = Pool(address, SUPERUSER, DATABASE)
+        self._pool: Final = Pool(address)
         self._seconds = seconds
 
     def close(self) -> None:

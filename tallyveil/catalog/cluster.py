@@ -22,16 +22,14 @@ from typing import Final
 
 from tallyveil.catalog import launch
 from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
+from tallyveil.catalog.pool import SUPERUSER
 
-__all__ = ["SUPERUSER", "Cluster", "sweep"]
-
-SUPERUSER: Final = "tallyveil"
-"""The name of the role that owns everything there."""
+__all__ = ["Cluster", "sweep"]
 
 PREFIX: Final = "tallyveil-catalog-"
 
 START: Final = 60.0
-STOP: Final = 2.0
+STOP: Final = 1.0
 """Seconds it may take to be made, or to start, on a machine that does much else; and to end."""
 
 MOST_LINKS: Final = 64
@@ -67,24 +65,18 @@ _SINCE_18: Final = {"io_method": "sync"}
 
 
 class Cluster:
-    """Not started yet. Raises NoPostgreSQL where it cannot be made."""
+    """A folder, to be filled by `make`. Raises NoPostgreSQL where there can be none.
+
+    `stop` may be called by another thread, and ends what is under way.
+    """
 
     def __init__(self, binaries: Binaries) -> None:
         self._binaries = binaries
         self._process: subprocess.Popen[bytes] | None = None
         self.folder = _folder()
         self._lock = _hold(self.folder)
-        try:
-            self._owner = _owner()
-            self.data = self.folder / "data"
-            self.data.mkdir(0o700)
-            if self._owner is not None:
-                self.folder.chmod(0o711)
-                os.chown(self.data, *self._owner)
-            self._make()
-        except BaseException:
-            self.remove()
-            raise
+        self._owner = _owner()
+        self.data = self.folder / "data"
 
     @property
     def socket(self) -> str:
@@ -104,16 +96,7 @@ class Cluster:
         options = [part for k, v in given.items() for part in ("-c", f"{k}={v}")]
         with contextlib.suppress(FileNotFoundError):
             (self.data / "postmaster.pid").unlink()
-        with open(self.folder / "log", "wb") as log:
-            self._process = subprocess.Popen(
-                self._launched(str(self._binaries.postgres), "-D", str(self.data), *options),
-                cwd=self.folder,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._launch(str(self._binaries.postgres), "-D", str(self.data), *options)
         until = time.monotonic() + START
         for answers in ready:
             if answers:
@@ -122,14 +105,13 @@ class Cluster:
                 break
             time.sleep(0.01)
         self.stop()
-        said = (self.folder / "log").read_text(errors="replace").strip()
-        raise NoPostgreSQL(said.rpartition("\n")[2] or "PostgreSQL does not start")
+        raise NoPostgreSQL(self._said().rpartition("\n")[2] or "PostgreSQL does not start")
 
     def stop(self) -> None:
         """Cut all connections, and wait for its end."""
-        if self._process is None:
+        if self._process is None or self._process.poll() is not None:
             return
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+        for number in (signal.SIGQUIT, signal.SIGKILL):  # nothing there is worth keeping
             with contextlib.suppress(OSError):
                 self._process.send_signal(number)
             try:
@@ -142,7 +124,12 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
-    def _make(self) -> None:
+    def make(self) -> None:
+        """Raises NoPostgreSQL, and OSError where the folder cannot be written."""
+        self.data.mkdir(0o700)
+        if self._owner is not None:
+            self.folder.chmod(0o711)
+            os.chown(self.data, *self._owner)
         with _initdb(self._binaries, self.folder) as program:
             self._run_initdb(program)
         # Whoever could reach the socket as nobody is not who started it.
@@ -156,27 +143,26 @@ class Cluster:
         options += ["--no-instructions", "--encoding=UTF8", "--no-locale"]
         if program != self._binaries.initdb:
             options += ["-L", str(_share(self._binaries))]
-        try:
-            done = subprocess.run(
-                self._launched(str(program), *options),
-                cwd=self.folder,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=START,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise NoPostgreSQL(f"{program} does not run: {error}") from None
-        if done.returncode:
-            raise NoPostgreSQL(_why(done.stderr, program, self._owner))
+        self._launch(str(program), *options)
+        if self._process is not None and self._process.wait(START):
+            raise NoPostgreSQL(_why(self._said(), program, self._owner))
 
-    def _launched(self, *command: str) -> list[str]:
+    def _launch(self, *command: str) -> None:
         uid, gid = self._owner or ("-", "-")
-        own = [sys.executable, "-I", "-S", launch.__file__]
-        return [*own, str(uid), str(gid), str(os.getpid()), *command]
+        own = [sys.executable, "-I", "-S", launch.__file__, str(uid), str(gid), str(os.getpid())]
+        with open(self.folder / "log", "wb") as log:
+            self._process = subprocess.Popen(
+                [*own, *command],
+                cwd=self.folder,
+                env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _said(self) -> str:
+        return (self.folder / "log").read_text(errors="replace").strip()
 
 
 def sweep() -> None:
@@ -241,10 +227,6 @@ def _owner() -> tuple[int, int] | None:
     except KeyError:
         return 65534, 65534
     return nobody.pw_uid, nobody.pw_gid
-
-
-def _environment() -> dict[str, str]:
-    return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
 @contextlib.contextmanager

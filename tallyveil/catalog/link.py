@@ -15,7 +15,24 @@ from typing import Final, NamedTuple, NoReturn
 
 from tallyveil.errors import QueryCanceled, TallyveilError
 
-__all__ = ["CatalogError", "Failed", "Link", "Reply", "bind", "parse", "simple", "unavailable"]
+__all__ = [
+    "DESCRIBE_PORTAL",
+    "DESCRIBE_STATEMENT",
+    "EXECUTE",
+    "GRACE",
+    "SYNC",
+    "CatalogError",
+    "Failed",
+    "Link",
+    "Reply",
+    "bind",
+    "error",
+    "fields",
+    "parse",
+    "run",
+    "simple",
+    "unavailable",
+]
 
 _INT32: Final = struct.Struct("!I")
 _INT16: Final = struct.Struct("!H")

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from tallyveil.catalog.link import GRACE, SYNC, CatalogError, Link, parse, run, unavailable
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["CHECK", "Pool", "Settings"]
+__all__ = ["CHECK", "DATABASE", "EVERYBODY", "SUPERUSER", "Pool", "Settings"]
 
 Settings: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -27,24 +27,25 @@ _CHECK_SQL: Final = (
     "'relation' AND pid OPERATOR(pg_catalog.=) {pid} AND relation OPERATOR(pg_catalog.>=) '16384'"
 )
 
+DATABASE: Final = "tallyveil"
+SUPERUSER: Final = "tallyveil"
 EVERYBODY: Final = "analyst"
-"""The role of all analysts, and of who cannot have one of their own name."""
+"""The database; the role that owns all of it; that of all analysts, and of who cannot have one of
+their own name."""
 
 _IDLE: Final = 16
 _SHARE: Final = 2
 _ROLES: Final = 1000
 """Connections kept open though nobody asks; those of one role in use; roles made on demand."""
 
-_RESERVED: Final = frozenset({"public", "none", "tallyveil", EVERYBODY})
+_RESERVED: Final = frozenset({"public", "none", SUPERUSER, EVERYBODY})
 
 
 class Pool:
     """``address`` gives the path of the socket now, and raises CatalogError where there is none."""
 
-    def __init__(self, address: Callable[[], str], superuser: str, database: str) -> None:
+    def __init__(self, address: Callable[[], str]) -> None:
         self._address = address
-        self._superuser = superuser
-        self._database = database
         self._lock = ranked_lock(Rank.LEAF)
         self._idle: deque[tuple[str, Settings, Link]] = deque()
         self._places: dict[str, threading.BoundedSemaphore] = {}
@@ -97,7 +98,7 @@ class Pool:
             old[2].close()
 
     def _connect(self, role: str, settings: Settings) -> Link:
-        link = Link(self._address(), role, self._database, settings)
+        link = Link(self._address(), role, DATABASE, settings)
         prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
         for _ in link.ask(prepare, GRACE):
             pass
@@ -114,7 +115,7 @@ class Pool:
             if len(self._places) >= _ROLES:
                 return EVERYBODY
         quoted = '"' + user.replace('"', '""') + '"'
-        link = Link(self._address(), self._superuser, self._database)
+        link = Link(self._address(), SUPERUSER, DATABASE)
         try:
             run(link, f"CREATE ROLE {quoted} LOGIN IN ROLE {EVERYBODY}", GRACE)
         except CatalogError as error:

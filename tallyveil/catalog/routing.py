@@ -31,7 +31,7 @@ _CATALOGS_OWN: Final = re.compile(
     r"pg_\w+|information_schema|reg(?:class|type|proc(?:edure)?|oper(?:ator)?|namespace|role|"
     r"config|dictionary|collation)|has_\w+_privilege|(?:obj|col|shobj)_description|format_type|"
     r"to_reg\w+|current_schemas|row_security_active|inet_(?:client|server)_(?:addr|port)|"
-    r"txid_\w+|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
+    r"txid_\w+|generate_series|set_config|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
     re.IGNORECASE,
 )
 _SESSIONS_OWN: Final = frozenset(
@@ -111,8 +111,14 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _is_gates(function: exp.Func) -> bool:
-    name = function.name if isinstance(function, exp.Anonymous) else ""
-    return name.lower().startswith("dp_")
+    """What belongs to the session: intervals, and settings but for one that changes nothing."""
+    if not isinstance(function, exp.Anonymous):
+        return False
+    name = function.name.lower()
+    if name == "set_config":
+        setting = function.expressions[0] if function.expressions else None
+        return not (isinstance(setting, exp.Literal) and setting.this.lower() == "jit")
+    return name.startswith("dp_")
 
 
 def _copied(tokens: Sequence[Token]) -> Sequence[Token] | None:

@@ -18,7 +18,7 @@ Statements: TypeAlias = tuple[str, ...]
 """The first of them that works is what is wanted."""
 
 # Functions that are not the same for the same arguments and state are nobody's, but for these: they
-# tell sizes, locks and numbers, and leave nothing behind.
+# tell sizes, locks and numbers, or wait, and leave nothing behind.
 _HARMLESS: Final = (
     "clock_timestamp",
     "current_query",
@@ -39,6 +39,9 @@ _HARMLESS: Final = (
     "pg_relation_size",
     "pg_safe_snapshot_blocking_pids",
     "pg_sequence_last_value",
+    "pg_sleep",
+    "pg_sleep_for",
+    "pg_sleep_until",
     "pg_table_size",
     "pg_tablespace_size",
     "pg_total_relation_size",
@@ -70,6 +73,11 @@ def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterato
     """What makes an empty database that catalog; ``sql_type`` names DuckDB's types as PostgreSQL
     does."""
     harmless = "ARRAY[" + ", ".join(map(_literal, _HARMLESS)) + "]"
+    # asyncpg turns jit off. Settings are the session's, and what is set here would outlast it.
+    yield (
+        "CREATE OR REPLACE FUNCTION pg_catalog.set_config(text, text, boolean) RETURNS text "
+        "LANGUAGE sql STABLE RETURN $2",
+    )
     yield (_REVOKE.format(harmless=harmless, texts=_RUNS_TEXTS),)
     yield ("REVOKE ALL ON DATABASE tallyveil FROM PUBLIC",)
     yield (f"CREATE ROLE {EVERYBODY} LOGIN",)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
-from tallyveil.catalog.catalog import DATABASE, SUPERUSER
 from tallyveil.catalog.cluster import Cluster, sweep
 from tallyveil.catalog.link import CatalogError, Failed, Link, run, unavailable
+from tallyveil.catalog.pool import DATABASE, SUPERUSER
 from tallyveil.catalog.schema import Statements
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
@@ -57,6 +58,8 @@ class Supervisor:
     def close(self) -> None:
         """End it, and remove what it kept."""
         self._closing.set()
+        if self._cluster is not None:
+            self._cluster.stop()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -66,7 +69,7 @@ class Supervisor:
             self._supervise()
         except NoPostgreSQL as error:
             self._fail(str(error))
-        except (OSError, Failed, TallyveilError) as error:
+        except (OSError, subprocess.SubprocessError, Failed, TallyveilError) as error:
             self._fail(f"{type(error).__name__}: {error}")
         finally:
             self._running.clear()
@@ -76,10 +79,13 @@ class Supervisor:
 
     def _fail(self, why: str) -> None:
         self._why = why
+        if self._closing.is_set():
+            return
         report("no catalog", level=logging.WARNING, reason=why)
 
     def _supervise(self) -> None:
         cluster = self._cluster = Cluster(self._binaries)
+        cluster.make()
         pause, fill = FIRST_PAUSE, True
         while not self._closing.is_set():
             cluster.start(self._answers(cluster))
@@ -91,9 +97,8 @@ class Supervisor:
             report("catalog started", version=self._binaries.version)
             pause = FIRST_PAUSE if self._watch(cluster) > SETTLED else min(2 * pause, LONGEST_PAUSE)
             self._running.clear()
-            if not self._closing.is_set():
-                self._fail("it has ended, and is started again")
-                self._closing.wait(pause)
+            self._fail("it has ended, and is started again")
+            self._closing.wait(pause)
 
     def _watch(self, cluster: Cluster) -> float:
         """Seconds until it has ended, or is to."""

@@ -189,6 +189,10 @@ def nothing_aside(piece: Piece) -> bool:
 class Session(Protocol):
     """One analyst's conversation with the gate."""
 
+    def connected(self, pid: int) -> None:
+        """Over a connection of this number, by which its statements can be cancelled."""
+        ...
+
     def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
         """Split and parse. Statements that ``aside`` takes are of kind ``catalog``, and not looked
         into. Raises SQLSyntaxError (42601) with the position in ``sql``.

@@ -36,6 +36,7 @@ class Planner:
         self._settings = settings
         self._user = user
         self._database = database
+        self.pid = 0  # of the connection
         self._dialect = dialect
 
     def types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
@@ -143,6 +144,8 @@ class Planner:
                 return self._database
             case "current_user" | "session_user" | "current_role" | "user":
                 return self._user
+            case "pg_backend_pid":
+                return self.pid
             case "pg_is_in_recovery":
                 return False
             case "pg_advisory_unlock_all":

@@ -57,6 +57,9 @@ class GateSession:
 
     # What a face of the gate calls
 
+    def connected(self, pid: int) -> None:
+        self._planner.pid = pid
+
     def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
         statements = []
         with self._limited():

@@ -234,6 +234,7 @@ class Conversation:
         self.pid, secret = self._host.admit(self._interruption, request.user, request.key_size)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
+        self.session.connected(self.pid)
         catalog = self._host.catalog
         executor = Executor(
             self.session,

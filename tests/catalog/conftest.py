@@ -17,7 +17,8 @@ from tallyveil.catalog import Catalog
 from tallyveil.cli.catalog import catalog_beside
 from tallyveil.gate import Gate
 from tallyveil.policy import CatalogChoice, parse_policy
-from tallyveil.proxy import Server, ServerThread, Tls, Users, self_sign
+from tallyveil.proxy import Server, ServerThread, Tls, self_sign
+from tests.proxy.scram_users import with_passwords
 
 PASSWORD = "correct horse battery"
 
@@ -25,7 +26,8 @@ ROWS = """
     CREATE TABLE rows AS SELECT i AS patient_id, 'P' || i AS name,
         ['Berlin', 'Paris', 'Rome'][1 + i % 3] AS city, i % 90 AS age,
         CASE WHEN i % 11 = 0 THEN NULL WHEN i % 2 = 0 THEN 'F' ELSE 'M' END AS sex,
-        DATE '2020-01-01' + CAST(i % 400 AS INTEGER) AS admitted, i % 9000 AS cost
+        DATE '2020-01-01' + CAST(i % 400 AS INTEGER) AS admitted, i % 9000 AS cost,
+        ['cold', 'flu'][1 + i % 2] AS diagnosis
     FROM range(500) t(i);
     CREATE TABLE towns AS SELECT * FROM (VALUES ('Berlin', 3.7), ('Paris', 2.1)) t(city, millions);
 """
@@ -41,6 +43,7 @@ POLICY: dict[str, Any] = {
                 "sex": {"values": ["F", "M"], "nullable": True},
                 "admitted": {"range": [dt.date(2020, 1, 1), dt.date(2021, 12, 31)]},
                 "cost": {"bins": [0, 100, 1000, 10000]},
+                "diagnosis": {"values": ["cold", "flu"]},
             },
         }
     },
@@ -85,7 +88,7 @@ def catalogued(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogued]
             pytest.skip("needs the extra catalog")
         certificate, key = base / "server.crt", base / "server.key"
         self_sign(certificate, key, "localhost")
-        users = Users.with_passwords({"alice": PASSWORD, "bob": PASSWORD})
+        users = with_passwords({"alice": PASSWORD, "bob": PASSWORD})
         server = Server(
             gate.session, port=0, auth=users, tls=Tls(certificate, key), catalog=catalog
         )

@@ -48,7 +48,13 @@ def psql(catalogued: Any, *commands: str) -> str:
         (r"\conninfo", ['as user "alice"', "SSL connection"]),
         (r"\dp patients", ["analyst=r/tallyveil"]),
         (r"\d+ by_city", ["View definition:", "FROM patients"]),
-        (r"\d patients", [" city     | text    |           | not null", " sex      | text    |"]),
+        (
+            r"\d patients",
+            [
+                " city      | text    |           | not null",
+                " sex       | text    |           |          ",
+            ],
+        ),
         (r"\d towns", ["millions | numeric(2,1)"]),
         (r"\dx", ["plpgsql"]),
         (r"\sv by_city", ["CREATE OR REPLACE VIEW public.by_city AS"]),

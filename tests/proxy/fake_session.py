@@ -118,6 +118,8 @@ class FakeSession:
             "extra_float_digits": "1",
         }
 
+    def connected(self, pid: int) -> None: ...
+
     def parse(self, sql: str, aside: Any = None) -> tuple[Statement, ...]:
         statements = []
         for match in re.finditer(r"[^;]+", sql):
