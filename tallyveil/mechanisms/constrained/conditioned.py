@@ -1,0 +1,282 @@
+"""Noise on a tree of counts, conditioned on their adding up: drawn exactly (belief revision).
+
+    P(u) = p(u) / K,   p(u) = ∏_leaves f(u_i) ∏_nodes g_v(Σ_{i in v} u_i),
+
+with f and g the laws of the leaves' and the nodes' own noise, g 1 where a node has none and a point
+mass at 0 where it is exact. It is the law of independent noise on all counts, given that the noise
+of each is the sum of those inside it (INVARIANTS §5.1): whole numbers, symmetric about 0, and
+independent of the counts. x + u satisfies the constraints, and moving a record from cell to cell
+multiplies P by at most e^{Σ 1/b} over the counts that this moves and that are not exact; for
+Gaussian noise ρ is Σ 1/2σ² over them. So it costs what the independent noises cost together, and
+nothing for what is exact, for tables that agree on that.
+
+It is drawn by rejection. A proposal q₁ goes down the tables (`tables`), with the chances of each
+step as multiples of 2⁻⁶¹, rounded up, so that p(u) ≤ e^{K̂ + M} q₁(u) wherever q₁ > 0: the sum
+telescopes, and M has room for the errors of the floats. A fallback q₂, chosen in 2⁻⁵⁸ of all cases,
+proposes what the tables leave out: independent noise, of which the leaves in a set B are tilted
+(`weights`), where B is any of the sets whose sums are bounded. An outcome of q₁ is kept with
+probability p / (e^{K̂ + M} q₁), about 1 − 10⁻⁶, and one of q₂ beyond the tables likewise; so what is
+kept has the law P, to the last bit and without end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.errors import StatementTooComplex
+from tallyveil.inference import NoiseLaw
+from tallyveil.inference.noise import FloatArray
+from tallyveil.mechanisms.constrained.marginals import variances
+from tallyveil.mechanisms.constrained.tables import Bounds, Tables
+from tallyveil.mechanisms.constrained.tree import Node, Tree
+from tallyveil.mechanisms.constrained.weights import decimal, weights_of
+
+__all__ = ["Atom", "Conditioned", "happens"]
+
+_BITS: Final = 61
+_ALL: Final = 1 << _BITS
+_GUARD: Final = 1 << 10  # of 2^61, for what sums of doubles can be off by
+_ROOM: Final = 1 << 13
+_M: Final = 1e-6
+_ERROR: Final = 2.0**-49  # relative, of each number of a table that a step looks at
+_NEAR: Final = 1e-8  # more than a difference of logarithms can be off by
+_FALLBACKS: Final = 1 << 6  # of 2^64
+_LIKELY: Final = 20.0  # at most ln Σ ∏ f − ln Σ p, as a first guess
+
+
+class Conditioned:
+    """The noise of a tree's leaves. Building it takes time, drawing little. Threads may share it.
+
+    Raises FeatureNotSupported for laws that cannot be conditioned, ValueError for an atom whose
+    leaves have several, and StatementTooComplex where the tables would be too large.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._atoms = [Atom(root) for root in tree.atoms]
+
+    def draw(self) -> list[int]:
+        """One draw for each leaf, in the tree's order."""
+        found = dict.fromkeys(self._tree.leaves, 0)
+        for atom in self._atoms:
+            deadline.check()
+            found.update(zip(atom.root.leaves, atom.draw(), strict=True))
+        return list(found.values())
+
+    def variances(self) -> list[float]:
+        """Of each count of the tree, but for errors of doubles."""
+        found = [0.0] * len(self._tree.parents)
+        for atom in self._atoms:
+            for number, variance in variances(atom.root, atom.tables).items():
+                found[number] = variance
+        return found
+
+
+@dataclass(frozen=True)
+class _Set:
+    """Leaves, by their places, whose sum the tables bound; ``last`` is the place of a leaf outside
+    that the others determine if the root is exact, −1 if it is not."""
+
+    leaves: tuple[int, ...]
+    outside: tuple[int, ...]
+    last: int
+
+
+class Atom:
+    """Of one root. ``bounds`` are those of the tables, unless they are given, and ``scale`` is
+    K̂ + M. The fallback proposes in ``fallbacks`` of 2⁶⁴ cases."""
+
+    def __init__(self, root: Node, bounds: Bounds | None = None, fallbacks: int = _FALLBACKS):
+        self.root, self._fallbacks = root, fallbacks
+        self._places = {leaf: place for place, leaf in enumerate(root.leaves)}
+        nodes = [root]
+        for node in nodes:
+            nodes.extend(node.children)
+        self._noisy = [node for node in nodes if node.children and node.law and not node.exact]
+        law = next(node.law for node in nodes if not node.children)
+        if law is None:
+            raise ValueError("every leaf has a law")
+        self._weights = weights_of(law)
+        self.tables = self._built(law, bounds, 2 * len(nodes))
+        self.bounds = self.tables.bounds
+        widest = max(len(table.weights) for table in self.tables.of.values())
+        if len(nodes) * widest * _ERROR > _M / 4:
+            raise StatementTooComplex("too many counts add up to be drawn together exactly")
+        self.scale = self.tables.log_total + _M
+        self._guard = _GUARD * np.arange(1, widest + 1, dtype=np.int64)
+
+    def _built(self, law: NoiseLaw, bounds: Bounds | None, sets: int) -> Tables:
+        """Tables such that P(u) ≤ 2⁻⁵⁸ q₂(u) for all u beyond them."""
+        if bounds is not None:
+            return Tables(self.root, law, bounds)
+        free = len(self._places) * float(self._weights.log_total())
+        excess = _LIKELY
+        while True:
+            tables = Tables(self.root, law, Bounds(self._weights, math.log(sets) + excess))
+            if free - tables.log_total <= excess:
+                return tables
+            excess = free - tables.log_total + 1
+
+    @cached_property
+    def _sets(self) -> list[_Set]:
+        found = [self._set([place]) for place in self._places.values()]
+        for children in self.tables.order.values():
+            inside: list[int] = []
+            for child in children:
+                inside += map(self._places.__getitem__, child.leaves)
+                if not (self.root.exact and len(inside) == len(self._places)):
+                    found.append(self._set(inside))
+        return found
+
+    def _set(self, leaves: Sequence[int]) -> _Set:
+        outside = sorted(set(self._places.values()).difference(leaves))
+        last = outside.pop() if self.root.exact else -1
+        return _Set(tuple(leaves), tuple(outside), last)
+
+    def draw(self) -> list[int]:
+        """One for each leaf of the root, in their order."""
+        while True:
+            beyond = secrets.randbits(64) < self._fallbacks
+            values = self._beyond() if beyond else self._inside()
+            if values is not None:
+                return values
+
+    def _inside(self) -> list[int] | None:
+        """A proposal of the tables, if it is kept."""
+        values = [0] * len(self._places)
+        words = np.frombuffer(os.urandom(8 * (len(self.tables.of) + 2)), np.uint64)
+        draws, counts = iter((words >> np.uint64(64 - _BITS)).astype(np.int64)), list[int]()
+        root = self.tables.of[self.root.number]
+        start = 0
+        if not self.root.exact:
+            place, count = self._step(root.weights, next(draws))
+            counts.append(count)
+            start = place - root.bound
+        todo = [(self.root, start)]
+        while todo:
+            node, left = todo.pop()
+            table = self.tables.of[node.number]
+            if not node.children:
+                values[self._places[node.number]] = left
+                continue
+            children = self.tables.order[node.number]
+            for number in range(len(children) - 1, 0, -1):
+                inside, prefix = table.children[number], table.prefixes[number]
+                own, others = inside.bound, len(prefix) // 2
+                low, high = max(-own, left - others), min(own, left + others)
+                rest = prefix[others + left - high : others + left - low + 1][::-1]
+                place, count = self._step(
+                    inside.weights[own + low : own + high + 1] * rest, next(draws)
+                )
+                counts.append(count)
+                todo.append((children[number], low + place))
+                left -= low + place
+            todo.append((children[0], left))
+        return values if self._kept(values, counts, int(words[-1])) else None
+
+    def _step(self, weights: FloatArray, draw: np.int64) -> tuple[int, int]:
+        """An outcome by its weight, and of how many draws of 2⁶¹ it is the outcome: at least its
+        share of the weights, but for the error that M has room for."""
+        sums = weights.cumsum()
+        ends = (sums * ((_ALL - _GUARD * len(sums) - _ROOM) / sums[-1])).astype(np.int64)
+        ends += self._guard[: len(ends)]
+        ends[-1] = _ALL
+        place = int(ends.searchsorted(draw, side="right"))
+        return place, int(ends[place] - ends[place - 1] if place else ends[0])
+
+    def _kept(self, values: Sequence[int], counts: Sequence[int], word: int) -> bool:
+        """With probability p / (e^{K̂ + M} q₁), where q₁ is the product of the counts / 2⁶¹."""
+        proposed = math.fsum(map(math.log, counts)) - len(counts) * _BITS * math.log(2)
+        exact = self.exponent(values)
+        chance = math.exp(min(0.0, -float(exact) - self.scale - proposed))
+        drawn = word / 2**64
+        if abs(drawn - chance) > _NEAR:
+            return drawn < chance
+
+        def refined() -> Decimal:
+            own = (-decimal(exact) - Decimal(self.scale)).exp()
+            return own * (1 << _BITS * len(counts)) / math.prod(counts)
+
+        return happens(refined, word)
+
+    def exponent(self, values: Sequence[int]) -> Fraction:
+        """−ln p(u)."""
+        found = self._weights.exponent(values)
+        for node in self._noisy:
+            total = sum(values[self._places[leaf]] for leaf in node.leaves)
+            if node.law is not None:
+                found += weights_of(node.law).exponent([total])
+        return found
+
+    def _beyond(self) -> list[int] | None:
+        """A proposal of the fallback, if it lies beyond the tables and is kept."""
+        one = self._sets[secrets.randbelow(len(self._sets))]
+        sign = 1 - 2 * secrets.randbits(1)
+        values = [0] * len(self._places)
+        tilt = self.bounds.tilt(len(one.leaves))
+        tilted = self._weights.draw_tilted(tilt, len(one.leaves))
+        for place, value in zip(one.leaves, tilted, strict=True):
+            values[place] = sign * value
+        for place, value in zip(one.outside, self._weights.draw(len(one.outside)), strict=True):
+            values[place] = value
+        if one.last >= 0:
+            values[one.last] = -sum(values)
+        if self.within(values):
+            return None
+
+        def chance() -> Decimal:
+            own = (-decimal(self.exponent(values)) - Decimal(self.scale)).exp()
+            share = Decimal(2**64 - self._fallbacks) / self._fallbacks
+            return own * share / self.proposed(values)
+
+        return values if happens(chance, secrets.randbits(64)) else None
+
+    def proposed(self, values: Sequence[int]) -> Decimal:
+        """q₂(u), in the precision of the context."""
+        total, each = Decimal(0), self._weights.log_total()
+        for one in self._sets:
+            tilt = self.bounds.tilt(len(one.leaves))
+            own = [values[place] for place in one.leaves]
+            others = self._weights.exponent([values[place] for place in one.outside])
+            plain = -decimal(others) - len(one.outside) * each
+            for signed in (own, [-value for value in own]):
+                total += (plain + self._weights.log_chance(signed, tilt)).exp()
+        return total / (2 * len(self._sets))
+
+    def within(self, values: Sequence[int]) -> bool:
+        """Whether the tables have the outcome."""
+        if max(map(abs, values)) > self.bounds.bound(1):
+            return False
+        for number, children in self.tables.order.items():
+            prefixes, total = self.tables.of[number].prefixes, 0
+            for child, prefix in zip(children, prefixes[1:], strict=True):
+                total += sum(values[self._places[leaf]] for leaf in child.leaves)
+                if abs(total) > len(prefix) // 2:
+                    return False
+        return True
+
+
+def happens(chance: Callable[[], Decimal], word: int) -> bool:
+    """Whether a U that begins with the 64 bits of ``word`` is less than a chance, which is worked
+    out to as many digits as that takes."""
+    bits = 64
+    while True:
+        with localcontext(prec=bits // 3 + 40):
+            scaled = chance() * (1 << bits)
+            room = scaled.scaleb(-bits // 3 - 20) + 1
+            if word + 1 <= scaled - room:
+                return True
+            if word >= scaled + room:
+                return False
+        word, bits = word << 64 | secrets.randbits(64), bits + 64

@@ -1,0 +1,279 @@
+"""Conditioned noise on trees of counts: its law by enumeration, and what is drawn against that."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tallyveil.errors import FeatureNotSupported, StatementTooComplex
+from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.mechanisms.constrained import conditioned
+from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
+from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds
+from tallyveil.mechanisms.constrained.tree import Tree
+from tallyveil.mechanisms.constrained.weights import weights_of
+
+LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
+EXACT = DiscreteLaplaceLaw(0.0)
+MISS = 1e-6  # a false alarm of each statistical test
+
+
+def one(leaves: int, leaf: NoiseLaw, root: NoiseLaw | None) -> Tree:
+    return Tree((leaves,) * leaves + (-1,), (leaf,) * leaves + (root,))
+
+
+def two(leaf: NoiseLaw, group: NoiseLaw | None, root: NoiseLaw | None) -> Tree:
+    """Groups of two and of three leaves, and all."""
+    return Tree((5, 5, 6, 6, 6, 7, 7, -1), (leaf,) * 5 + (group, group, root))
+
+
+def taxi(scale: float) -> Tree:
+    """263 zones in six boroughs of one city, each with noise of its own."""
+    sizes = (43, 61, 1, 69, 69, 20)
+    zones = [263 + number for number, size in enumerate(sizes) for _ in range(size)]
+    law = DiscreteLaplaceLaw(scale)
+    return Tree((*zones, *[269] * 6, -1), (law,) * 270)
+
+
+def enumerated(tree: Tree, reach: int) -> dict[tuple[int, ...], float]:
+    """P(u) of the definition, for leaves of at most ``reach``: no table, no sum but the whole."""
+    exact = [n for n, law in enumerate(tree.laws) if law is not None and not law.scale]
+    noisy = [(n, law) for n, law in enumerate(tree.laws) if law is not None and law.scale]
+    found = {}
+    for values in itertools.product(range(-reach, reach + 1), repeat=len(tree.leaves)):
+        sums = tree.sums(values)
+        if not any(sums[n] for n in exact):
+            logs = (float(law.log_mass(np.array([float(sums[n])]))[0]) for n, law in noisy)
+            found[values] = math.exp(math.fsum(logs))
+    total = math.fsum(found.values())
+    return {values: weight / total for values, weight in found.items()}
+
+
+GOLDEN = [
+    (two(LAPLACE, LAPLACE, EXACT), (0.433857, 0.147495, 0.700843, 0.147495, 0)),
+    (two(LAPLACE, None, EXACT), (1.028479, 1.542719, 1.028479, 1.542719, 0)),
+    (two(LAPLACE, LAPLACE, LAPLACE), (0.50819, 0.306828, 0.75535, 0.360532, 0.421416)),
+    (two(GAUSS, GAUSS, EXACT), (0.585553, 0.343639, 0.704797, 0.343639, 0)),
+    (two(GAUSS, None, EXACT), (0.799991, 1.199987, 0.799991, 1.199987, 0)),
+    (two(GAUSS, GAUSS, GAUSS), (0.62011, 0.481196, 0.723981, 0.516134, 0.585218)),
+]
+
+
+@pytest.mark.parametrize(("tree", "expected"), GOLDEN)
+def test_variances_of_two_groups(tree: Tree, expected: tuple[float, ...]) -> None:
+    found = Conditioned(tree).variances()
+    assert [found[n] for n in (0, 5, 2, 6, 7)] == pytest.approx(expected, rel=3e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "scale", "variance"),
+    [
+        (3, 1.0, 0.661233),
+        (3, 2.0, 3.162992),
+        (3, 10.0, 83.166483),
+        (4, 1.0, 0.876211),
+        (4, 2.0, 4.029194),
+        (4, 10.0, 104.829979),
+        (10, 10.0, 155.282946),
+        (102, 10.4167, 211.59087),
+    ],
+)
+def test_variances_under_one_exact_total(leaves: int, scale: float, variance: float) -> None:
+    found = Conditioned(one(leaves, DiscreteLaplaceLaw(scale), EXACT)).variances()
+    assert found[0] == pytest.approx(variance, rel=2e-6)
+    assert found[leaves] == 0
+
+
+SMALL = [
+    (two(LAPLACE, LAPLACE, EXACT), 4),
+    (Tree((2, 2, 4, 4, -1), (LAPLACE, LAPLACE, None, LAPLACE, LAPLACE)), 8),
+    (Tree((2, 2, 4, 4, -1), (GAUSS, GAUSS, GAUSS, GAUSS, None)), 6),
+    (one(3, DiscreteLaplaceLaw(2.5), EXACT), 30),
+    (one(3, DiscreteGaussianLaw(1.7), EXACT), 12),
+    (one(2, LAPLACE, None), 20),
+    (Tree((2, 3, 3, -1), (LAPLACE, LAPLACE, None, LAPLACE)), 20),
+]
+
+
+def chi_square(drawn: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
+    """How likely outcomes are to lie so far off or further; rare ones are one."""
+    number = drawn.total()
+    common = [values for values, chance in law.items() if chance * number >= 10]
+    expected = [law[values] * number for values in common]
+    seen = [drawn[values] for values in common]
+    rest = number - math.fsum(expected)
+    if rest >= 10:
+        expected.append(rest)
+        seen.append(number - sum(seen))
+    return float(stats.chisquare(seen, np.array(expected) * sum(seen) / sum(expected)).pvalue)
+
+
+@pytest.mark.parametrize(("tree", "reach"), SMALL)
+def test_what_is_drawn_has_the_law(tree: Tree, reach: int) -> None:
+    """2,000 draws; what the enumeration leaves out is too rare to matter."""
+    law = enumerated(tree, reach)
+    noise = Conditioned(tree)
+    drawn = Counter(tuple(noise.draw()) for _ in range(2_000))
+    assert chi_square(drawn, law) > MISS
+
+
+def narrow(tree: Tree, law: dict[tuple[int, ...], float]) -> tuple[Atom, float]:
+    """Tables so narrow that some outcomes lie beyond them, and how likely one does. 3 proposals of
+    4 are the fallback's, which is likely enough there."""
+    (root,) = tree.atoms
+    weights = weights_of(tree.laws[0] or EXACT)
+    wide = Atom(root)
+    total = math.log(math.fsum(math.exp(-float(wide.exponent(v))) for v in law))
+    for excess in np.arange(0.5, 9.0, 0.5).tolist():
+        atom = Atom(root, Bounds(weights, LOG_FALLBACK + excess), 3 << 62)
+        beyond = [values for values in law if not atom.within(values)]
+        some = beyond[:: max(1, len(beyond) // 100)]
+        kept = {values: law[values] * math.exp(total - atom.scale) / 3 for values in some}
+        with localcontext(prec=20):
+            if all(chance < 0.8 * float(atom.proposed(v)) for v, chance in kept.items()):
+                return atom, math.fsum(law[values] for values in beyond)
+    raise AssertionError("no fallback is likely enough")
+
+
+@pytest.mark.parametrize(("tree", "reach"), SMALL)
+def test_the_fallback_makes_up_for_what_the_tables_lack(tree: Tree, reach: int) -> None:
+    law = enumerated(tree, reach)
+    atom, beyond = narrow(tree, law)
+    assert beyond > 0.0005
+    drawn = Counter(tuple(atom.draw()) for _ in range(500))
+    assert chi_square(drawn, law) > MISS
+    share = sum(not atom.within(values) for values in drawn.elements()) / 500
+    assert abs(share - beyond) < 6 * math.sqrt(beyond / 500) + 0.002
+
+
+@pytest.mark.parametrize("law", [LAPLACE, DiscreteLaplaceLaw(2.5), DiscreteGaussianLaw(1.7)])
+def test_the_fallback_is_a_law(law: NoiseLaw) -> None:
+    (root,) = one(2, law, EXACT).atoms
+    atom = Atom(root)
+    with localcontext(prec=20):
+        total = sum(float(atom.proposed((k, -k))) for k in range(-1_200, 1_201, 1))
+    assert total == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("tree", [SMALL[0][0], SMALL[2][0], SMALL[3][0], taxi(2.0)])
+def test_beyond_the_tables_the_fallback_is_likely_enough(tree: Tree) -> None:
+    """p / (e^K̂ q₂) ≤ 2⁻⁵⁸ where one leaf, or the sum of some, is one beyond its bound."""
+    (root,) = tree.atoms
+    atom = Atom(root)
+    bounds = atom.bounds
+    leaves = list(range(min(3, len(root.leaves))))
+    for number in (1, len(leaves) - root.exact):
+        values = [0] * len(root.leaves)
+        bound = bounds.bound(number)
+        for place in leaves[:number]:
+            values[place] = bound // number + 1
+        if root.exact:
+            values[-1] -= sum(values)
+        assert not atom.within(values)
+        with localcontext(prec=40):
+            chance = (-Decimal(float(atom.exponent(values))) - Decimal(atom.scale)).exp()
+            assert (chance / atom.proposed(values)).ln() <= LOG_FALLBACK
+
+
+def test_a_draw_is_decided_by_as_many_digits_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    third = 2**64 // 3
+    for word, expected in ((third - 1, True), (third + 1, False), (0, True), (2**64 - 1, False)):
+        assert conditioned.happens(lambda: Decimal(1) / 3, word) is expected
+    for more, expected in ((0, True), (2**64 - 1, False)):
+        monkeypatch.setattr(conditioned.secrets, "randbits", lambda bits, more=more: more)
+        assert conditioned.happens(lambda: Decimal(1) / 3, third) is expected
+
+
+@pytest.mark.parametrize(
+    ("tree", "moved"),
+    [
+        (two(LAPLACE, LAPLACE, EXACT), (1, 0, -1, 0, 0)),
+        (two(LAPLACE, None, EXACT), (2, -1, -1, 0, 0)),
+        (one(3, LAPLACE, EXACT), (1, -1, 0)),
+    ],
+)
+def test_a_shift_that_keeps_what_is_exact_costs_the_noisy_counts_it_moves(
+    tree: Tree, moved: tuple[int, ...]
+) -> None:
+    """max |ln P(u) / P(u − Δ)| = Σ |Δ_v| / b over the counts that are not exact."""
+    law = enumerated(tree, 5)
+    worst = max(
+        abs(math.log(chance / law[other]))
+        for values, chance in law.items()
+        if (other := tuple(u - d for u, d in zip(values, moved, strict=True))) in law
+    )
+    charged = sum(
+        abs(shift) / own.scale
+        for shift, own in zip(tree.sums(moved), tree.laws, strict=True)
+        if own is not None and own.scale
+    )
+    assert worst == pytest.approx(charged)
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0])
+def test_gaussian_noise_costs_the_squares(alpha: float) -> None:
+    """The Rényi divergence is at most αρ, ρ = ½ Σ Δ_v² / σ², and hardly less: Δ = (1, −1, 0)."""
+    law = enumerated(one(3, GAUSS, EXACT), 12)
+    moment = 0.0
+    for values, chance in law.items():
+        other = tuple(u - d for u, d in zip(values, (1, -1, 0), strict=True))
+        if other in law:
+            moment += chance**alpha * law[other] ** (1 - alpha)
+    divergence = math.log(moment) / (alpha - 1)
+    assert divergence == pytest.approx(alpha, rel=1e-4)
+    assert divergence <= alpha + 1e-9
+
+
+def test_taxi_zones() -> None:
+    """What 3,000 draws of a reference gave at ε = 1: zones are 0.807 · 270 off together, and the
+    city 0.0025 · 270. Of 60 draws the mean is within 6 standard errors; the times are generous."""
+    tree = taxi(1.0)
+    start = time.process_time()
+    noise = Conditioned(tree)
+    built = time.process_time()
+    sums = np.array([tree.sums(noise.draw()) for _ in range(60)])
+    drawn = (time.process_time() - built) / 60
+    off = np.abs(sums)
+    zones, city = off[:, :263].sum(axis=1) / 270, off[:, 269] / 270
+    assert abs(zones.mean() - 0.807) < 6 * zones.std() / math.sqrt(60) + 0.002
+    assert abs(city.mean() - 0.0025) < 6 * city.std() / math.sqrt(60) + 0.0005
+    assert built - start < 0.5
+    assert drawn < 0.05
+    variances = noise.variances()
+    assert np.var(sums[:, :263]) == pytest.approx(np.mean(variances[:263]), rel=0.1)
+
+
+def test_exact_counts_cut_the_tree() -> None:
+    laws = (LAPLACE, LAPLACE, LAPLACE, EXACT, LAPLACE, EXACT, None)
+    tree = Tree((4, 4, 5, 5, 6, 6, -1), laws)
+    assert [(atom.number, atom.exact, atom.leaves) for atom in tree.atoms] == [
+        (5, True, (2,)),
+        (6, False, (0, 1)),
+    ]
+    assert Conditioned(tree).draw()[2:] == [0, 0]
+
+
+def test_what_is_no_tree_or_cannot_be_drawn() -> None:
+    for parents, laws in (
+        ((1, 0), (LAPLACE, LAPLACE)),
+        ((2, -1), (LAPLACE, LAPLACE)),
+        ((-1,), (LAPLACE, LAPLACE)),
+        ((1, -1), (None, LAPLACE)),
+    ):
+        with pytest.raises(ValueError, match=r"every|no count"):
+            Tree(parents, laws)
+    with pytest.raises(ValueError, match="one law"):
+        Conditioned(Tree((2, 2, -1), (LAPLACE, GAUSS, EXACT)))
+    with pytest.raises(StatementTooComplex):
+        Conditioned(one(50, DiscreteLaplaceLaw(10_000.0), EXACT))
+    assert Fraction(0) == weights_of(LAPLACE).exponent([0])
+    with pytest.raises(FeatureNotSupported):
+        weights_of(EXACT)
