@@ -19,9 +19,11 @@ test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
 	@$(MAKE) --no-print-directory --jobs=2 check run-tests
 
 # Each worker is a process of its own; threads of BLAS beside them would only wait for each other.
+# Tests start servers too: compiled modules are kept, whatever the environment says, since each
+# process would spend longer on compiling them than on importing them.
 # Files are taken up in their order: the longest are not among the last.
 run-tests: $(VENV)/stamp
-	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q --numprocesses=$(or $(JOBS),2) --dist=loadfile \
+	@unset PYTHONDONTWRITEBYTECODE; OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q --numprocesses=$(or $(JOBS),2) --dist=loadfile \
 		--no-loadscope-reorder
 
 check: $(VENV)/stamp  ## Lint, formatting, types
