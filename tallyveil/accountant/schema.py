@@ -116,8 +116,10 @@ def create_tables(connection: sqlite3.Connection, tables: Sequence[str] = TABLES
 
 def schema_of(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     """Everything SQLite has in store under a name, with the statement that made it."""
-    rows = connection.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master")
-    return frozenset(rows)
+    query = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master"
+    # Closed, whatever a damaged file makes of it: a query half read would keep the file locked.
+    with contextlib.closing(connection.execute(query)) as rows:
+        return frozenset(rows)
 
 
 @functools.cache

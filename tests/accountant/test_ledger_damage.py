@@ -68,6 +68,8 @@ def flipped(cubes: Any, path: Path, places: Any) -> None:
             refused += 1
             assert error.message.startswith((f"the ledger {path}", f"{path} is not"))
             assert error.hint
+            # What was refused before this one left the file to others.
+            assert "locked" not in str(error.detail)
     assert refused
 
 
