@@ -6,6 +6,7 @@ time; `make test-slow` does.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import typer.testing
 from hypothesis import settings
 
 # A deadline would measure the machine's other work.
@@ -87,4 +89,12 @@ def _designs_of_this_run() -> Iterator[None]:
     """Mechanisms that were designed before are not found, and none are left behind."""
     with tempfile.TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", cache)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_laid_out_once() -> Iterator[None]:
+    """Typer reads every command's signature anew for each command that is run in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield

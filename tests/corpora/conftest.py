@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from tests.corpora.house import House, create, draw_rows, policy, silent
+from tests.corpora.house import House, create, draw_rows, fill, policy, silent
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with silent(), duckdb.connect() as source:
-        for sql, values in create(draw_rows(1, 20), edges=False, division="//"):
-            source.executemany(sql, values) if values else source.execute(sql)
+        fill(source, create(draw_rows(1, 20), edges=False, division="//"))
         made = House(policy(tmp_path_factory.mktemp("house")), source)
         yield made
         made.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from tallyveil.mechanisms.noise.inversion import Integers
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.rewriter import Dialect
 
-__all__ = ["House", "Rows", "Silent", "create", "draw_rows", "policy", "said", "silent"]
+__all__ = ["House", "Rows", "Silent", "create", "draw_rows", "fill", "policy", "said", "silent"]
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -154,6 +154,14 @@ def _table(name: str, columns: str, rows: list[Any]) -> Iterator[tuple[str, list
     yield f"CREATE TABLE {name} ({columns})", []
     if rows:
         yield f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns.split(','))})", rows
+
+
+def fill(connection: duckdb.DuckDBPyConnection, tables: Iterable[tuple[str, list[Any]]]) -> None:
+    """Execute what `create` gives, all rows of a table at once."""
+    for sql, rows in tables:
+        into, values, marks = sql.partition(" VALUES ")
+        every = ", ".join([marks] * len(rows))
+        connection.execute(f"{into}{values}{every}", [value for row in rows for value in row])
 
 
 def _edge(income: int | None) -> int | None:

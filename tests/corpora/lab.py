@@ -6,7 +6,7 @@ both in the same words; what is answered is to be what the database answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from tallyveil.proxy import Server, ServerThread
 from tallyveil.rewriter import Dialect
 from tests.corpora.compare import same_rows
 from tests.corpora.draw import Draw, shrink
-from tests.corpora.house import House, Rows, Silent, create, draw_rows, policy, said
+from tests.corpora.house import House, Rows, Silent, create, draw_rows, fill, policy, said
 from tests.corpora.queries import Statement, statement
 from tests.corpora.refusals import refusal
 
@@ -54,12 +54,12 @@ class _Side:
     def __init__(self, rows: Rows, base: Path, postgres: str) -> None:
         self._stack = ExitStack()
         with duckdb.connect() as source:
-            _fill(source, create(rows, edges=False, division="//"))
+            fill(source, create(rows, edges=False, division="//"))
             self.house = House(policy(base), source)
         self._stack.callback(self.house.close)
         self._raw = self._stack.enter_context(duckdb.connect())
         self._raw.execute("SET TimeZone = 'UTC'")
-        _fill(self._raw, create(rows, edges=True, division="//"))
+        fill(self._raw, create(rows, edges=True, division="//"))
         server = ServerThread(Server(self.house.gate.session, port=0))
         server.start()
         self._stack.callback(server.close)
@@ -114,14 +114,6 @@ class _Side:
 
     def close(self) -> None:
         self._stack.close()
-
-
-def _fill(connection: duckdb.DuckDBPyConnection, tables: Iterable[tuple[str, list[Any]]]) -> None:
-    for sql, rows in tables:
-        if rows:
-            connection.executemany(sql, rows)
-        else:
-            connection.execute(sql)
 
 
 class Lab:

@@ -95,6 +95,7 @@ class World:
 
     def set_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
         self.rows = list(rows)
+        self._histograms: dict[tuple[tuple[int, ...], ...], Counter[Any]] = {}
         self.cells = [
             tuple(cell_of(a, v) for a, v in zip(self.domain.attributes, row, strict=True))
             for row in rows
@@ -106,7 +107,9 @@ class World:
         raw.execute(f"CREATE OR REPLACE TABLE {self.domain.table} ({columns})")
         if self.rows:
             marks = ", ".join("?" for _ in self.domain.attributes)
-            raw.executemany(f"INSERT INTO {self.domain.table} VALUES ({marks})", self.rows)
+            every = ", ".join([f"({marks})"] * len(self.rows))
+            values = [value for row in self.rows for value in row]
+            raw.execute(f"INSERT INTO {self.domain.table} VALUES {every}", values)
 
     def plan(self, sql: str, dialect: Dialect = "postgres", **options: Any) -> Plan:
         return self.rewriter.plan(sql, dialect, self.cursor, **options)
@@ -125,10 +128,8 @@ class World:
 
     def truth(self, column: Column) -> list[Fraction]:
         """Wx of one column, summed record by record of the raw table."""
-        axes = [[self.domain.names.index(name) for name in f.axes] for f in column.factors]
-        x = Counter(
-            tuple(tuple(cells[axis] for axis in own) for own in axes) for cells in self.cells
-        )
+        axes = tuple(tuple(map(self.domain.names.index, f.axes)) for f in column.factors)
+        x = self._histogram(axes)
         entries: list[dict[tuple[int, ...], list[tuple[int, int]]]] = []
         for f in column.factors:
             at: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
@@ -147,6 +148,14 @@ class World:
             for row, n in found:
                 total[row] += n
         return [column.multiplier * total[row] for row in column.numbers.tolist()]
+
+    def _histogram(self, axes: tuple[tuple[int, ...], ...]) -> Counter[Any]:
+        """How many records have which cells on the axes of each factor."""
+        if axes not in self._histograms:
+            self._histograms[axes] = Counter(
+                tuple(tuple(cells[axis] for axis in own) for own in axes) for cells in self.cells
+            )
+        return self._histograms[axes]
 
     def close(self) -> None:
         self.cursor.close()
