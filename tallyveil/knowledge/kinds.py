@@ -193,10 +193,12 @@ class Growing:
         last = count if seen is None else int(np.searchsorted(every.numbers[:count], seen))
         return every.take(slice(last))
 
-    def copy(self) -> Growing:
-        result = copy.copy(self)
-        result._all = self._all.take(np.arange(len(self._all.numbers)))
-        result._least = list(self._least)
+    def copy(self, seen: int) -> Growing:
+        """Those with a number below ``seen``, to add to."""
+        result, every = copy.copy(self), self._all
+        result._count = int(np.searchsorted(every.numbers[: self._count], seen))
+        result._all = every.take(np.arange(len(every.numbers)))
+        result._least = self._least[: -(-result._count // _BLOCK)]
         return result
 
 

@@ -86,7 +86,7 @@ class _Recorded:
         self._state = state
         self._seen = seen
         self._pending = [answer for answer in pending if answer.law is not None]
-        self._relevance = state.relevance.copy() if self._pending else state.relevance
+        self._relevance = state.relevance.copy(seen) if self._pending else state.relevance
         for number, answer in enumerate(self._pending, seen):
             if answer.law is not None and answer.column.height:
                 self._relevance.add(number, answer.column, answer.law.variance)

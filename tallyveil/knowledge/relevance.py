@@ -50,11 +50,14 @@ class Relevance:
         self._kind_of.extend([-1] * (number + 1 - len(self._kind_of)))
         self._kind_of[number] = kind
 
-    def copy(self) -> Relevance:
-        """Apart from this one, to add to."""
+    def copy(self, seen: int) -> Relevance:
+        """Of the columns with a number below ``seen``, to add to: others may be added here since
+        it was looked how many there are."""
         result = copy.copy(self)
-        result._kinds = [kind.copy() for kind in self._kinds]
-        result._by_axes, result._kind_of = dict(self._by_axes), self._kind_of[:]
+        result._kinds = [kind.copy(seen) for kind in tuple(self._kinds)]
+        kinds = len(result._kinds)
+        result._by_axes = {axes: n for axes, n in tuple(self._by_axes.items()) if n < kinds}
+        result._kind_of = self._kind_of[:seen]
         return result
 
     @property

@@ -243,6 +243,29 @@ def test_the_nearest_of_very_many_are_the_first_of_all_in_order(seed: int) -> No
                 assert first == every[1][:most]
 
 
+@pytest.mark.parametrize("seen", [0, 1, 700, 1_200])
+def test_what_is_pending_is_numbered_after_what_was_seen(seen: int) -> None:
+    """Whatever other threads have had recorded since."""
+    draw, grown, alone = np.random.default_rng(seen), Relevance(), Relevance()
+    recorded = boxes(1_200, draw)
+    for number, one in enumerate(recorded):
+        grown.add(number, one, 1.0)
+        if number < seen:
+            alone.add(number, one, 1.0)
+    copied, pending = grown.copy(seen), boxes(5, draw)
+    for number, one in enumerate(pending, seen):
+        copied.add(number, one, 2.0)
+        alone.add(number, one, 2.0)
+    for question in boxes(3, draw):
+        for most in (None, 1, 40):
+            found = [
+                list(some.nearest([question], seen + 5, most=most)) for some in (copied, alone)
+            ]
+            assert found[0] == found[1]
+    [[_, every], *_] = grown.nearest(recorded[:1], 1_200)
+    assert 0 in every
+
+
 def test_of_very_many_columns_few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which may be the best: the latest of those of least variance."""
     draw, relevance = np.random.default_rng(1), Relevance()
