@@ -42,14 +42,14 @@ class Recording:
     def check(self, quote: Quote, asked: Sequence[tuple[str, Amount]], analyst: str) -> None:
         """Refuse a statement that costs less than the least, or for which there is no room.
 
-        ``asked`` is what each of its charges takes, by table. What costs nothing, because no
-        record can move it, has no least cost.
+        ``asked`` is what each of its charges takes, by table. What would cost nothing is refused
+        too: the gate answers by itself what no record can move, and asks for no charge.
 
         Raises InvalidParameterValue (22023) and RecordingLimitExceeded (53400).
         """
         for one in quote.tables:
             least = self._accounts[one.table].least_cost
-            if 0 < one.cost < least:
+            if not one.cost or one.cost < least:
                 raise too_cheap(one, least)
         for table in dict.fromkeys(name for name, _ in asked):
             takes = sum((amount for name, amount in asked if name == table), Amount())

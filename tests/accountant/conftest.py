@@ -152,6 +152,11 @@ class Cubes:
     histories = st.lists(_releases(), min_size=1, max_size=5)
 
     @staticmethod
+    def charged(history: Sequence[Release], account: Account) -> list[Release]:
+        """Those that cost something: no other can be charged."""
+        return [one for one in history if truth([one], account.relation, account.measure)]
+
+    @staticmethod
     def account(
         budget: object = 3,
         neighbours: Neighbours = "add_remove",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from tallyveil.errors import (
 )
 from tallyveil.mechanisms import mechanism
 from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.limits import Limits
 from tallyveil.workload.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
@@ -164,19 +166,17 @@ def test_an_answer_is_recorded_once_and_must_fit(cubes: Any) -> None:
             accountant.record(charge, [[1]])
 
 
-def test_what_no_record_moves_is_free_and_remembered(cubes: Any) -> None:
-    account = cubes.account(1, neighbours="replace")
+@pytest.mark.parametrize("least", [None, Fraction(0)])
+def test_nothing_is_charged_at_no_cost(cubes: Any, least: Fraction | None) -> None:
+    """What no record moves is exact, and the gate's to answer: a ledger grows at a price."""
+    account = replace(cubes.account(1, neighbours="replace"), limits=Limits(least_cost=least))
     assert not account.domain.complete
-    impossible = one(cubes, [[0, 0]], 0.0)
     accountant = Accountant(Ledger(":memory:"), {"person": account})
     accountant.charge([one(cubes, [[1, 0]], 1.0)], "alice")
-    (receipt,) = accountant.charge([impossible], "alice")
-    accountant.record(receipt, [[0]])
-    assert [e.cost for e in accountant.history()] == [1, 0]
-    [known] = accountant.learned("person", 0, 0)[0]
-    assert (known.values, known.scale) == ((0,), 0.0)
-    assert known.law is not None
-    assert known.law.scale == 0
+    for scale in (0.0, 1.0):
+        with pytest.raises(InvalidParameterValue, match="costs epsilon 0"):
+            accountant.charge([one(cubes, [[0, 0]], scale)], "alice")
+    assert [e.cost for e in accountant.history()] == [1]
 
 
 def test_noise_cannot_be_left_out_where_it_is_needed(cubes: Any) -> None:
