@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 
 from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
-from tallyveil.knowledge.projection import projected
+from tallyveil.inference.projection import projected
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["rounded_in_margins"]

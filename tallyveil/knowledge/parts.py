@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.inference.noise import FloatArray
-from tallyveil.knowledge.projection import projected
+from tallyveil.inference.projection import projected
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["rounded_in_parts"]

@@ -21,10 +21,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.projection import projected
 from tallyveil.knowledge.lattice import nearest_integers
 from tallyveil.knowledge.margins import rounded_in_margins
 from tallyveil.knowledge.parts import rounded_in_parts
-from tallyveil.knowledge.projection import projected
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["Rounded", "jointly_rounded"]

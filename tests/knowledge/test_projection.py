@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tallyveil.inference.projection import projected
 from tallyveil.knowledge.lattice import nearest_integers
-from tallyveil.knowledge.projection import projected
 from tallyveil.knowledge.rounding import jointly_rounded
 
 NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
