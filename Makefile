@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: help demo test run-tests check docs audit test-slow fuzz-sql fuzz-wire fixtures bench clean
+.PHONY: help demo test run-tests check docs audit test-clients test-slow fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -36,6 +36,14 @@ docs: $(VENV)/stamp  ## Run the examples of README and docs/
 
 audit: $(VENV)/stamp  ## Put every mechanism's claims to the test (DRAWS=100000)
 	@$(RUN)/tallyveil audit --draws $(or $(DRAWS),100000)
+
+test-clients: $(VENV)/stamp  ## Real clients, those installed first that pip and npm have
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,clients]'
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix .clients pg; fi
+	@for program in psql pgbench isql node java; do command -v $$program >/dev/null || echo \
+		"$$program is missing. On Debian and Ubuntu: apt-get install postgresql-client" \
+		"postgresql unixodbc odbc-postgresql nodejs npm default-jdk-headless libpostgresql-jdbc-java" >&2; done
+	@$(RUN)/pytest -q -rs tests/clients
 
 test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
 	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m slow

@@ -12,6 +12,7 @@ from tallyveil.gate.interface import (
     Description,
     Kind,
     Move,
+    Notice,
     Receive,
     Result,
     Session,
@@ -35,6 +36,14 @@ class Context(Protocol):
     kept: Kept
 
     def describe(self, statement: Statement, types: Sequence[str | None]) -> Description: ...
+
+    def run(
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any] = (),
+        types: Sequence[str] = (),
+    ) -> Result: ...
 
     def ask(
         self,
@@ -139,9 +148,22 @@ def _fetch(context: Context, call: Call) -> Result:
     statement = call.statement
     move = statement.move or Move()
     cursor = context.kept.portal(statement.target or "", what="cursor")
+    notices = _run_first(context, cursor, move) if isinstance(cursor, Portal) else ()
     found = cursor.fetch(move)
-    tag = f"{statement.tag} {len(found)}"
-    return Result(cursor.columns, found, tag) if move.shown else Result(None, (), tag)
+    columns, tag = cursor.columns, f"{statement.tag} {len(found)}"
+    if move.shown:
+        return Result(columns, found, tag)
+    return Result(None, (), tag, notices)
+
+
+def _run_first(context: Context, portal: Portal, move: Move) -> tuple[Notice, ...]:
+    """A portal of a query that was bound, and not executed yet, where MOVE may skip rows of it."""
+    prepared, answered = portal.prepared, portal.result is not None
+    if answered or move.shown or move.direction != "forward" or prepared.statement.kind != "select":
+        return ()
+    portal.result = context.run(prepared.statement, portal.rows, portal.parameters, prepared.types)
+    portal.begun = True
+    return portal.result.notices
 
 
 def _close(context: Context, call: Call) -> Result:

@@ -1,0 +1,138 @@
+"""Programs: psql, pgbench, node's pg, pgjdbc, psqlodbc by isql. `make test-clients` says what to
+install; where one is absent its test is skipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.conftest import BY_CITY, Served
+
+pytestmark = pytest.mark.usefixtures("free")
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+NODE_MODULES = ROOT / ".clients" / "node_modules"
+JARS = (
+    "/usr/share/java/postgresql.jar",
+    *map(str, (Path.home() / ".m2/repository/org/postgresql/postgresql").glob("*/*.jar")),
+)
+
+
+def need(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    return found
+
+
+def run(served: Served, *command: str, text: str = "", **more: str) -> str:
+    done = subprocess.run(
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env=os.environ | served.environment | more,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def lines(by_city: list[Any], between: str = "|") -> list[str]:
+    return [f"{city}{between}{n}" for city, n in by_city]
+
+
+def test_psql(served: Served, by_city: list[Any], tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    script = f"""
+\\set QUIET on
+SET client_min_messages = warning;
+\\set FETCH_COUNT 2
+{BY_CITY};
+\\unset FETCH_COUNT
+\\copy ({BY_CITY}) TO '{out}' CSV
+PREPARE p (text) AS SELECT $1 || '!';
+EXECUTE p ('done');
+SELECT count(*) AS n FROM patients LIMIT 0 \\gdesc
+\\conninfo
+"""
+    found = run(served, need("psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", text=script).splitlines()
+    assert found[:4] == lines(by_city)
+    assert found[4:6] == ["done!", "n|bigint"]
+    assert "SSL" in found[-1]
+    assert out.read_text().splitlines() == lines(by_city, ",")
+
+
+@pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
+def test_pgbench(served: Served, mode: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(f"{BY_CITY};\n")
+    arguments = ("-n", "-M", mode, "-c", "2", "-t", "5", "-f", str(script))
+    options = {"PGOPTIONS": "-c client_min_messages=warning"}
+    found = run(served, need("pgbench"), *arguments, **options)
+    assert "number of failed transactions: 0 (0.000%)" in found
+
+
+NODE = """
+const {Client} = require('pg');
+(async () => {
+  const client = new Client({
+    host: 'localhost', port: process.env.PGPORT, user: 'alice', database: 'tallyveil',
+    password: process.env.PGPASSWORD,
+    ssl: {ca: require('fs').readFileSync(process.env.PGSSLROOTCERT)},
+  });
+  await client.connect();
+  const asked = process.argv[1];
+  for (const query of [asked, {name: 'p', text: asked}, {text: asked, rowMode: 'array'}]) {
+    const {rows} = await client.query(query);
+    console.log(rows.map(row => Object.values(row).join('|')).join('\\n'));
+  }
+  const {rows} = await client.query('SELECT 2 = ANY($1::int[]) AS found', [[1, 2]]);
+  console.log(rows[0].found);
+  await client.end();
+})();
+"""
+
+
+def test_node(served: Served, by_city: list[Any]) -> None:
+    node = need("node")
+    if not (NODE_MODULES / "pg").is_dir():
+        pytest.skip("the module pg of node is not installed")
+    found = run(served, node, "-e", NODE, BY_CITY, NODE_PATH=str(NODE_MODULES))
+    assert found.splitlines() == lines(by_city) * 3 + ["true"]
+
+
+def test_pgjdbc(served: Served, by_city: list[Any]) -> None:
+    """Simple and prepared statements, binary after five, fetch sizes, timeouts, metadata."""
+    java, jar = need("java"), next(filter(os.path.exists, JARS), None)
+    if jar is None:
+        pytest.skip("the PostgreSQL driver for Java is not installed")
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jar)
+    found = run(served, java, *quick, str(HERE / "Jdbc.java"), BY_CITY).splitlines()
+    assert found == lines(by_city) * 8 + ["city text", "age int4", "sex text"]
+
+
+def test_psqlodbc(served: Served, by_city: list[Any], tmp_path: Path) -> None:
+    """Through unixODBC, as a plain result and by cursors."""
+    isql = need("isql")
+    driver = next((str(p) for p in Path("/usr/lib").glob("*/odbc/psqlodbcw.so")), None)
+    if driver is None:
+        pytest.skip("psqlodbc is not installed")
+    for fetch in ("0", "1"):
+        (tmp_path / "odbc.ini").write_text(
+            f"[people]\nDriver={driver}\nServername=localhost\nPort={served.port}\n"
+            f"Database=tallyveil\nUserName=alice\nPassword={served.password}\n"
+            f"Sslmode=verify-full\nUseDeclareFetch={fetch}\nFetch=2\n"
+            f"pqopt=sslrootcert={served.certificate}\n"
+        )
+        ini = {"ODBCINI": str(tmp_path / "odbc.ini")}
+        text = f"{BY_CITY}\n"
+        found = run(served, isql, "people", "-b", "-d|", "-v", text=text, **ini).splitlines()
+        assert [line for line in found if "|" in line] == lines(by_city)
