@@ -9,7 +9,7 @@ out in numpy; else row by row in Python's integers, with the same result.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final
@@ -34,15 +34,19 @@ _PORTION: Final = 1024
 
 
 def answer_array(
-    steps: Sequence[int | None], multiplier: Fraction, kind: pa.DataType, least: int | None = None
+    steps: Sequence[int | None] | npt.NDArray[np.int64],
+    multiplier: Fraction,
+    kind: pa.DataType,
+    least: int | None = None,
 ) -> pa.Array:
     """multiplier · v for each v of ``steps``, or ``least`` steps if v is less; None stays None.
 
     Raises NumericValueOutOfRange where one does not fit: noise can exceed any bound, if seldom.
     """
-    missing = np.array([v is None for v in steps], dtype=np.bool_) if None in steps else None
+    whole = isinstance(steps, np.ndarray) or None not in steps
+    missing = None if whole else np.array([v is None for v in steps], dtype=np.bool_)
     try:
-        numbers = np.array(steps if missing is None else [v or 0 for v in steps], dtype=np.int64)
+        numbers = np.array(steps if whole else [v or 0 for v in steps], dtype=np.int64)
     except OverflowError:
         return _row_by_row(steps, multiplier, kind, least)
     if least is not None:
@@ -90,10 +94,13 @@ def _decimals(
 
 
 def _row_by_row(
-    steps: Iterable[int | None], multiplier: Fraction, kind: pa.DataType, least: int | None
+    steps: Sequence[int | None] | npt.NDArray[np.int64],
+    multiplier: Fraction,
+    kind: pa.DataType,
+    least: int | None,
 ) -> pa.Array:
     values: list[Any] = []
-    for number, v in enumerate(steps):
+    for number, v in enumerate(steps.tolist() if isinstance(steps, np.ndarray) else steps):
         if not number % _PORTION:
             deadline.check()
         if v is not None and least is not None:

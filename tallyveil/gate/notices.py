@@ -13,7 +13,7 @@ from tallyveil.gate.interface import Notice
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
 from tallyveil.gate.translations import reach
-from tallyveil.knowledge import Interval, Known
+from tallyveil.knowledge import Interval, Known, by_law, unknown
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
@@ -35,13 +35,13 @@ def notice(
     halves: set[Fraction] = set() if looks is None else _over_all_looks(request, looks)
     ranged: list[Known] = []
     for multiplier, answers in columns if looks is None else ():
-        for known in {row.law: row for row in answers if row is not None}.values():
+        for known in by_law(answers).values():
             if known.additive:
                 halves.add(multiplier * Fraction(known.half_width(confidence)))
             else:
                 ranged.append(known)
     height = sum(len(answers) for _, answers in columns)
-    missing = sum(answers.count(None) for _, answers in columns)
+    missing = sum(map(unknown, (answers for _, answers in columns)))
     parts = [cost_text(answered.quote) if answered.quote else _free(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += f" for {answered.bought} of {height} rows, the others are free"

@@ -12,13 +12,10 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.gate.decision import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.knowledge import Interval, Known, intervals, total
+from tallyveil.knowledge import Ends, Known, chosen, intervals, total, turned
 from tallyveil.rewriter import NoisyTable, Output, Plan, Projection, Workload
 
 __all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
-
-# How many groups are looked at in Python between two looks at the deadline.
-_PORTION: Final = 1024
 
 # How many of a result's rows are handed on between two looks.
 _HANDED_ON: Final = 2_048
@@ -26,9 +23,7 @@ _HANDED_ON: Final = 2_048
 # Of each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
 
-_Steps: TypeAlias = Sequence[int | None]
 _Groups: TypeAlias = Sequence[Known | None]
-_Ends: TypeAlias = tuple[_Steps, _Steps, _Steps]
 
 
 def noisy_tables(
@@ -90,7 +85,9 @@ def _table(
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
         least = 0 if nonnegative and column.counts_up else None
         found = (
-            _ends(groups[number], confidence) if looks is None else _over_all_looks(output, looks)
+            intervals(groups[number], confidence)
+            if looks is None
+            else _over_all_looks(output, looks)
         )
         for kind, steps in zip(_KINDS, found, strict=True):
             arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, least)
@@ -121,7 +118,7 @@ def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
     """
     known = answered.columns[output.table][output.column]
     if output.rows is not None:
-        known = tuple(known[row] for row in output.rows.tolist())
+        known = chosen(known, output.rows.tolist())
     if output.sums is None:
         return known
     parts: list[list[Known | None]] = [[] for _ in range(table.height)]
@@ -131,28 +128,12 @@ def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
     return [total(a) if len(a) == len(b) else None for a, b in zip(whole, parts, strict=True)]
 
 
-def _ends(known: _Groups, confidence: Fraction) -> _Ends:
-    """Each group's value and the ends of its interval, in steps of its lattice."""
-    found: list[Interval | None] = []
-    for start in range(0, len(known), _PORTION):
-        deadline.check()
-        found += intervals(known[start : start + _PORTION], confidence)
-    return _turned(found)
-
-
-def _over_all_looks(output: Output, looks: Looks) -> _Ends:
-    """As `_ends`, over all looks."""
+def _over_all_looks(output: Output, looks: Looks) -> Ends:
+    """As `intervals`, over all looks."""
     rows = looks[output.table][output.column].ends
     if output.rows is not None:
         rows = [rows[row] for row in output.rows.tolist()]
-    return _turned(rows)
-
-
-def _turned(rows: Sequence[tuple[int, int | None, int | None] | None]) -> _Ends:
-    """The values, the lower and the upper ends."""
-    ends = [(None, None, None) if row is None else row for row in rows]
-    values, low, high = zip(*ends, strict=True) if ends else ((), (), ())
-    return values, low, high
+    return turned([(None, None, None) if row is None else row for row in rows])
 
 
 def _doubles(values: Iterable[float | None]) -> pa.Array:

@@ -7,16 +7,18 @@ data and spends nothing. Other rooms import from here, and from no file of this 
 
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences
-from tallyveil.knowledge.answer import Released, intervals, released, total
+from tallyveil.knowledge.answer import Released, released, total
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
 from tallyveil.knowledge.known import Interval, Known
+from tallyveil.knowledge.many import Ends, by_law, chosen, intervals, turned, unknown
 from tallyveil.knowledge.precision import Precision, Preview, too_complex
 
 __all__ = [
     "Aim",
     "Bought",
+    "Ends",
     "Estimate",
     "Found",
     "Interval",
@@ -27,8 +29,12 @@ __all__ = [
     "Released",
     "Rows",
     "Sequences",
+    "by_law",
+    "chosen",
     "intervals",
     "released",
     "too_complex",
     "total",
+    "turned",
+    "unknown",
 ]

@@ -36,7 +36,6 @@ __all__ = [
     "Estimated",
     "InRange",
     "Released",
-    "intervals",
     "ranged",
     "released",
     "total",
@@ -329,26 +328,6 @@ def total(rows: Sequence[Known]) -> Known:
     estimates = [one for _, several in parts for one in several]
     whole = Estimated(Estimate.total(estimates), own) if estimates else own
     return whole.reporting(sum(row.rounded for row in rows))
-
-
-def intervals(rows: Sequence[Known | None], confidence: Fraction) -> list[Interval | None]:
-    """Of each row. Most have noise of their own, and many of these noise of one law."""
-    halves: dict[Hashable, int] = {}
-    found: list[Interval | None] = []
-    for row in rows:
-        if not isinstance(row, Released):
-            found.append(None if row is None else row.interval(confidence))
-            continue
-        law, value, told = row.law, row.value, row.reported
-        half = halves.get(law)
-        if half is None:
-            half = halves[law] = row.half_width(confidence)
-        low, high = value - half, value + half
-        if told is None:
-            found.append(Interval(value, low, high))
-        else:
-            found.append(Interval(told, min(told, low), max(told, high)))
-    return found
 
 
 def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | InRange]:

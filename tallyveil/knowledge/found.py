@@ -22,7 +22,7 @@ __all__ = ["Bought", "Found", "Outlook", "Rows"]
 # A top-up is bought for a little less, so that what rounding adds later does not exceed the target.
 _MARGIN: Final = 1 - 1e-6
 
-Rows: TypeAlias = tuple[tuple[Known | None, ...], ...]
+Rows: TypeAlias = tuple[Sequence[Known | None], ...]
 """By column and row; None for what is not known."""
 
 Estimates: TypeAlias = tuple[Estimate | None, ...]
@@ -97,9 +97,12 @@ class Found:
     def short(self, column: int) -> IntArray:
         """The numbers of a column's rows that do not suffice; rows of one law of error are looked
         at once."""
+        rows = self.rows[column]
+        if not any(rows):
+            return np.arange(len(rows))
         enough: dict[Hashable, bool] = {}
         found = []
-        for number, row in enumerate(self.rows[column]):
+        for number, row in enumerate(rows):
             if row is not None:
                 law = row.law
                 if law not in enough:

@@ -29,12 +29,13 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.invariants import Span
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
-from tallyveil.knowledge.answer import Estimated, released
+from tallyveil.knowledge.answer import Estimated
 from tallyveil.knowledge.estimate import Estimate, improves, surpasses
 from tallyveil.knowledge.exact import Exact
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.looks import Looks, is_large
+from tallyveil.knowledge.many import bought as answers_of
 from tallyveil.knowledge.precision import Preview
 from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.preview import previews
@@ -96,10 +97,9 @@ class Knowledge:
         outlooks = self._looked_at(columns, aims, _estimated(aims))
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
-                own = self._state.own(columns[number])
-                rows[number] = [
-                    _improved(a, b, aims[number]) for a, b in zip(own, estimates, strict=True)
-                ]
+                rows[number] = _all_improved(
+                    self._state.own(columns[number]), estimates, aims[number]
+                )
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
             deadline.check()
             if aim.in_range:
@@ -118,7 +118,7 @@ class Knowledge:
         found again, in any process; and whether what is reported adds up, and to what is exact.
         ``nonnegative``: what no record can make negative is reported as 0 at least.
         """
-        rows = [list(known) for known in found.rows]
+        rows = list(found.rows)
         outlooks = list(found.outlooks)
         if bought is not None:
             self._take_in(bought)
@@ -130,9 +130,7 @@ class Knowledge:
                 ]
                 for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
-                        aim = found.aims[number]
-                        pairs = zip(rows[number], estimates, strict=True)
-                        rows[number] = [_improved(a, b, aim) for a, b in pairs]
+                        rows[number] = _all_improved(rows[number], estimates, found.aims[number])
         derivations = [
             derivation
             for column, aim, known in zip(found.columns, found.aims, rows, strict=True)
@@ -143,7 +141,7 @@ class Knowledge:
         agree = True
         for outlook in self._together(found, outlooks):
             agree &= _add_up(outlook, found.columns, rows, nonnegative)
-        return tuple(map(tuple, rows)), agree
+        return tuple(rows), agree
 
     def _together(self, found: Found, outlooks: Sequence[Outlook]) -> Sequence[Outlook]:
         """Whose rows are to add up: those of all columns, or if nothing is exact of not too many
@@ -225,19 +223,32 @@ def _estimated(aims: Sequence[Aim]) -> list[int]:
     return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
 
 
-def _put(aims: Sequence[Aim], bought: Bought, rows: Sequence[list[Known | None]]) -> None:
+def _put(aims: Sequence[Aim], found: Bought, rows: list[Sequence[Known | None]]) -> None:
     """The answers that were bought, where they are better than what was known."""
-    for place, number in enumerate(bought.columns):
-        answers, by = rows[number], aims[number].criterion
-        says = released(bought.mechanism, bought.scales[place])
-        asked = zip(bought.rows[place].tolist(), bought.values[place], strict=True)
-        for n, (row, value) in enumerate(asked):
+    for place, number in enumerate(found.columns):
+        own, by = found.rows[place].tolist(), aims[number].criterion
+        fresh = answers_of(found.mechanism, found.scales[place], found.values[place])
+        if len(own) == len(rows[number]) and not any(rows[number]):
+            rows[number] = fresh
+            continue
+        answers = list(rows[number])
+        for n, (row, answer) in enumerate(zip(own, fresh, strict=True)):
             if not n % TOGETHER:
                 deadline.check()
-            fresh, before = says(value), answers[row]
-            comparable = before is not None and before.additive and fresh.additive
-            if before is None or not comparable or surpasses(fresh, before, by):
-                answers[row] = fresh
+            before = answers[row]
+            comparable = before is not None and before.additive and answer.additive
+            if before is None or not comparable or surpasses(answer, before, by):
+                answers[row] = answer
+        rows[number] = answers
+
+
+def _all_improved(
+    reported: Sequence[Known | None], others: Sequence[Estimate | None], aim: Aim
+) -> Sequence[Known | None]:
+    """As `_improved`, of each row."""
+    if not any(others):
+        return reported
+    return [_improved(a, b, aim) for a, b in zip(reported, others, strict=True)]
 
 
 def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known | None:
@@ -260,7 +271,7 @@ def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
 def _add_up(
     outlook: Outlook,
     columns: Sequence[Column],
-    rows: Sequence[list[Known | None]],
+    rows: list[Sequence[Known | None]],
     nonnegative: bool,
 ) -> bool:
     """Report values that add up, of rows that are estimated together, and to exact ones; whether
@@ -299,7 +310,7 @@ def _add_up(
         every[number] = answer and answer.reporting(value)
     reported = iter(every)
     for n in outlook.columns:
-        rows[n][:] = itertools.islice(reported, len(rows[n]))
+        rows[n] = list(itertools.islice(reported, len(rows[n])))
     return told.agree
 
 

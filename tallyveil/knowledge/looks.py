@@ -134,6 +134,8 @@ class Looks:
     def once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""
         state = self._state
+        if outlook.system is None and not outlook.outside and not any(map(any, outlook.rows)):
+            return outlook  # of too many rows
         columns = [found.columns[n] for n in outlook.columns]
         places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
         if not places:

@@ -18,6 +18,7 @@ from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.answer import Estimated
 from tallyveil.knowledge.estimate import Criterion, Estimate, improves, surpasses
 from tallyveil.knowledge.known import Known
+from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column
@@ -43,6 +44,8 @@ class Reported:
         """How the estimates among what is reported of a column's rows were made, as far as the
         ledger does not know and the rows' own answers do not tell."""
         deadline.check()
+        if isinstance(rows, Alike):
+            return []
         found: dict[Basis, list[bytes]] = {}
         for key, row in zip(column.row_keys, rows, strict=True):
             if not isinstance(row, Estimated) or row.estimate.alone:
@@ -57,6 +60,8 @@ class Reported:
         self, column: Column, rows: Sequence[Estimate | None], aim: Aim
     ) -> tuple[Estimate | None, ...]:
         """What was reported of each row, unless the row here improves on it."""
+        if not self._state.has_bases:
+            return tuple(rows)
         found, by = list(rows), aim.criterion
         for start in range(0, len(found), TOGETHER):
             deadline.check()

@@ -63,6 +63,9 @@ class State:
 
     def _hold(self, number: int, column: Column) -> None:
         here = (number,)  # one object for the keys that are held nowhere else
+        if self._holding.keys().isdisjoint(column.row_keys):
+            self._holding.update(dict.fromkeys(column.row_keys, here))
+            return
         for key in column.row_keys:
             before = self._holding.get(key)
             self._holding[key] = here if before is None else before + here
@@ -78,6 +81,11 @@ class State:
                 continue
             others = [one for one in before.items() if one[0] != derivation.by]
             self._bases[row] = dict(others[1 - _BASES :]) | alone
+
+    @property
+    def has_bases(self) -> bool:
+        """Whether any estimate was reported."""
+        return bool(self._bases)
 
     def bases(self, key: bytes, by: Criterion = None) -> Sequence[Basis]:
         """What reported estimates of a row were made from, by its key; by this criterion first."""
@@ -126,6 +134,8 @@ class State:
     def own(self, column: Column, only: str | None = None) -> list[Released | InRange | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is
         added, or those by the mechanism ``only`` with a public range."""
+        if self._holding.keys().isdisjoint(column.row_keys):
+            return [None] * column.height
         found: list[Released | InRange | None] = []
         for place, key in enumerate(column.row_keys):
             best, least = None, math.inf

@@ -247,12 +247,12 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
     """
     keys = output.column.row_keys
     deadline.check()
+    if len(set(keys)) == output.column.height:
+        return output.column, output.rows
     first: dict[bytes, int] = {}
     for row, key in enumerate(keys):
         first.setdefault(key, row)
     deadline.check()
-    if len(first) == output.column.height:
-        return output.column, output.rows
     kept = np.array(list(first.values()), dtype=np.int64)
     number = {key: n for n, key in enumerate(first)}
     rows = np.array([number[key] for key in keys], dtype=np.int64)
