@@ -33,7 +33,7 @@ def exact_product(factor: Factor, x: IntArray) -> list[int]:
     each of which fits. The choice depends on the public coefficients only, never on x.
     """
     totals = _Totals(factor.height, factor.largest)
-    totals.add(factor.rows, factor.coefficients, x)
+    totals.add(factor.rows, factor.coefficients, x, factor.starts)
     return totals.values()
 
 
@@ -169,7 +169,8 @@ def _layers(factor: Factor) -> list[_Layer]:
 
 
 def _table(size: int, cells: IntArray, rows: IntArray, coefficients: IntArray) -> _Layer:
-    table = np.zeros((2, size), dtype=np.int64)
+    large = max(int(rows.max(initial=0)), int(np.abs(coefficients).max(initial=0))) >> _LIMB
+    table = np.zeros((2, size), dtype=np.int64 if large else np.int32)
     table[:, cells] = rows, coefficients
     return _Layer(table[0], table[1], None)
 
@@ -181,14 +182,21 @@ class _Totals:
         self._wide = bound >= 2**_LIMB
         self._sums = np.zeros((1 + self._wide, height), dtype=np.int64)
 
-    def add(self, rows: IntArray, coefficients: IntArray, counts: IntArray) -> None:
+    def add(
+        self,
+        rows: IntArray,
+        coefficients: IntArray,
+        counts: IntArray,
+        starts: IntArray | None = None,
+    ) -> None:
+        """``starts`` is where each row begins, if all entries of a row stand together."""
         if not self._sums.size:
             return
         if not self._wide:
-            _add(self._sums[0], rows, coefficients * counts)
+            _add(self._sums[0], rows, coefficients * counts, starts)
             return
-        _add(self._sums[0], rows, (coefficients & (2**_LIMB - 1)) * counts)
-        _add(self._sums[1], rows, (coefficients >> _LIMB) * counts)
+        _add(self._sums[0], rows, (coefficients & (2**_LIMB - 1)) * counts, starts)
+        _add(self._sums[1], rows, (coefficients >> _LIMB) * counts, starts)
 
     def values(self) -> list[int]:
         low, *high = self._sums.tolist()
@@ -197,6 +205,10 @@ class _Totals:
         return [(h << _LIMB) + w for h, w in zip(high[0], low, strict=True)]
 
 
-def _add(sums: IntArray, rows: IntArray, products: IntArray) -> None:
+def _add(sums: IntArray, rows: IntArray, products: IntArray, starts: IntArray | None) -> None:
+    if starts is not None:
+        if len(starts):
+            sums[rows[starts]] += np.add.reduceat(products, starts)
+        return
     rows = np.broadcast_to(rows, products.shape)
     np.add.at(sums, rows.ravel(), products.ravel())

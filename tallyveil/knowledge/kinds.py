@@ -24,6 +24,7 @@ __all__ = ["FIRST", "Axes", "Growing", "Hull", "Kind", "Spans", "hull_of"]
 
 FIRST: Final = 16
 _BLOCK: Final = 1024
+_TOUCHED: Final = 8  # so many cells for each entry are sooner marked than entries looked at
 
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -266,13 +267,23 @@ def _summary(factor: Factor) -> _Summary:
     most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
     rows = factor.size / max(1, most)
     if len(factor.axes) != 1 or factor.height != 1 or not len(cells):
-        index = np.unravel_index(cells, factor.shape) if factor.axes else ()
-        pairs = zip(factor.shape, index, strict=True)
-        ends = tuple((int(at.min(initial=size)), int(at.max(initial=-1))) for size, at in pairs)
-        return _Summary(rows, ends, False, len(np.unique(factor.rows)), factor.size)
+        return _Summary(rows, _ends(factor), False, len(factor.starts), factor.size)
     low, high = int(cells[0]), int(cells[-1])
     alike = bool((coefficients == coefficients[0]).all())
     least = 1 if alike else len(np.unique(coefficients))
     whole = high - low + 1 == len(cells) and alike
     apart = min(factor.size, 3) if whole else factor.size
     return _Summary(rows, ((low, high),), whole, least, apart)
+
+
+def _ends(factor: Factor) -> tuple[tuple[int, int], ...]:
+    """The least and the greatest value of each axis that is touched."""
+    if factor.size <= len(factor.cells) * _TOUCHED:
+        touched = np.zeros(factor.shape, dtype=np.bool_)
+        touched.ravel()[factor.cells] = True
+        every = range(touched.ndim)
+        index = [np.flatnonzero(touched.any(axis=tuple({*every} - {n}))) for n in every]
+    else:
+        index = list(np.unravel_index(factor.cells, factor.shape)) if factor.axes else []
+    pairs = zip(factor.shape, index, strict=True)
+    return tuple((int(at.min(initial=size)), int(at.max(initial=-1))) for size, at in pairs)

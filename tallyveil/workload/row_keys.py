@@ -74,7 +74,10 @@ class Listed:
 def listed(parts: tuple[Parts, ...]) -> Listed:
     names = {name for _, pairs in parts for name, _ in pairs}
     plain = all(s == 1 for s, _ in parts)
-    digests = tuple(b"".join(digest for _, digest in sorted(pairs)) for _, pairs in parts)
+    digests = tuple(
+        pairs[0][1] if len(pairs) == 1 else b"".join(digest for _, digest in sorted(pairs))
+        for _, pairs in parts
+    )
     return Listed(parts, (min(names), max(names)) if names else None, digests if plain else None)
 
 
@@ -93,11 +96,13 @@ def product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tu
     # Their digests, in order, are those of one factor after those of the other.
     texts: list[bytes] = [b"1\0"] * len(rows[0])
     for f in order:
+        deadline.check()
         own = digests[f] or ()
         if len(own) > 1:
             texts = [text + own[i] for text, i in zip(texts, rows[f], strict=True)]
         elif own and own[0]:
             texts = [text + own[0] for text in texts]
+    deadline.check()
     return tuple(hashlib.blake2b(text, digest_size=16, person=b"row").digest() for text in texts)
 
 

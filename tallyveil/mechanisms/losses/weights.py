@@ -143,8 +143,11 @@ def _plain(factor: Factor, power: int) -> Part:
     kept = _PARTS.get(factor, {}).get(power)
     if kept is not None:
         return kept
-    weights = np.zeros(factor.size, dtype=np.int64)
-    np.add.at(weights, factor.cells, np.abs(factor.coefficients) ** power)
+    if factor.largest <= 1:
+        weights = np.bincount(factor.cells, minlength=factor.size)
+    else:
+        weights = np.zeros(factor.size, dtype=np.int64)
+        np.add.at(weights, factor.cells, np.abs(factor.coefficients) ** power)
     part = Part(factor.axes, weights.reshape(factor.shape))
     if factor.size <= _SMALL:
         _PARTS.setdefault(factor, {})[power] = part

@@ -161,10 +161,11 @@ def _in_order(
             deadline.check()
             return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
     alike = bool((coefficients == coefficients[0]).all())
-    order = _order(cells, size)
-    deadline.check()
-    rows, cells = rows[order], cells[order]
-    coefficients = coefficients if alike else coefficients[order]
+    if (cells[1:] < cells[:-1]).any():
+        order = _order(cells, size)
+        deadline.check()
+        rows, cells = rows[order], cells[order]
+        coefficients = coefficients if alike else coefficients[order]
     deadline.check()
     if alike:
         cells = _stably(cells, rows, height)
