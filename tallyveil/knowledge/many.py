@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias, overload
@@ -37,6 +37,10 @@ class Alike(Sequence[Known]):
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __iter__(self) -> Iterator[Known]:
+        laws = (self.law,)
+        return (Released(value, laws) for value in self.values)
 
     @overload
     def __getitem__(self, row: int) -> Known: ...
