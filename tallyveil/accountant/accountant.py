@@ -190,6 +190,7 @@ class Accountant(Balances):
         *,
         custodian: bool = False,
         decided_on: Mapping[str, int] | None = None,
+        taken_in: int | None = None,
     ) -> Sale:
         """As `charge`; with ``draw``, charges and noisy answers become durable in one commit.
 
@@ -200,7 +201,7 @@ class Accountant(Balances):
         an answer leave. docs/guarantees.md has the argument. It runs under the lock.
 
         ``decided_on`` are `state`s of tables that must not have changed, in any process, since
-        somebody looked at what the charges would tell.
+        somebody looked at what the charges would tell; and `taken_in` must not have.
 
         Raises Overtaken if a state has changed, and what `deadline.check` raises, with nothing
         charged: once the charges are written, nothing is stopped here. Raises what `charge` raises;
@@ -216,7 +217,7 @@ class Accountant(Balances):
             # Others wait for the lock: who has it waits for nobody's turn.
             with deadline.taking(None), self._lock:
                 sale = self._sell(
-                    charges, priced, analyst, custodian, decided_on or {}, draw, durable
+                    charges, priced, analyst, custodian, decided_on or {}, taken_in, draw, durable
                 )
         finally:
             for end, one in zip(durable, priced, strict=False):
@@ -232,6 +233,7 @@ class Accountant(Balances):
         analyst: str,
         custodian: bool,
         decided_on: Mapping[str, int],
+        taken_in: int | None,
         draw: Draw | None,
         durable: list[Position],
     ) -> Sale:
@@ -241,6 +243,8 @@ class Accountant(Balances):
         try:
             with books.writing():
                 if any(books.memory.state(table) != state for table, state in decided_on.items()):
+                    raise Overtaken
+                if taken_in not in (None, books.taken_in):
                     raise Overtaken
                 quote, steps = books.plan(priced, analyst, custodian)
                 if quote.refused is not None:
@@ -325,6 +329,11 @@ class Accountant(Balances):
         """A number that grows with everything that is charged or recorded of a table."""
         with self._taken_in() as books:
             return books.memory.state(table)
+
+    @property
+    def taken_in(self) -> int:
+        """How many answers of other processes this one has found in the ledger."""
+        return self._books.taken_in
 
     def position(self) -> Hashable:
         """Equal while nobody, in any process, has anything charged or recorded; None if that cannot

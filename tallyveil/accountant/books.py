@@ -64,6 +64,8 @@ class Books:
         self._charges = self._answers = self._derivations = START
         self._version: int | None = None
         self._summarised = 0
+        self.taken_in = 0
+        """How many answers were read from the ledger: those of other processes, above all."""
 
     # Reading
 
@@ -268,6 +270,7 @@ class Books:
             if awaited is not None:
                 decode_answers(answer.noisy, awaited.decoded().heights)
                 self.memory.learn(answer.charge_id, answer.noisy)
+                self.taken_in += 1
             self._answers = position
         if answers < 0:
             for derivation, position in self._ledger.derivations_after(self._derivations):

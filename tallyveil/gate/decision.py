@@ -132,7 +132,7 @@ class Decision:
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
-        state = self._recorded(request)
+        state, seen = self._recorded(request), self._accountant.taken_in
         found, purchases = self._weigh(request, wanted)
         deadline.check()
         settled = _Settled(found, purchases, None, {})
@@ -144,8 +144,9 @@ class Decision:
             try:
                 with self.reservations.of(rows, whole):
                     if self._recorded(request) != state:
+                        seen = self._accountant.taken_in
                         found, purchases = self._weigh(request, wanted)
-                    settled = self._settle(request, wanted, found, purchases)
+                    settled = self._settle(request, wanted, found, purchases, seen)
             except BudgetExceeded as error:
                 error.hint = self._hint(error, request, wanted, purchases)
                 raise
@@ -248,9 +249,12 @@ class Decision:
         wanted: Mapping[str, Noise],
         found: Mapping[str, Found],
         purchases: list[Purchase],
+        taken_in: int,
     ) -> _Settled:
         """Pay for what is still to be bought, once nobody can have changed what it would tell, and
-        buy it."""
+        buy it. If other processes have been answered since ``taken_in``, look once more first:
+        it may be known now."""
+        others = None if request.source == "fresh" else taken_in
         while True:
             if not purchases:
                 return _Settled(found, purchases, None, {})
@@ -262,8 +266,9 @@ class Decision:
             self._accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
-                quote, bought = self._receive(request, purchases, decided_on)
+                quote, bought = self._receive(request, purchases, decided_on, others)
             except Overtaken:
+                others = None
                 found, purchases = self._weigh(request, wanted)
                 continue
             return _Settled(found, purchases, quote, bought)
@@ -278,7 +283,11 @@ class Decision:
         ]
 
     def _receive(
-        self, request: Request, purchases: Sequence[Purchase], decided_on: Mapping[str, int]
+        self,
+        request: Request,
+        purchases: Sequence[Purchase],
+        decided_on: Mapping[str, int],
+        taken_in: int | None,
     ) -> tuple[Quote, dict[str, Bought]]:
         """Pay for all purchases, and have their answers drawn and recorded: few in the transaction
         of the charges, many without the ledger's lock, once the charges are durable."""
@@ -289,6 +298,7 @@ class Decision:
             draw if self._quickly_drawn(purchases) else None,
             custodian=request.custodian,
             decided_on=decided_on,
+            taken_in=taken_in,
         )
         noisy = list(sale.answers)
         # What is charged is drawn and recorded, whoever has given up meanwhile.

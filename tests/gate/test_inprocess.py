@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -238,3 +239,23 @@ def test_what_a_frame_cannot_hold_or_be_is_said(
         with pytest.raises(tallyveil.InterfaceError, match=r"(polars|pandas) is not installed"):
             missing()
     assert cursor.fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(("wanted", "cost"), [("auto", 0.1), ("fresh", 0.2)])
+def test_what_another_process_buys_meanwhile_is_found(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, wanted: str, cost: float
+) -> None:
+    """After this one has looked, and before it pays. Whoever wants fresh answers buys them."""
+    one, two = connect(), connect()
+    two.execute(f"SET dp.source = {wanted}")
+    decision = two._gate.decision
+    settle, sql = decision._settle, "SELECT state, count(*) FROM person GROUP BY 1 ORDER BY 1"
+
+    def meanwhile(*arguments: Any) -> Any:
+        one.execute(sql)
+        return settle(*arguments)
+
+    monkeypatch.setattr(decision, "_settle", meanwhile)
+    answer = two.execute(sql).fetchall()
+    assert two.budget()[0]["spent"] == cost
+    assert (one.execute(sql).fetchall() == answer) == (wanted == "auto")
