@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
@@ -124,39 +123,11 @@ class Accountant(Balances):
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
         with self._lock:
+            if any(one.plainly for one in priced):
+                with self._books.reading():
+                    return self._books.plan(priced, analyst, custodian)[0]
             self._books.refresh()
             return self._books.plan(priced, analyst, custodian)[0]
-
-    def cost(self, charge: Charge) -> Fraction:
-        """Of a charge by itself, in the measure of its table's budget."""
-        return from_units(self._books.pricing.loss(charge).bound)
-
-    def best(self, charges: Sequence[Charge], analyst: str) -> Charge:
-        """Of charges for the same release the one after which its table, and then the analyst's
-        share of it, has lost least; of equals the one that itself costs an average cell least.
-
-        Free of charge. Left out are those that by themselves cost no less than the first one, or
-        less than a statement may.
-        """
-        table = charges[0].workload.table
-        losses = [self._books.pricing.loss(charge) for charge in charges]
-        least, most = self._accounts[table].least_cost, losses[0].bound
-        better = [one.bound < most and from_units(one.bound) >= least for one in losses]
-        if not any(better):
-            return charges[0]
-        with self._lock:
-            self._books.refresh()
-            filters = self._books.filters
-        found = []
-        for number, loss in enumerate(losses):
-            if number and not better[number]:
-                continue
-            deadline.check()
-            after = filters.after(table, analyst, loss)
-            share = after.shares.get((table, analyst))
-            spent = after.tables[table].spent, 0 if share is None else share.spent
-            found.append((*spent, loss.average, number))
-        return charges[min(found)[-1]]
 
     def charge(
         self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False
@@ -247,6 +218,11 @@ class Accountant(Balances):
                 if taken_in not in (None, books.taken_in):
                     raise Overtaken
                 quote, steps = books.plan(priced, analyst, custodian)
+                if any(
+                    one.plainly and not after.within_shares(one.table)
+                    for one, after in zip(priced, steps, strict=True)
+                ):
+                    raise Overtaken
                 if quote.refused is not None:
                     raise exceeded(quote.refused)
                 # The last moment at which a cancel costs nothing.

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
 
+from tallyveil import deadline
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.expensive import most_expensive
@@ -18,6 +22,8 @@ from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
 
 __all__ = ["Balances"]
+
+_COMPOSED: Final = 400  # charges of a table that are composed anew, while others wait
 
 
 class Balances:
@@ -68,19 +74,27 @@ class Balances:
         Those without a share have no meter: their charges are composed anew.
         """
         numbers: dict[tuple[str, str], int] = defaultdict(int)
-        others: dict[tuple[str, str], list[Charge]] = defaultdict(list)
+        others: dict[tuple[str, str], dict[int, Charge]] = defaultdict(dict)
         with self._lock, self._books.reading():
             meters = self._books.filters.shares
             for stored, _ in self._ledger.charges_after(START):
                 key = stored.table, stored.analyst
                 numbers[key] += 1
-                if key not in meters and stored.table in self._accounts:
-                    others[key].append(self._books.charge(stored))
+                translated = self._books.has_translates(stored.table)
+                if stored.table in self._accounts and (translated or key not in meters):
+                    others[key][stored.id] = self._books.recomposition.charge(stored)
+        plainly = {n for own in others.values() for one in own.values() for n in one.plainly}
         found = []
         for table, account in self._accounts.items():
             names = {analyst for name, analyst in (*numbers, *meters) if name == table}
             for analyst in sorted(names):
-                meter = meters.get((table, analyst)) or self._composed(others[table, analyst])
+                meter = meters.get((table, analyst)) or self._composed(
+                    table,
+                    [
+                        replace(charge, translates=()) if n in plainly else charge
+                        for n, charge in others[table, analyst].items()
+                    ],
+                )
                 found.append(
                     Spending(
                         table,
@@ -113,6 +127,63 @@ class Balances:
                 readings.append(Reading(entry(charge), from_units(spent), exact, account.measure))
         return readings
 
+    def cost(self, charge: Charge) -> Fraction:
+        """Of a charge by itself, in the measure of its table's budget."""
+        return from_units(self._books.pricing.loss(charge).bound)
+
+    def best(self, charges: Sequence[Charge], analyst: str) -> Charge:
+        """Of charges for the same release the one after which its table, and then the analyst's
+        share of it, has lost least; of equals the one that itself costs an average cell least.
+
+        Free of charge. Left out are those that by themselves cost no less than the first one, or
+        less than a statement may.
+        """
+        table = charges[0].workload.table
+        losses = [self._books.pricing.loss(charge) for charge in charges]
+        least, most = self._accounts[table].least_cost, losses[0].bound
+        better = [one.bound < most and from_units(one.bound) >= least for one in losses]
+        with self._lock:
+            if not any(better) and not self._books.has_translates(table):
+                return charges[0]
+            self._books.refresh()
+            filters = self._books.filters
+        found = []
+        for number, loss in enumerate(losses):
+            if number and not better[number]:
+                continue
+            deadline.check()
+            after = filters.after(table, analyst, loss)
+            share = after.shares.get((table, analyst))
+            spent = after.tables[table].spent, 0 if share is None else share.spent
+            found.append((*spent, loss.average, number))
+        highest, own, _, number = min(found)
+        account = self._accounts[table]
+        cap = (account.shares or {}).get(analyst)
+        if highest > account.units or (cap is not None and own > cap.units):
+            return self._relieved([charges[one[-1]] for one in found], charges, analyst)
+        return charges[number]
+
+    def _relieved(self, allowed: Sequence[Charge], every: Sequence[Charge], analyst: str) -> Charge:
+        """One that can be paid once earlier translates by the same invariants are given up: they
+        charge cells that nobody asked about, and where many are asked that is more than their rows
+        cost. The first one if none can."""
+        table = allowed[0].workload.table
+        rows = _declared(every)
+        with self._lock, self._books.reading():
+            earlier = []
+            if self._books.has_translates(table):
+                earlier = self._books.recomposition.translated(table, _COMPOSED)
+            near = tuple(n for n, charge in earlier if not rows.isdisjoint(_declared([charge])))
+            for plainly in dict.fromkeys((near, tuple(n for n, _ in earlier))):
+                for charge in allowed if plainly else ():
+                    deadline.check()
+                    one = replace(charge, plainly=plainly)
+                    priced = self._books.pricing.price(one)
+                    quote, (after,) = self._books.plan([priced], analyst, custodian=True)
+                    if quote.allowed and after.within_shares(table):
+                        return one
+        return allowed[0]
+
     @contextmanager
     def _taken_in(self) -> Iterator[Books]:
         """What follows from the ledger as it is now."""
@@ -120,9 +191,9 @@ class Balances:
             self._books.refresh()
             yield self._books
 
-    def _composed(self, charges: Sequence[Charge]) -> Meter:
+    def _composed(self, table: str, charges: Sequence[Charge]) -> Meter:
         """A meter over some charges about one table, at least one."""
-        account = self._accounts[charges[0].workload.table]
+        account = self._accounts[table]
         meter = meter_for(account.relation, account.measure)
         for charge in charges:
             meter = meter.after(self._books.pricing.loss(charge))
@@ -133,3 +204,12 @@ class Balances:
         if account is None:
             raise UndefinedTable(f'there is no protected table "{table}"')
         return account
+
+
+def _declared(charges: Sequence[Charge]) -> set[int]:
+    """The published rows that translates are by."""
+    found: set[int] = set()
+    for charge in charges:
+        for translate in filter(None, charge.translates):
+            found.update(translate.declared.tolist())
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -12,11 +11,11 @@ from tallyveil import deadline
 from tallyveil.accountant.chain import START, Position
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
-from tallyveil.accountant.invariants import published_columns
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Asked, Memory, Noisy
 from tallyveil.accountant.pricing import Priced, Pricing
 from tallyveil.accountant.quote import Quote
+from tallyveil.accountant.recomposition import Recomposition
 from tallyveil.accountant.recording import Recording
 from tallyveil.accountant.stored import charge_of
 from tallyveil.accountant.stored_charge import StoredCharge
@@ -49,6 +48,7 @@ class Books:
         self._ledger = ledger
         self._accounts = accounts
         self.pricing = Pricing(accounts)
+        self.recomposition = Recomposition(ledger, self.pricing)
         self._begin()
         summary = read_summary(ledger.path, accounts)
         if summary is not None and not self._adopt(summary):
@@ -62,6 +62,7 @@ class Books:
         self.memory = Memory()
         self.recording = Recording(self._accounts)
         self._charges = self._answers = self._derivations = START
+        self._translated: set[str] = set()
         self._version: int | None = None
         self._summarised = 0
         self.taken_in = 0
@@ -86,12 +87,16 @@ class Books:
     def plan(
         self, priced: Sequence[Priced], analyst: str, custodian: bool
     ) -> tuple[Quote, list[Filters]]:
-        """The quote, and the filters as they would be after each charge.
+        """The quote, and the filters as they would be after each charge. Inside `reading` where
+        earlier charges are to be composed anew; no table may have two of these.
 
         Raises what `Recording.check` raises."""
         steps = [self.filters]
         for one in priced:
-            steps.append(steps[-1].after(one.table, analyst, one.loss))
+            before = steps[-1]
+            if one.plainly:
+                before = self.recomposition.filters(before, one.table, frozenset(one.plainly))
+            steps.append(before.after(one.table, analyst, one.loss))
         losses = [(one.table, one.loss) for one in priced]
         quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
         if quote.refused is None:
@@ -148,6 +153,8 @@ class Books:
                 end.number, Asked(one.table, one.mechanism, partial(_same, charge)), filters
             )
             self.recording.add(one.table, analyst, one.amount)
+            if charge.translates:
+                self._translated.add(one.table)
             self._charges = end
 
     def answered(self, noisy: Mapping[int, Noisy], end: Position) -> None:
@@ -221,6 +228,7 @@ class Books:
             self.recording.add(table, analyst, amount)
         self.readings.update(summary.readings)
         self._summarised = summary.charges.number
+        self._translated.update(summary.tables)
         return (self._charges, self._answers) == (summary.charges, summary.answers)
 
     def summary(self, least: int) -> Summary | None:
@@ -278,15 +286,14 @@ class Books:
                     self.memory.derive(derivation)
                 self._derivations = position
 
-    def charge(self, stored: StoredCharge) -> Charge:
-        """As it is accounted for; inside `reading`."""
-        charge = charge_of(stored.table, stored.mechanism, stored.columns)
-        if charge.translates:
-            return replace(charge, published=published_columns(self._ledger, stored.table))
-        return charge
+    def has_translates(self, table: str) -> bool:
+        """Whether charges of a table may be translates."""
+        return table in self._translated
 
     def _work_out(self, stored: StoredCharge) -> None:
-        charge = self.charge(stored)
+        charge = self.recomposition.charge(stored)
+        if charge.translates:
+            self._translated.add(stored.table)
         try:
             with deadline.unlimited():
                 loss = self.pricing.loss(charge)
@@ -304,9 +311,11 @@ class Books:
             raise LedgerError(
                 f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
             ) from error
-        self._admit(
-            stored.id, _asked(stored), self.filters.after(stored.table, stored.analyst, loss)
-        )
+        filters = self.filters
+        if charge.plainly:
+            plainly = frozenset(charge.plainly)
+            filters = self.recomposition.filters(filters, stored.table, plainly, stored.id)
+        self._admit(stored.id, _asked(stored), filters.after(stored.table, stored.analyst, loss))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
 

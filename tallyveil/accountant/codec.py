@@ -55,6 +55,7 @@ class Event:
     scales: tuple[float, ...]
     law: str | None = None
     translates: tuple[Translate | None, ...] = ()
+    plainly: tuple[int, ...] = ()
 
 
 def encode_event(event: Event, relation: Relation | None = None) -> bytes:
@@ -87,13 +88,15 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
                 "widths": [a.dtype.str for a in held_arrays],
             }
             body += [a.tobytes() for a in held_arrays]
-    about_all = {
+    about_all: dict[str, Any] = {
         "law": event.law,
         "protects": None if relation is None else [relation.neighbours, relation.max_rows],
         "version": None,
         "strategy": None,
         "columns": header,
     }
+    if event.plainly:
+        about_all["plainly"] = event.plainly
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
@@ -183,7 +186,8 @@ def decode_event(blob: bytes) -> Event:
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
     known = tuple(translates) if any(translates) else ()
-    return Event(tuple(columns), tuple(scales), whole.get("law"), known)
+    plainly = tuple(map(int, whole.get("plainly", ())))
+    return Event(tuple(columns), tuple(scales), whole.get("law"), known, plainly)
 
 
 def _translate(about: dict[str, Any] | None, body: _Body) -> Translate | None:

@@ -53,6 +53,19 @@ class Filters:
             shares = {**shares, (table, analyst): own.after(loss)}
         return Filters(self.accounts, tables, shares)
 
+    def without(self, table: str) -> Filters:
+        """As if nothing were bought about a table."""
+        empty = _empty(self.accounts[table])
+        shares = {key: empty if key[0] == table else own for key, own in self.shares.items()}
+        return Filters(self.accounts, {**self.tables, table: empty}, shares)
+
+    def within_shares(self, table: str) -> bool:
+        """Whether no analyst has spent more than a share of a table."""
+        shares = self.accounts[table].shares or {}
+        return all(
+            self.shares[table, analyst].spent <= own.units for analyst, own in shares.items()
+        )
+
     def quote(
         self,
         after: Filters,

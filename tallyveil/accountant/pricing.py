@@ -30,6 +30,7 @@ class Priced:
     height: int
     loss: Loss
     amount: Amount
+    plainly: tuple[int, ...] = ()
 
 
 class Pricing:
@@ -49,7 +50,9 @@ class Pricing:
         if priced is None:
             workload = charge.workload
             _ = charge.key  # of its receipt, which is issued while others wait
-            event = Event(workload.columns, charge.scales, charge.law, charge.translates)
+            event = Event(
+                workload.columns, charge.scales, charge.law, charge.translates, charge.plainly
+            )
             columns = encode_event(event, self._accounts[workload.table].relation)
             height = sum(column.height for column in workload.columns)
             priced = self._priced[charge] = Priced(
@@ -60,6 +63,7 @@ class Pricing:
                 height,
                 self.loss(charge),
                 Amount.of(charge.mechanism, charge.sql, columns, height),
+                charge.plainly,
             )
         return priced
 

@@ -17,8 +17,9 @@ def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
     """The charge that is stored so, without its statement."""
     event = decode_event(columns)
     return Charge(
-        Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates
-    )
+        Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates,
+        plainly=event.plainly,
+    )  # fmt: skip
 
 
 def entry(stored: StoredCharge) -> Entry:

@@ -192,7 +192,8 @@ class Charge:
 
     ``translates``, if there are any, are one for each column, None for one that is charged as it
     is: another row is charged in its place, with the same noise, by rows of ``published``, the
-    columns that the ledger knows as published, in its order.
+    columns that the ledger knows as published, in its order. ``plainly`` are earlier charges of the
+    table that are charged as they are from then on, without their translates.
     """
 
     workload: Workload
@@ -202,6 +203,7 @@ class Charge:
     law: str | None = None
     translates: tuple[Translate | None, ...] = ()
     published: tuple[Column, ...] = ()
+    plainly: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.law is None:

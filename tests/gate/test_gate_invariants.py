@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.errors import LedgerMismatch, PolicyError
+from tallyveil.errors import BudgetExceeded, LedgerMismatch, PolicyError
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -476,3 +476,77 @@ def test_thousands_of_groups_under_exact_totals_take_little_longer(
         connection.close()
     assert sum(n for county, n in found.items() if county < "01") == 62
     assert least[1] < 4 * least[0]
+
+
+def test_many_cells_of_a_group_cost_what_they_do_without_translates(connect: Connect) -> None:
+    """Each alone costs every cell of the group half. Before one is refused, those before it are
+    charged as they were asked, which is what each cell costs; so it is after a restart."""
+    declared = {
+        "neighbours": "add_remove",
+        "invariants": [{"sql": WOMEN}],
+        "budget": {"epsilon": 0.15},
+    }
+    connection = connect(**declared)
+    costs = []
+    for age in range(10):
+        connection.execute(OLD.format(f"= {age}"))
+        costs.append(spent(connection))
+    assert costs[:4] == pytest.approx([0.05, 0.1, 0.15, 0.1])
+    assert max(costs) <= 0.15
+    connection.execute("SET dp.source = fresh")
+    connection.execute(OLD.format("= 3"))
+    with pytest.raises(BudgetExceeded):
+        connection.execute(OLD.format("= 3"))
+    before = spent(connection)
+    readings = connection.execute("SELECT spent FROM dp.history").fetchall()
+    connection.close()
+    again = connect(**declared)
+    assert spent(again) == before <= 0.15
+    assert again.execute("SELECT spent FROM dp.history").fetchall() == readings
+
+
+def test_giving_up_translates_is_held_to_all_shares(connect: Connect) -> None:
+    """What one analyst bought as translates is not charged as it was asked if that takes more than
+    the analyst has."""
+    shares = {name: {"budget": {"epsilon": 0.11}} for name in ("ann", "bob")}
+    declared = {
+        "neighbours": "add_remove",
+        "invariants": [{"sql": WOMEN}],
+        "budget": {"epsilon": 0.2},
+        "analysts": shares,
+    }
+    ann = connect(user="ann", **declared)
+    for age in ("< 30", "< 31"):
+        ann.execute(OLD.format(age))
+    assert spent(ann) == pytest.approx(0.1)
+    ann.close()
+    bob = connect(user="bob", **declared)
+    for age in ("= 40", "= 41"):
+        bob.execute(OLD.format(age))
+    assert spent(bob) == pytest.approx(0.2)
+    with pytest.raises(BudgetExceeded):
+        bob.execute(OLD.format("= 42"))
+
+
+def test_both_margins_of_many_tables_are_met(
+    connect: Connect, source: duckdb.DuckDBPyConnection
+) -> None:
+    """4,800 cells in 480 sums, two for each."""
+    sizes = {"building": 12, "hour": 20, "team": 20}
+    source.execute(
+        "CREATE TABLE visits AS SELECT b.i AS building, h.i AS hour, t.i AS team"
+        " FROM range(12) b(i), range(20) h(i), range(20) t(i), range(10)"
+    )
+    by = "SELECT building, {0}, count(*) FROM person GROUP BY building, {0}"
+    connection = connect(
+        **invariants(by.format("hour"), by.format("team")),
+        **{"from": "visits"},
+        attributes={name: {"range": [0, size - 1]} for name, size in sizes.items()},
+    )
+    rows = connection.execute(by.format("hour, team")).fetchall()
+    sums: dict[tuple[str, int, int], int] = {}
+    for building, hour, team, count in rows:
+        for key in (("hour", building, hour), ("team", building, team)):
+            sums[key] = sums.get(key, 0) + count
+    assert len(rows) == 4_800
+    assert set(sums.values()) == {200}

@@ -1,0 +1,68 @@
+"""Past charges, composed once more: where translates of them are given up.
+
+A translate charges cells that nobody asked about. Where many cells of a group are asked one by one,
+that comes to more than the rows themselves cost. λ is book-keeping of public rows, and may be
+chosen again for all that was released: what counts is that the ledger's charges, whichever they are
+by now, are within the budget. So a later charge can say which earlier ones are charged as they were
+asked from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tallyveil import deadline
+from tallyveil.accountant.chain import START
+from tallyveil.accountant.filters import Filters
+from tallyveil.accountant.invariants import published_columns
+from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.pricing import Pricing
+from tallyveil.accountant.stored import charge_of
+from tallyveil.accountant.stored_charge import StoredCharge
+from tallyveil.accountant.values import Charge
+
+__all__ = ["Recomposition"]
+
+
+class Recomposition:
+    """Of the charges of a ledger; used inside its `reading`."""
+
+    def __init__(self, ledger: Ledger, pricing: Pricing) -> None:
+        self._ledger = ledger
+        self._pricing = pricing
+
+    def charge(self, stored: StoredCharge) -> Charge:
+        """As it was accounted for when it was made."""
+        charge = charge_of(stored.table, stored.mechanism, stored.columns)
+        if charge.translates:
+            return replace(charge, published=published_columns(self._ledger, stored.table))
+        return charge
+
+    def filters(
+        self, filters: Filters, table: str, plainly: frozenset[int], end: int | None = None
+    ) -> Filters:
+        """With all charges of a table, before number ``end`` if given, composed once more, those of
+        ``plainly`` and those given up before without their translates. It takes about a millisecond
+        each."""
+        stored = [one for one in self._of(table) if end is None or one.id < end]
+        charges = [self.charge(one) for one in stored]
+        plainly = plainly.union(*(charge.plainly for charge in charges))
+        filters = filters.without(table)
+        for one, charge in zip(stored, charges, strict=True):
+            deadline.check()
+            own = replace(charge, translates=()) if one.id in plainly else charge
+            filters = filters.after(table, one.analyst, self._pricing.loss(own))
+        return filters
+
+    def translated(self, table: str, most: int) -> list[tuple[int, Charge]]:
+        """The charges of a table that are translates, each with its number; none if the table has
+        more than ``most`` charges."""
+        stored = self._of(table)
+        if len(stored) > most:
+            return []
+        charges = [(one.id, self.charge(one)) for one in stored]
+        plainly = {number for _, charge in charges for number in charge.plainly}
+        return [(n, charge) for n, charge in charges if charge.translates and n not in plainly]
+
+    def _of(self, table: str) -> list[StoredCharge]:
+        return [one for one, _ in self._ledger.charges_after(START) if one.table == table]
