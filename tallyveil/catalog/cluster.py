@@ -141,8 +141,6 @@ class Cluster:
     def _run_initdb(self, program: Path) -> None:
         options = ["-D", str(self.data), "-U", SUPERUSER, "--auth=trust", "--no-sync"]
         options += ["--no-instructions", "--encoding=UTF8", "--no-locale"]
-        if program != self._binaries.initdb:
-            options += ["-L", str(_share(self._binaries))]
         self._launch(str(program), *options)
         if self._process is not None and self._process.wait(START):
             raise NoPostgreSQL(_why(self._said(), program, self._owner))
@@ -208,7 +206,14 @@ def _folder() -> Path:
 def _roots() -> list[str]:
     roots = dict.fromkeys((os.path.realpath(tempfile.gettempdir()), "/tmp", "/dev/shm"))
     longest = _LONGEST_PATH - len(PREFIX) - 8
-    return [root for root in roots if len(os.fsencode(root)) <= longest and os.path.isdir(root)]
+    return [root for root in roots if len(os.fsencode(root)) <= longest and _reached(root)]
+
+
+def _reached(folder: str) -> bool:
+    """Whether it is one, and whoever root's PostgreSQL runs as gets there."""
+    if os.geteuid() or not os.path.isdir(folder):
+        return os.path.isdir(folder)
+    return all(path.stat().st_mode & 0o001 for path in (Path(folder), *Path(folder).parents))
 
 
 def _hold(folder: Path) -> int:
@@ -231,34 +236,33 @@ def _owner() -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _initdb(binaries: Binaries, folder: Path) -> Iterator[Path]:
-    """initdb, or where the user has no name, as in containers with arbitrary ids, a copy that does
+    """initdb; or where the user has no name, as in containers with arbitrary ids, a copy that does
     not ask for it. The name would be that of the owner, whom we name.
     """
     try:
         pwd.getpwuid(os.geteuid())
-        yield binaries.initdb
-        return
     except KeyError:
-        pass
-    programs = folder / "programs"
-    programs.mkdir()
-    # Both functions return a user; the second one the first there is, whichever that is.
-    program = programs / "initdb"
-    program.write_bytes(binaries.initdb.read_bytes().replace(b"\0getpwuid\0", b"\0getpwent\0"))
-    program.chmod(0o700)
-    (programs / "postgres").symlink_to(binaries.postgres)
-    yield program
-    shutil.rmtree(programs, ignore_errors=True)
+        programs = folder / "programs"
+        yield _nameless(binaries, programs)
+        shutil.rmtree(programs, ignore_errors=True)
+        return
+    yield binaries.initdb
 
 
-def _share(binaries: Binaries) -> Path:
-    for name in ("share/postgresql", "share"):
-        found = binaries.folder.parent / name
-        if (found / "postgres.bki").is_file():
-            return found
-    raise NoPostgreSQL(
-        f"user {os.geteuid()} has no name, which initdb needs: add a line to /etc/passwd"
-    )
+def _nameless(binaries: Binaries, folder: Path) -> Path:
+    """Copies of both programs where they find their libraries and files as before."""
+    home, root = binaries.folder.parent, binaries.folder.parents[2]
+    copy = folder / home.relative_to(root)
+    (copy / "bin").mkdir(parents=True)
+    for beside in (*home.iterdir(), *root.glob(f"{home.parent.name}.libs")):
+        if beside != binaries.folder:
+            (folder / beside.relative_to(root)).symlink_to(beside)
+    for program in (binaries.initdb, binaries.postgres):
+        copied = copy / "bin" / program.name
+        # Both functions return a user; the second one the first there is, whichever that is.
+        copied.write_bytes(program.read_bytes().replace(b"\0getpwuid\0", b"\0getpwent\0"))
+        copied.chmod(0o700)
+    return copy / "bin" / binaries.initdb.name
 
 
 def _why(said: str, program: Path, owner: tuple[int, int] | None) -> str:

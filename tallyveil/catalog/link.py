@@ -175,7 +175,10 @@ class Link:
         if reply.kind == "K":
             self._key = reply.body
         elif reply.kind == "E":
-            raise error(reply.body)
+            refused = error(reply.body)
+            if refused.sqlstate.startswith("57P"):  # it starts, recovers or ends
+                raise Failed(refused.message)
+            raise refused
         elif reply.kind == "R" and reply.body != bytes(4):
             raise Failed("it asks for a password")
 

@@ -8,6 +8,7 @@ answer about a protected table is ever that of an empty one.
 from __future__ import annotations
 
 import struct
+import time
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -18,6 +19,10 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Notice
 
 __all__ = ["Answer", "Column", "Question", "Relay"]
+
+RECOVERY: Final = 2.0
+PAUSE: Final = 0.05
+"""Seconds that it may take to be there again, and between two looks whether it is."""
 
 _FIELD: Final = struct.Struct("!IHIhih")
 
@@ -84,6 +89,7 @@ class Relay:
             + wire.bind("", question.formats, question.values, question.result_formats)
             + wire.DESCRIBE_PORTAL
             + wire.EXECUTE
+            + (wire.bind(CHECK) + wire.EXECUTE if _is_copy(question.sql) else b"")
             + wire.SYNC
         )
         return self._ask(messages, settings)
@@ -94,15 +100,16 @@ class Relay:
             link.cancel()
 
     def _ask(self, messages: bytes, settings: Settings) -> Answer:
-        try:
-            return self._once(messages, settings)
-        except Failed:
-            # It has been started again since, or another statement has taken it along.
-            self._pool.clear()
-        try:
-            return self._once(messages, settings)
-        except Failed as failure:
-            raise unavailable(str(failure)) from None
+        until = time.monotonic() + RECOVERY
+        while True:
+            try:
+                return self._once(messages, settings)
+            except Failed as failure:
+                # It has been started again since, or another statement has taken it along.
+                self._pool.clear()
+                if time.monotonic() > until:
+                    raise unavailable(str(failure)) from None
+                time.sleep(PAUSE)
 
     def _once(self, messages: bytes, settings: Settings) -> Answer:
         reader = _Reader()
@@ -113,32 +120,39 @@ class Relay:
                     reader.read(reply)
             finally:
                 self._link = None
-        if reader.error is not None:
-            raise reader.error
-        return reader.answer
+        return reader.finish()
 
 
 class _Reader:
-    """Replies to an answer. The first rows are those of the check."""
+    """Replies to an answer. The first rows are those of the check; and those after COPY, which
+    names its relations only when it runs."""
 
     def __init__(self) -> None:
         self.answer = Answer()
         self.error: CatalogError | FeatureNotSupported | None = None
-        self._checked = False
+        self._checks = 0
+        self._ended = 0
+
+    def finish(self) -> Answer:
+        if self.error is not None:
+            raise self.error
+        if self._checks < 1 + self.answer.copied:
+            raise unavailable("it did not say what the statement names")
+        return self.answer
 
     def read(self, reply: Reply) -> None:
         answer = self.answer
         match reply.kind:
             case "E":
                 self.error = self.error or wire.error(reply.body)
-            case "D" if not self._checked:
+            case "D" if not self._checks or answer.copied:
                 self._check(reply.body)
             case "D" | "d" | "H" | "c":
                 self._take(reply)
-            case "C" if not self._checked:
-                self._checked = True
             case "C":
-                answer.tag = reply.body[:-1].decode()
+                self._ended += 1
+                if self._ended == 2:
+                    answer.tag = reply.body[:-1].decode()
             case "t":
                 answer.oids = struct.unpack(f"!{len(reply.body) // 4}I", reply.body[2:])
             case "T":
@@ -147,6 +161,7 @@ class _Reader:
                 answer.notices.append(_notice(reply.body))
 
     def _check(self, row: bytes) -> None:
+        self._checks += 1
         if row[-1:] != b"0" or row[-5:-1] != b"\0\0\0\1":
             self.error = self.error or FeatureNotSupported(
                 "a statement about the catalogs cannot ask about the policy's tables as well",
@@ -160,6 +175,10 @@ class _Reader:
         self.answer.copied = True
         message = reply.kind.encode() + (len(reply.body) + 4).to_bytes(4) + reply.body
         self.answer.rows.append((int(reply.kind == "d"), message))
+
+
+def _is_copy(sql: str) -> bool:
+    return sql[:4].upper() == "COPY"
 
 
 def columns(body: bytes) -> tuple[Column, ...]:

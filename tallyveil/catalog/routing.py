@@ -24,7 +24,7 @@ __all__ = ["Routing"]
 
 _SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
 
-_QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+_QUERIES: Final = frozenset({"SELECT", "WITH", "("})
 
 # Functions and types that the gate lacks, and that say nothing but what the catalogs hold.
 _CATALOGS_OWN: Final = re.compile(
@@ -75,10 +75,9 @@ class Routing:
         tree = trees[0]
         if len(trees) != 1 or not isinstance(tree, exp.Query):
             return False
-        tables = list(_tables(tree))
-        if tables:
-            return all(map(self._is_catalog, tables))
-        return not any(map(_is_gates, tree.find_all(exp.Func)))
+        if any(map(_is_gates, tree.find_all(exp.Func))):
+            return False
+        return all(map(self._is_catalog, _tables(tree)))
 
     def _is_catalog(self, table: exp.Table) -> bool:
         schema, name = table.db.lower(), table.name.lower()

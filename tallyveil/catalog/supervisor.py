@@ -28,7 +28,8 @@ LONGEST_PAUSE: Final = 60.0
 ends at once."""
 
 SETTLED: Final = 30.0
-"""Seconds that it has to run to be sound."""
+SOON: Final = 1.0
+"""Seconds that it has to run to be sound, and in which statements wait for it to be there again."""
 
 
 class Supervisor:
@@ -40,7 +41,8 @@ class Supervisor:
         self._binaries = binaries
         self._setup = setup
         self._cluster: Cluster | None = None
-        self._running = threading.Event()
+        self._running = False
+        self._settled = threading.Event()  # that it runs, or does not
         self._closing = threading.Event()
         self._why: str | None = None
         self._thread = threading.Thread(target=self._run, name="tallyveil-catalog", daemon=True)
@@ -51,7 +53,8 @@ class Supervisor:
 
     def address(self) -> str:
         """The path of its socket. Waits while it starts; raises CatalogError if it does not."""
-        if not self._running.wait(0.0 if self._why else PATIENCE) or self._cluster is None:
+        self._settled.wait(PATIENCE)
+        if not self._running or self._cluster is None:
             raise unavailable(self._why or "it is still starting")
         return self._cluster.socket
 
@@ -72,13 +75,15 @@ class Supervisor:
         except (OSError, subprocess.SubprocessError, Failed, TallyveilError) as error:
             self._fail(f"{type(error).__name__}: {error}")
         finally:
-            self._running.clear()
+            self._running = False
+            self._settled.set()
             if self._cluster is not None:
                 self._cluster.stop()
                 self._cluster.remove()
 
     def _fail(self, why: str) -> None:
         self._why = why
+        self._running = False
         if self._closing.is_set():
             return
         report("no catalog", level=logging.WARNING, reason=why)
@@ -92,11 +97,12 @@ class Supervisor:
             if fill:
                 self._fill(cluster.socket)
                 fill = False
-            self._why = None
-            self._running.set()
+            self._running = True
+            self._settled.set()
             report("catalog started", version=self._binaries.version)
             pause = FIRST_PAUSE if self._watch(cluster) > SETTLED else min(2 * pause, LONGEST_PAUSE)
-            self._running.clear()
+            if pause < SOON:
+                self._settled.clear()
             self._fail("it has ended, and is started again")
             self._closing.wait(pause)
 

@@ -1,0 +1,138 @@
+"""Drivers and libraries that look the catalogs up by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+import asyncpg
+import pandas as pd
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg.types import TypeInfo
+
+COLUMNS = ["city", "age", "sex", "admitted", "cost", "diagnosis"]
+
+
+@pytest.fixture(params=["psycopg", "psycopg2"])
+def engine(catalogued: Any, request: pytest.FixtureRequest) -> Any:
+    url = catalogued.address().replace("postgresql://", f"postgresql+{request.param}://")
+    engine = sqlalchemy.create_engine(url)
+    yield engine
+    engine.dispose()
+
+
+def test_sqlalchemys_inspector_sees_what_the_policy_declares(engine: Any) -> None:
+    inspector = sqlalchemy.inspect(engine)
+    assert inspector.get_schema_names() == ["dp", "information_schema", "public"]
+    assert inspector.get_table_names() == ["patients", "towns"]
+    assert sorted(inspector.get_view_names()) == ["adults", "by_city"]
+    columns = {c["name"]: c for c in inspector.get_columns("patients")}
+    assert list(columns) == COLUMNS
+    assert isinstance(columns["age"]["type"], sqlalchemy.INTEGER)
+    assert isinstance(columns["city"]["type"], sqlalchemy.TEXT)
+    assert isinstance(columns["admitted"]["type"], sqlalchemy.DATE)
+    assert [n for n in COLUMNS if columns[n]["nullable"]] == ["sex"]
+    assert columns["age"]["comment"] == "0 to 115; others clamped"
+    assert inspector.get_pk_constraint("patients")["constrained_columns"] == []
+    assert inspector.get_foreign_keys("patients") == inspector.get_indexes("patients") == []
+    assert "protected" in inspector.get_table_comment("patients")["text"]
+    assert "count(*) AS n" in str(inspector.get_view_definition("by_city"))
+    assert inspector.has_table("patients")
+    assert not inspector.has_table("nothing")
+    assert "epsilon_budget" in [c["name"] for c in inspector.get_columns("budget", schema="dp")]
+
+
+def test_a_reflected_table_can_be_counted(engine: Any) -> None:
+    table = sqlalchemy.Table("patients", sqlalchemy.MetaData(), autoload_with=engine)
+    counted = sqlalchemy.select(sqlalchemy.func.count()).select_from(table)
+    with engine.connect() as connection:
+        assert isinstance(connection.execute(counted.where(table.c.age > 30)).scalar(), int)
+
+
+def test_pandas_reads_with_the_default_engine(engine: Any) -> None:
+    with engine.connect() as connection:
+        frame = pd.read_sql("SELECT city, count(*) AS n FROM patients GROUP BY city", connection)
+    assert list(frame.columns) == ["city", "n"]
+    assert len(frame) == 4
+
+
+def test_psycopg_finds_types_and_reads_both_formats(catalogued: Any) -> None:
+    query = "SELECT relname, relkind, relnatts, oid FROM pg_class WHERE relname = %s"
+    with catalogued.connect() as connection:
+        found = TypeInfo.fetch(connection, "text")
+        assert found is not None
+        assert found.oid == 25
+        text = connection.execute(query, ["patients"]).fetchone()
+        binary = connection.cursor(binary=True).execute(query, ["patients"]).fetchone()
+        assert text[:4] == ("patients", "r", 6, text[3])
+        assert (binary[0], binary[2], binary[3]) == ("patients", 6, text[3])
+        described = connection.execute("SELECT oid, relname FROM pg_class WHERE false").description
+        assert [(c.name, c.type_code) for c in described] == [("oid", 26), ("relname", 19)]
+
+
+def test_catalogs_are_copied_prepared_and_fetched_in_pages(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        sql = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+        expected = [("adults",), ("by_city",), ("patients",), ("towns",)]
+        with connection.cursor().copy(f"COPY ({sql}) TO STDOUT") as copy:
+            assert list(copy.rows()) == expected
+        for _ in range(3):
+            assert connection.execute(sql, prepare=True).fetchall() == expected
+        with connection.pipeline():
+            cursors = [connection.execute(sql) for _ in range(3)]
+            assert [c.fetchall() for c in cursors] == [expected] * 3
+
+
+def test_an_error_says_where_and_the_block_is_aborted(catalogued: Any) -> None:
+    with psycopg.connect(catalogued.address()) as connection:
+        with pytest.raises(psycopg.errors.UndefinedColumn) as refused:
+            connection.execute("SELECT 1; SELECT nothing FROM pg_class")
+        assert refused.value.diag.statement_position == "18"
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("SELECT relname FROM pg_class")
+        connection.rollback()
+        assert connection.execute("SELECT count(*) FROM pg_am").fetchone() != (0,)
+
+
+def test_asyncpg_introspects_fetches_pages_and_pools(catalogued: Any) -> None:
+    async def ask() -> list[Any]:
+        context = ssl.create_default_context(cafile=str(catalogued.certificate))
+        address = catalogued.address().partition("?")[0]
+        async with asyncpg.create_pool(address, ssl=context, min_size=1, max_size=2) as pool:
+            async with pool.acquire() as connection, connection.transaction():
+                rows = [r[0] async for r in connection.cursor("SELECT relname FROM pg_class")]
+            names = await pool.fetch(
+                "SELECT nspname, nspacl FROM pg_namespace WHERE nspname = ANY($1::text[])",
+                ["public", "dp"],
+            )
+            return [len(rows) > 100, sorted(r["nspname"] for r in names)]
+
+    assert asyncio.run(ask()) == [True, ["dp", "public"]]
+
+
+def test_each_analyst_is_themselves(catalogued: Any) -> None:
+    who = "SELECT current_user, session_user, pg_backend_pid() > 0 FROM pg_roles LIMIT 1"
+    for user in ("alice", "bob"):
+        with catalogued.connect(user) as connection:
+            assert connection.execute(who).fetchone() == (user, user, True)
+            pid = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+            assert pid == connection.info.backend_pid
+
+
+def test_the_version_is_that_of_the_catalog(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        shown = connection.execute("SHOW server_version_num").fetchone()[0]
+        setting = "SELECT setting FROM pg_settings WHERE name = 'server_version_num'"
+        assert connection.execute(setting).fetchone() == (shown,)
+        assert connection.info.server_version == int(shown)
+
+
+def test_sessions_settings_reach_the_catalog(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        zone = "SELECT setting FROM pg_settings WHERE name = 'TimeZone'"
+        assert connection.execute(zone).fetchone() == ("UTC",)
+        connection.execute("SET timezone = 'Europe/Berlin'")
+        assert connection.execute(zone).fetchone() == ("Europe/Berlin",)

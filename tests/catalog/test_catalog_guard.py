@@ -1,0 +1,193 @@
+"""What must not come from an empty table, and what nobody may do to the catalog."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tallyveil.catalog import Question
+from tallyveil.errors import FeatureNotSupported
+
+# About a protected table, by every road: counted by the gate, or refused, and never zero.
+ABOUT_ROWS = [
+    "SELECT count(*) FROM patients, pg_class",
+    "SELECT count(*) FROM pg_class, public.patients",
+    'SELECT count(*) FROM pg_class, U&"p\\0061tients"',
+    "SELECT count(*) FROM pg_class, public.U&\"p!0061tients\" UESCAPE '!'",
+    "SELECT relname, (SELECT count(*) FROM patients) FROM pg_class",
+    "SELECT count(*) FROM pg_class WHERE EXISTS (SELECT FROM patients)",
+    "WITH pg_mine AS (SELECT * FROM patients) SELECT count(*) FROM pg_mine, pg_class",
+    "WITH patients AS (SELECT 1) SELECT count(*) FROM pg_class, public.patients",
+    "SELECT count(*) FROM pg_class, LATERAL (SELECT * FROM patients) t",
+    "SELECT count(*) FROM pg_class JOIN by_city ON true",
+    "SELECT count(*) FROM pg_class, adults",
+    "SELECT count(*) FROM pg_class, dp.budget",
+    "TABLE patients UNION SELECT * FROM pg_class",
+    "SELECT ndoc FROM ts_stat('SELECT ''a''::tsvector FROM patients') WHERE pg_is_in_recovery()",
+    "SELECT query_to_xml('SELECT count(*) FROM patients', true, true, '')",
+    "SELECT table_to_xml('patients', true, true, '')",
+    "SELECT schema_to_xml('public', true, true, '')",
+    "SELECT database_to_xml(true, true, '') FROM pg_class",
+    "SELECT query_to_xml('TABLE patients', true, true, '') FROM pg_class LIMIT 1",
+    "SELECT ts_rewrite('a'::tsquery, 'SELECT ''a''::tsquery, ''b''::tsquery FROM patients')"
+    " FROM pg_class LIMIT 1",
+    "COPY (SELECT count(*) FROM patients, pg_class) TO STDOUT",
+    "COPY patients TO STDOUT",
+    "SELECT pg_get_viewdef('by_city'::regclass), count(*) FROM patients",
+    "SELECT lo_get(16384) FROM pg_class LIMIT 1",
+]
+
+HARMFUL = [
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_read_binary_file('/etc/passwd') FROM pg_class",
+    "SELECT * FROM pg_ls_dir('.')",
+    "SELECT pg_stat_file('base')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT lo_creat(-1)",
+    "SELECT lo_from_bytea(0, 'x') FROM pg_class",
+    "SELECT lo_export(1, '/tmp/x')",
+    "SELECT pg_notify('x', 'y') FROM pg_class",
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity",
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
+    "SELECT pg_advisory_lock(1) FROM pg_class",
+    "SELECT pg_try_advisory_lock_shared(1)",
+    "SELECT pg_reload_conf()",
+    "SELECT pg_switch_wal()",
+    "SELECT set_config('statement_timeout', '0', false) FROM pg_class, patients",
+    "SELECT setval('pg_toast.x', 1)",
+    "SELECT * FROM pg_authid",
+    "SELECT rolpassword FROM pg_catalog.pg_authid",
+    "SELECT * INTO pg_temp.mine FROM pg_class",
+    "SELECT * INTO TEMP mine FROM pg_class",
+    "SELECT * FROM pg_class FOR UPDATE",
+    "COPY (SELECT * FROM pg_class) TO '/tmp/x'",
+    "COPY (SELECT * FROM pg_class) TO PROGRAM 'cat'",
+    "COPY pg_class TO STDOUT",
+    "WITH x AS (DELETE FROM pg_class RETURNING *) SELECT * FROM x",
+    "CREATE TEMP TABLE mine AS SELECT * FROM pg_class",
+    "UPDATE pg_class SET relname = 'x'",
+    "DO $$ BEGIN PERFORM pg_sleep(1); END $$",
+    "SELECT dblink('x', 'y') FROM pg_class",
+    "SELECT pg_logical_emit_message(false, 'a', 'b')",
+    "SELECT pg_export_snapshot()",
+    "SET ROLE tallyveil",
+    "SET SESSION AUTHORIZATION tallyveil",
+    "SELECT set_config('role', 'tallyveil', false)",
+    "SELECT set_config('session_authorization', 'tallyveil', false) FROM pg_class LIMIT 1",
+]
+
+
+@pytest.mark.parametrize("statement", ABOUT_ROWS)
+def test_no_answer_about_a_protected_table_is_that_of_an_empty_one(
+    catalogued: Any, statement: str
+) -> None:
+    spent = catalogued.spent()
+    with catalogued.connect() as connection, pytest.raises(psycopg.Error):
+        connection.execute(statement)
+    assert catalogued.spent() == spent
+
+
+@pytest.mark.parametrize("statement", HARMFUL)
+def test_nobody_changes_reads_or_ends_anything_by_way_of_the_catalog(
+    catalogued: Any, statement: str
+) -> None:
+    with catalogued.connect() as connection, pytest.raises(psycopg.Error) as refused:
+        connection.execute(statement)
+    assert refused.value.sqlstate not in (None, "XX000")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT count(*) FROM patients",
+        "TABLE by_city",
+        "SELECT FROM dp.budget",
+        'SELECT count(*) FROM U&"p\\0061tients"',
+        "COPY (SELECT count(*) FROM adults) TO STDOUT",
+        "SELECT FROM pg_class WHERE relnatts IN (SELECT age FROM patients)",
+    ],
+)
+def test_what_is_sent_to_the_catalog_by_mistake_is_refused_there(
+    catalogued: Any, statement: str
+) -> None:
+    """Whatever the routing thinks: PostgreSQL itself says which relations a statement names."""
+    with pytest.raises(FeatureNotSupported, match="policy's tables"):
+        catalogued.catalog.relay("alice").answer(Question(statement), ())
+
+
+def test_a_refusal_does_not_end_the_connection_or_others_statements(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT pg_read_file('/etc/passwd')")
+        found = connection.execute("SELECT count(*) FROM pg_class WHERE relname = 'patients'")
+        assert found.fetchone() == (1,)
+
+
+def test_settings_of_one_statement_do_not_reach_another(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        connection.execute("SELECT set_config('jit', 'on', false)")
+        shown = connection.execute("SELECT setting FROM pg_settings WHERE name = 'jit'")
+        assert shown.fetchone() == ("off",)
+
+
+@pytest.mark.parametrize(
+    ("statement", "sqlstates"),
+    [
+        ("SELECT * FROM generate_series(1, 1000000000)", {"54000", "53400", "53200"}),
+        ("SELECT repeat(relname, 100000000) FROM pg_class", {"54000", "53200"}),
+        ("SELECT array_agg(a) FROM pg_attribute a, pg_attribute b", {"54000", "53200", "57014"}),
+        ("SELECT * FROM pg_attribute a, pg_proc b ORDER BY a.attname || b.proname", {"53400"}),
+    ],
+)
+def test_what_a_statement_may_take_is_bounded(
+    catalogued: Any, statement: str, sqlstates: set[str]
+) -> None:
+    with catalogued.connect() as connection:
+        with pytest.raises(psycopg.Error) as refused:
+            connection.execute(statement)
+        assert refused.value.sqlstate in sqlstates
+        assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
+
+
+def test_a_statement_has_the_sessions_time_and_can_be_cancelled(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        connection.execute("SET statement_timeout = '300ms'")
+        start = time.monotonic()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("SELECT count(*) FROM pg_attribute a, pg_proc b, pg_attribute c")
+        assert time.monotonic() - start < 8
+        connection.execute("RESET statement_timeout")
+        timer = threading.Timer(0.3, connection.cancel_safe)
+        timer.start()
+        with pytest.raises(psycopg.errors.QueryCanceled) as cancelled:
+            connection.execute("SELECT pg_sleep(60)")
+        timer.join()
+        assert "user request" in str(cancelled.value)
+
+
+def test_an_analyst_sees_no_row_counts(catalogued: Any) -> None:
+    """What PostgreSQL would estimate of a table that holds rows."""
+    with catalogued.connect() as connection:
+        query = "SELECT reltuples, pg_table_size(oid) FROM pg_class WHERE relname = %s"
+        assert connection.execute(query, ["patients"]).fetchone() == (-1.0, 8192)
+        activity = "SELECT n_live_tup, seq_scan FROM pg_stat_user_tables WHERE relname = %s"
+        assert connection.execute(activity, ["patients"]).fetchone() == (0, 0)
+        assert connection.execute(
+            "SELECT count(*) FROM pg_stats WHERE schemaname = 'public'"
+        ).fetchone() == (0,)
+
+
+def test_the_role_has_no_rights(catalogued: Any, tmp_path: Path) -> None:
+    query = (
+        "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls, "
+        "has_database_privilege(current_database(), 'TEMP'), "
+        "has_schema_privilege('public', 'CREATE'), has_table_privilege('patients', 'SELECT'), "
+        "has_table_privilege('patients', 'INSERT') FROM pg_roles WHERE rolname = current_user"
+    )
+    with catalogued.connect() as connection:
+        assert connection.execute(query).fetchone() == (False, False, False, True, False)

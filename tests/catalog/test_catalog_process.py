@@ -1,0 +1,218 @@
+"""The process beside the server: started, killed, swept, missing; counts go on whatever it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tallyveil.catalog import CatalogError
+from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
+from tallyveil.catalog.cluster import PREFIX, sweep
+from tallyveil.catalog.supervisor import Supervisor
+from tests.catalog.waiting import until
+
+NOTHING = tuple[tuple[str, ...], ...]()
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where it puts its own, in reach of whoever it runs as."""
+    with tempfile.TemporaryDirectory(prefix="tv", dir="/tmp") as made:
+        os.chmod(made, 0o777)
+        monkeypatch.setattr("tallyveil.catalog.cluster._roots", lambda: [made])
+        yield Path(made)
+
+
+@pytest.fixture
+def supervisor(folder: Path) -> Iterator[Supervisor]:
+    """One that holds nothing."""
+    made = Supervisor(find_binaries(), NOTHING)
+    made.start()
+    yield made
+    made.close()
+
+
+def postmaster(supervisor: Supervisor) -> int:
+    folder = Path(supervisor.address()).parent
+    return int((folder / "postmaster.pid").read_text().split()[0])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_it_listens_to_its_owner_alone_and_leaves_nothing_behind(
+    supervisor: Supervisor, folder: Path
+) -> None:
+    socket = Path(supervisor.address())
+    assert socket.is_socket()
+    assert socket.parent.stat().st_mode & 0o077 == 0
+    lines = (socket.parent / "postmaster.pid").read_text().splitlines()
+    assert lines[5].strip() == ""  # no address
+    pid = postmaster(supervisor)
+    supervisor.close()
+    assert not alive(pid)
+    assert list(folder.glob(f"{PREFIX}*")) == []
+
+
+def test_it_is_started_again_where_it_was(supervisor: Supervisor) -> None:
+    first = postmaster(supervisor)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not alive(first))
+    until(lambda: _answers(supervisor, other_than=first))
+
+
+def _answers(supervisor: Supervisor, other_than: int) -> bool:
+    try:
+        return postmaster(supervisor) != other_than
+    except (CatalogError, OSError, IndexError):
+        return False
+
+
+def test_what_a_killed_server_left_is_ended_and_swept(folder: Path) -> None:
+    """By the next one that starts, which leaves alone what is in use."""
+    script = (
+        "import sys, tallyveil.catalog.cluster as c\n"
+        "from tallyveil.catalog.supervisor import Supervisor\n"
+        "from tallyveil.catalog.binaries import find_binaries\n"
+        f"c._roots = lambda: [{str(folder)!r}]\n"
+        "s = Supervisor(find_binaries(), ())\n"
+        "s.start()\n"
+        "print(s.address(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        socket = Path(process.stdout.readline().strip())
+        pid = int((socket.parent / "postmaster.pid").read_text().split()[0])
+        sweep()
+        assert alive(pid)
+        process.kill()
+        process.wait()
+        if sys.platform == "linux":
+            until(lambda: not alive(pid))
+        assert list(folder.glob(f"{PREFIX}*"))
+        sweep()
+        until(lambda: not alive(pid))
+        assert list(folder.glob(f"{PREFIX}*")) == []
+
+
+def test_a_folder_of_somebody_else_is_not_swept(folder: Path) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "lock").touch()
+    (folder / f"{PREFIX}link").symlink_to(elsewhere)
+    (folder / f"{PREFIX}plain").mkdir()
+    sweep()
+    assert (elsewhere / "lock").exists()
+    assert (folder / f"{PREFIX}plain").exists()  # it has no lock: whose it is is not known
+
+
+def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NoPostgreSQL, match="there is no initdb"):
+        find_binaries(tmp_path)
+    for name in ("initdb", "postgres"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(NoPostgreSQL, match="does not run"):
+        find_binaries(tmp_path)
+
+
+def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyveil.catalog.binaries.find_spec", lambda name: None)
+    with pytest.raises(NoPostgreSQL, match=r"install tallyveil\[catalog\]"):
+        find_binaries()
+
+
+def test_counts_go_on_without_it(catalogued: Any) -> None:
+    """And questions about the catalogs are refused at once, by their SQLSTATE."""
+    relay = catalogued.catalog._pool
+    address = relay._address
+
+    def gone() -> str:
+        return "/nowhere/socket"
+
+    relay._address = gone
+    relay.clear()
+    try:
+        with catalogued.connect() as connection:
+            with pytest.raises(psycopg.errors.SystemError) as refused:
+                connection.execute("SELECT relname FROM pg_class")
+            assert "the catalog is not available" in str(refused.value)
+            assert connection.execute("SELECT count(*) FROM patients").fetchone()
+    finally:
+        relay._address = address
+    with catalogued.connect() as connection:
+        assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
+
+
+def test_a_backend_that_dies_takes_no_session_along(catalogued: Any) -> None:
+    folder = Path(catalogued.catalog._pool._address()).parent
+    master = int((folder / "postmaster.pid").read_text().split()[0])
+    with catalogued.connect() as connection:
+        pid = connection.execute("SELECT pid FROM pg_stat_activity LIMIT 0").fetchone()
+        assert pid is None
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(master)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        victims = [int(line.split()[0]) for line in listed.splitlines() if "alice" in line]
+        assert victims
+        os.kill(victims[0], signal.SIGKILL)
+        until(lambda: not alive(victims[0]))
+        assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/usr/bin/python3").exists(), reason="needs root and a python3"
+)
+@pytest.mark.parametrize("uid", [65534, 123456])
+def test_ordinary_users_and_users_without_a_name_have_one(folder: Path, uid: int) -> None:
+    """As in containers with arbitrary ids, and with no home that can be written."""
+    script = (
+        "import os, sys\n"
+        "from tallyveil.catalog.supervisor import Supervisor\n"
+        "from tallyveil.catalog.binaries import find_binaries\n"
+        "found = find_binaries()\n"
+        "os.setgroups([])\n"
+        f"os.setgid({uid})\n"
+        f"os.setuid({uid})\n"
+        "sys.executable = '/usr/bin/python3'\n"  # where those users can read it
+        "made = Supervisor(found, ())\n"
+        "made.start()\n"
+        "print(made.address(), flush=True)\n"
+        "made.close()\n"
+    )
+    environment = {"HOME": "/nonexistent", "TMPDIR": str(folder), "PYTHONPATH": os.getcwd()}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+    )
+    assert done.stdout.startswith(str(folder)), done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_root_gives_its_rights_up(supervisor: Supervisor) -> None:
+    if os.geteuid():
+        pytest.skip("needs root")
+    owner = Path(supervisor.address()).stat().st_uid
+    assert owner != 0
