@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+from psycopg import adapters
+from psycopg.adapt import PyFormat
 
 from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.proxy.pgtypes.base import PgType, out_of_range
@@ -154,31 +156,11 @@ def _encode_numeric_text(value: Any) -> bytes:
     return format(number, "f").encode()
 
 
-def _encode_numeric_binary(value: Any) -> bytes:
-    """Header (number of digits, weight, sign, display scale), then digits to base 10000.
+_DUMPER: Final = adapters.get_dumper(Decimal, PyFormat.BINARY)(Decimal)
 
-    The value is ± Σ digit[i] · 10000^(weight - i).
-    """
-    number = _decimal(value)
-    if number.is_nan():
-        return _HEADER.pack(0, 0, _NAN, 0)
-    if number.is_infinite():
-        return _HEADER.pack(0, 0, _POSITIVE_INFINITY if number > 0 else _NEGATIVE_INFINITY, 0)
-    whole, _, fraction = format(number.copy_abs(), "f").partition(".")
-    scale = len(fraction)
-    whole = "0" * (-len(whole) % 4) + whole
-    fraction += "0" * (-scale % 4)
-    text = whole + fraction
-    digits = [int(text[i : i + 4]) for i in range(0, len(text), 4)]
-    weight = len(whole) // 4 - 1
-    while digits and digits[0] == 0:
-        del digits[0]
-        weight -= 1
-    while digits and digits[-1] == 0:
-        del digits[-1]
-    sign = _NEGATIVE if number < 0 else 0
-    header = _HEADER.pack(len(digits), weight if digits else 0, sign, scale)
-    return header + struct.pack(f"!{len(digits)}H", *digits)
+
+def _encode_numeric_binary(value: Any) -> bytes:
+    return bytes(_DUMPER.dump(_decimal(value)) or b"")
 
 
 def _decode_numeric_text(text: str) -> Decimal:
