@@ -18,7 +18,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import AmbiguousColumn, UndefinedColumn, UndefinedTable
+from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.records import OUTER, outer_columns
 from tallyveil.rewriter.sql.check import position
@@ -91,6 +91,13 @@ class Records:
         """
         table, name = column.table, column.name
         if table and not any(f.table == table for f in self.fields):
+            if _is_outer(table, column):
+                raise FeatureNotSupported(
+                    f'a subquery over records cannot refer to "{table}" of the query around it',
+                    hint="Join the counts of all groups: JOIN (SELECT a, count(*) AS n FROM …"
+                    " GROUP BY a) AS t ON t.a = ….",
+                    position=position(column),
+                )
             raise UndefinedTable(
                 f'missing FROM-clause entry for table "{table}"', position=position(column)
             )
@@ -269,3 +276,15 @@ def typed_constant(value: exp.Expr) -> exp.Expr:
         return exp.cast(value.copy(), "double")
     digits, decimals = len(text.replace(".", "")), len(text.partition(".")[2])
     return exp.cast(value.copy(), exp.DataType.build(f"decimal({digits}, {decimals})"))
+
+
+def _is_outer(table: str, column: exp.Column) -> bool:
+    """Whether a SELECT around the column's own reads a table of this name."""
+    own = column.parent_select
+    around = own.parent_select if own is not None else None
+    while around is not None:
+        sources = [around.args.get("from_"), *around.args.get("joins", ())]
+        if any(one is not None and one.this.alias_or_name == table for one in sources):
+            return True
+        around = around.parent_select
+    return False

@@ -277,7 +277,7 @@ def _check_named(node: exp.Anonymous) -> None:
         raise UndefinedObject("types are not looked up by name here", position=position(node))
     raise UndefinedFunction(
         f"function {name} is not answered",
-        hint="Functions of texts, numbers and dates that always give the same are.",
+        hint="Only deterministic functions of texts, numbers and dates are answered.",
         position=position(node),
     )
 
