@@ -20,8 +20,8 @@ from tallyveil.errors import LedgerMismatch, SourceError, StatementError
 from tallyveil.policy import Policy, parse_policy, summary
 
 # The census counts, by county: a public file that is not part of this repository.
-DATA = Path(os.environ.get("TALLYVEIL_DATA", Path(__file__).parents[3] / "shared" / "data"))
-COUNTIES = DATA / "us_county_population_2010.csv"
+SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[3] / "shared"))
+COUNTIES = SHARED / "data" / "us_county_population_2010.csv"
 AXES: dict[str, Any] = {
     "state": {"values": ["AL", "AK"], "nullable": True},
     "urban": {"values": [True, False]},
