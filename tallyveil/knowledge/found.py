@@ -13,6 +13,7 @@ from tallyveil.inference import combined, top_up
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.known import Known
+from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import Column, IntArray
@@ -98,6 +99,8 @@ class Found:
         """The numbers of a column's rows that do not suffice; rows of one law of error are looked
         at once."""
         rows = self.rows[column]
+        if isinstance(rows, Alike) and rows:
+            return np.arange(0 if rows[0].suffices(self.aims[column]) else len(rows))
         if not any(rows):
             return np.arange(len(rows))
         enough: dict[Hashable, bool] = {}

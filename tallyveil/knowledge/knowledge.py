@@ -35,6 +35,7 @@ from tallyveil.knowledge.exact import Exact
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.looks import Looks, is_large
+from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.many import bought as answers_of
 from tallyveil.knowledge.precision import Preview
 from tallyveil.knowledge.prepared import prepared
@@ -109,7 +110,8 @@ class Knowledge:
                 rows[number] = [
                     _in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)
                 ]
-        return Found(tuple(columns), tuple(aims), tuple(map(tuple, rows)), outlooks)
+        kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
+        return Found(tuple(columns), tuple(aims), kept, outlooks)
 
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False

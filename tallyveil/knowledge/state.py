@@ -6,18 +6,20 @@ they were declared. An exact row is an answer of variance 0.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Basis, Derivation
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
+from tallyveil.knowledge.known import Known
+from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.outside import keys_of, outside
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.mechanisms import mechanism
@@ -27,6 +29,7 @@ __all__ = ["EXACT", "State"]
 
 EXACT = "exact"  # instead of a mechanism's name
 _BASES = 4  # of a row, for as many criteria: the latest
+_PORTION = 2_000  # rows between two looks at the deadline
 
 
 class State:
@@ -131,23 +134,33 @@ class State:
         """As `Relevance.nearest`, also by way of exact rows."""
         return self.relevance.nearest(columns, seen, [one.column for one in self.exact], most)
 
-    def own(self, column: Column, only: str | None = None) -> list[Released | InRange | None]:
+    def own(self, column: Column, only: str | None = None) -> Sequence[Known | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is
         added, or those by the mechanism ``only`` with a public range."""
-        if self._holding.keys().isdisjoint(column.row_keys):
+        keys = column.row_keys
+        if self._holding.keys().isdisjoint(keys):
             return [None] * column.height
-        found: list[Released | InRange | None] = []
-        for place, key in enumerate(column.row_keys):
-            best, least = None, math.inf
-            for number in self._holding.get(key, ()):
-                answer = self.answer(number)
-                if only != (answer.mechanism if answer.law is None else None):
-                    continue
-                spread = _spread(answer)
-                if spread < least:
-                    best, least = answer, spread
-            found.append(None if best is None else _said(best, key, place))
+        deadline.check()
+        held = [self._holding.get(key, ()) for key in keys]
+        best = {numbers: self._best(numbers, only) for numbers in set(held)}
+        if len(best) == 1:
+            (answer,) = best.values()
+            law = None if answer is None else answer.law
+            if answer and law and law.scale and answer.column.row_keys == keys:
+                return Alike(tuple(map(int, answer.values)), law)
+        found: list[Known | None] = []
+        for place, (key, numbers) in enumerate(zip(keys, held, strict=True)):
+            if not place % _PORTION:
+                deadline.check()
+            answer = best[numbers]
+            found.append(None if answer is None else _said(answer, key, place))
         return found
+
+    def _best(self, numbers: Sequence[int], only: str | None) -> Answer | None:
+        """The one of the least spread, the first among equals."""
+        answers = map(self.answer, numbers)
+        own = [one for one in answers if only == (one.mechanism if one.law is None else None)]
+        return min(own, key=_spread, default=None)
 
     def sequence(self, column: Column, seen: int) -> list[list[Look]]:
         """Of each row the answers of its own with noise, among the first ``seen`` recorded columns,

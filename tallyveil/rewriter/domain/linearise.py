@@ -49,6 +49,7 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     for key in keys:
         deadline.check()
         own, several = _coded(_plain(key))
+        deadline.check()
         codes, size = codes * several + own, size * several
         if size > _CODES:
             found, codes = np.unique(codes, return_inverse=True)
@@ -71,8 +72,10 @@ def by_first_cells(codes: IntArray, size: int, cells: IntArray) -> tuple[IntArra
     """Number groups, of which each row has a number less than ``size``, as `groups` does."""
     order = _order(cells, int(cells.max(initial=0)) + 1)
     deadline.check()
+    codes_in_order = codes[order]
+    deadline.check()
     place = np.full(size, -1, dtype=np.int64)
-    place[codes[order][::-1]] = np.arange(len(cells))[::-1]
+    place[codes_in_order[::-1]] = np.arange(len(cells))[::-1]
     there = np.flatnonzero(place >= 0)
     there = there[np.argsort(place[there])]
     deadline.check()
@@ -147,6 +150,7 @@ def _in_order(
         rows, cells, coefficients = rows[keep], cells[keep], coefficients[keep]
     deadline.check()
     places = rows * size + cells if rows.any() else cells
+    deadline.check()
     if (places[1:] > places[:-1]).all():
         return rows, cells, coefficients
     deadline.check()
@@ -161,6 +165,7 @@ def _in_order(
             deadline.check()
             return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
     alike = bool((coefficients == coefficients[0]).all())
+    deadline.check()
     if (cells[1:] < cells[:-1]).any():
         order = _order(cells, size)
         deadline.check()
@@ -192,6 +197,7 @@ def _stably(values: IntArray, numbers: IntArray, size: int) -> IntArray:
         return values[np.argsort(numbers, kind="stable")]
     whole = np.array([0, len(numbers)], dtype=np.int32)
     own, places = values.astype(np.int32), numbers.astype(np.int32)
+    deadline.check()
     line = sparse.csr_array((own, places, whole), (1, size))
     deadline.check()
     result: IntArray = line.tocsc().data.astype(np.int64)
