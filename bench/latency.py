@@ -129,7 +129,7 @@ def postgres(folder: Path, rows: Path) -> Iterator[psycopg.Connection[Any] | Non
     """A PostgreSQL with the raw rows, or None where it is not installed."""
     with ExitStack() as stack:
         try:
-            port = stack.enter_context(postgresql(folder))
+            port, _ = stack.enter_context(postgresql(folder))
         except FileNotFoundError:
             yield None
             return

@@ -32,8 +32,8 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def postgresql(folder: Path) -> Iterator[int]:
-    """Its port; anybody on this machine may connect. Raises FileNotFoundError."""
+def postgresql(folder: Path) -> Iterator[tuple[int, int]]:
+    """Its port and first process; anybody on this machine may connect. Raises FileNotFoundError."""
     # PostgreSQL refuses to be root.
     user: dict[str, Any] = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
     data = folder / "postgresql"
@@ -52,7 +52,7 @@ def postgresql(folder: Path) -> Iterator[int]:
             while not _answers(port):
                 if server.poll() is not None:
                     raise RuntimeError("PostgreSQL has ended")
-            yield port
+            yield port, server.pid
         finally:
             server.terminate()
 

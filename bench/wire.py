@@ -4,16 +4,16 @@ A table of four attributes, as in `bench.fairness`. The systems take turns: Post
 one process, and in two. Each connection sends one and the same statement again and again; every
 answer but the first costs nothing.
 
-- `SELECT 1` in pgbench's three modes on 1, 16 and 200 connections; ``x_postgresql`` is the ratio of
-  statements a second to PostgreSQL's, ``x_p99`` that of the 99th percentiles.
-- `repeated count` likewise; ``x_select_1`` is the ratio to the same system's `SELECT 1`.
+- `SELECT 1` in pgbench's three modes on 1, 16 and 200 connections; ``x_per_second``, ``x_p99`` and
+  ``x_cpu`` are ratios to PostgreSQL's.
+- A repeated count likewise; the ratios are to the same system's `SELECT 1`.
 - `beside`: `SELECT 1` on 4 connections, alone and while another analyst sends GROUP BY of 26,400
   groups; ``x_alone`` is the ratio of the 99th percentiles.
 - `idle`: what 500 connections that ask nothing take, in MB.
 
 pgbench does not look at the clock again for an answer that is there at once: a median of 0 means
 that. ``cpu_us`` is what all processes of the server compute for one statement, in microseconds of a
-processor, which depends little on what else the machine does.
+processor, which depends little on what else the machine does. Figures are medians of three rounds.
 
     make bench NAME=wire
     LENGTH=30 make bench NAME=wire            seconds of each case
@@ -24,6 +24,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import statistics
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -40,7 +41,8 @@ from bench.house import served
 from bench.measure import percentiles, report
 from bench.postgres import postgresql, program
 
-LENGTH: Final = int(os.environ.get("LENGTH", "3"))
+LENGTH: Final = int(os.environ.get("LENGTH", "2"))
+ROUNDS: Final = 3
 ROWS: Final = int(os.environ.get("ROWS", "100000"))
 IDLE: Final = 500
 MODES = ("simple", "extended", "prepared")
@@ -52,12 +54,16 @@ COUNT: Final = "SELECT count(*) FROM person WHERE a < 30 AND b >= 7"
 
 @dataclass(frozen=True)
 class System:
-    """``pid`` is its first process, None where its processor time is of no interest."""
+    """``pid`` is its first process."""
 
     name: str
     port: int
-    pid: int | None
-    database: str
+    pid: int
+    database: str = "bench"
+
+    @property
+    def ours(self) -> bool:
+        return self.database == "bench"
 
 
 def family(pid: int) -> list[int]:
@@ -70,14 +76,15 @@ def family(pid: int) -> list[int]:
 
 
 def processor(pid: int) -> float:
-    """Seconds that a process and its children have computed; NaN where /proc does not tell."""
+    """Seconds that a process and its children have computed, those that have ended among them; NaN
+    where /proc does not tell."""
     total = 0.0
     for each in family(pid):
         try:
             fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return float("nan")
-        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return total
 
 
@@ -100,40 +107,41 @@ def run(system: System, folder: Path, sql: str, mode: str, connections: int) -> 
         "-M", mode, "-c", str(connections), "-T", str(LENGTH), "-f", str(folder / "script.sql"),
         "--log", f"--log-prefix={folder / 'times'}", system.database,
     ]  # fmt: skip
-    before = float("nan") if system.pid is None else processor(system.pid)
+    before = processor(system.pid)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    spent = float("nan") if system.pid is None else processor(system.pid) - before
+    spent = processor(system.pid) - before
     rate = re.search(r"tps = ([\d.]+)", said)
     if rate is None:
         raise RuntimeError("pgbench does not say how many statements there were")
     lines = itertools.chain(*(p.read_text().splitlines() for p in folder.glob("times.*")))
     figures = percentiles(int(line.split()[2]) / 1e3 for line in lines)
-    return {"per_second": round(float(rate[1])), "cpu_us": spent / figures["n"] * 1e6, **figures}
+    cpu = round(spent / figures["n"] * 1e6, 1)
+    return {"per_second": round(float(rate[1])), "cpu_us": cpu, **figures}
 
 
 def compare(systems: Sequence[System], folder: Path, mode: str, connections: int) -> None:
-    """`SELECT 1` of all, and the repeated count of ours."""
-    theirs: dict[str, float] = {}
-    for system in systems:
-        one = run(system, folder, ONE, mode, connections)
-        theirs = theirs or one
-        case = {"bench": "wire", "mode": mode, "connections": connections, "system": system.name}
-        report(
-            **case,
-            statement=ONE,
-            **shown(one),
-            x_postgresql=round(one["per_second"] / theirs["per_second"], 3),
-            x_p99=round(one["p99_ms"] / theirs["p99_ms"], 2),
-        )
-        if system.pid is not None:
-            count = run(system, folder, COUNT, mode, connections)
-            ratio = round(count["per_second"] / one["per_second"], 3)
-            report(**case, statement="repeated count", **shown(count), x_select_1=ratio)
-
-
-def shown(figures: dict[str, float]) -> dict[str, float | None]:
-    cpu = figures["cpu_us"]
-    return {**figures, "cpu_us": round(cpu, 1) if cpu == cpu else None}
+    """`SELECT 1` of all, and the repeated count of ours, several times by turns."""
+    asked = [
+        (system, sql) for system in systems for sql in ((ONE, COUNT) if system.ours else (ONE,))
+    ]
+    rounds = [
+        [run(system, folder, sql, mode, connections) for system, sql in asked]
+        for _ in range(ROUNDS)
+    ]
+    found = {
+        (system.name, sql): {key: statistics.median(one[key] for one in every) for key in every[0]}
+        for (system, sql), *every in zip(asked, *rounds, strict=True)
+    }
+    for system, sql in asked:
+        one = found[system.name, sql]
+        beside = found[systems[0].name, ONE] if sql == ONE else found[system.name, ONE]
+        ratios = {
+            "x_per_second": round(one["per_second"] / beside["per_second"], 3),
+            "x_p99": round(one["p99_ms"] / beside["p99_ms"], 2),
+            "x_cpu": round(one["cpu_us"] / beside["cpu_us"], 2),
+        }
+        case = {"mode": mode, "connections": connections, "system": system.name}
+        report(bench="wire", **case, statement=sql, **one, **ratios)
 
 
 def beside(system: System, folder: Path) -> None:
@@ -142,13 +150,11 @@ def beside(system: System, folder: Path) -> None:
     with Load(system.port, [groups]):
         busy = run(system, folder, ONE, "prepared", 4)
     ratio = round(busy["p99_ms"] / alone["p99_ms"], 2)
-    report(bench="wire", case="beside", system=system.name, **shown(busy), x_alone=ratio)
+    report(bench="wire", case="beside", system=system.name, **busy, x_alone=ratio)
 
 
 def idle(system: System) -> None:
     """What connections take that have asked something once."""
-    if system.pid is None:
-        return
     with ExitStack() as opened:
         before = memory(system.pid)
         for _ in range(IDLE):
@@ -166,11 +172,11 @@ def main() -> None:
             source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{folder / 'rows.parquet'}'")
         policy = folder / "policy.toml"
         policy.write_text(POLICY)
-        systems = [System("postgresql", stack.enter_context(postgresql(folder)), None, "postgres")]
+        systems = [System("postgresql", *stack.enter_context(postgresql(folder)), "postgres")]
         for workers in WORKERS:
             options = ("--workers", str(workers), "--max-connections", "1000")
             port, pid = stack.enter_context(served(str(policy), *options))
-            systems.append(System(f"tallyveil, {workers}", port, pid, "bench"))
+            systems.append(System(f"tallyveil, {workers}", port, pid))
         for mode, connections in itertools.product(MODES, CONNECTIONS):
             compare(systems, folder, mode, connections)
         for system in systems[1:]:
