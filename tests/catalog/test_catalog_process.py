@@ -133,6 +133,14 @@ def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
         find_binaries(tmp_path)
 
 
+def test_an_older_version_is_not_started(tmp_path: Path) -> None:
+    for name in ("initdb", "postgres"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 15.8'\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(NoPostgreSQL, match="is version 15; 16 or later is needed"):
+        find_binaries(tmp_path)
+
+
 def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyveil.catalog.binaries.find_spec", lambda name: None)
     with pytest.raises(NoPostgreSQL, match=r"install tallyveil\[catalog\]"):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tallyveil.policy import (
     Attribute,
+    CatalogChoice,
     Certificate,
     InferenceControl,
     Policy,
@@ -328,3 +329,12 @@ def test_options_go_before_the_policy(tmp_path: Path) -> None:
     )
     made = serving_options({"tls.self_signed": True}, Serving(), tmp_path / "p.toml").tls
     assert made == Certificate(tmp_path / "p.crt", tmp_path / "p.key", self_signed=True)
+
+
+def test_the_catalogs_programs_are_beside_the_policy(tmp_path: Path) -> None:
+    table = {"budget": {"epsilon": 1.0}, "attributes": {"sex": {"values": ["F", "M"]}}}
+    declared = {"tables": {"person": table}, "catalog": {"binaries": "pg/bin"}}
+    assert parse_policy(declared, base=tmp_path).catalog == CatalogChoice(
+        enabled=True, binaries=tmp_path / "pg/bin"
+    )
+    assert parse_policy({"tables": {"person": table}}, base=tmp_path).catalog == CatalogChoice()

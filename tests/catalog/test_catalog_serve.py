@@ -1,0 +1,79 @@
+"""`tallyveil serve` with a catalog, without one, and with one that is not there."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tallyveil.cli.demo_data import copy_example, write_people
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+
+PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()", "serve"]
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    write_people(tmp_path / "people.parquet", 1_000)
+    return copy_example(tmp_path)
+
+
+@contextmanager
+def serving(policy: Path, *options: str) -> Iterator[str]:
+    """The address it listens at; it is ended in order."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [*PROGRAM, str(policy), "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            found = re.search(r"psql (postgresql://\S+)", process.stdout.readline())
+            assert found is not None
+            yield found[1]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+def test_serve_answers_questions_about_the_catalogs(policy: Path) -> None:
+    with serving(policy) as address, psycopg.connect(address, user="alice") as connection:
+        connection.autocommit = True
+        query = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'age'"
+        assert ("integer",) in connection.execute(query).fetchall()
+
+
+def test_without_a_catalog_they_are_refused_and_counts_answered(policy: Path) -> None:
+    with (
+        serving(policy, "--catalog", "off") as address,
+        psycopg.connect(address, user="alice", autocommit=True) as connection,
+    ):
+        with pytest.raises(psycopg.Error) as refused:
+            connection.execute("SELECT relname FROM pg_catalog.pg_class")
+        assert refused.value.diag.message_hint
+        assert connection.execute("SELECT count(*) FROM person").fetchone()
+
+
+def test_a_folder_without_the_programs_is_refused_at_the_start(policy: Path) -> None:
+    done = subprocess.run(
+        [*PROGRAM, str(policy), "--port", "0", "--catalog", str(policy.parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode in (1, 2)
+    assert f"there is no initdb in {policy.parent}" in done.stderr
