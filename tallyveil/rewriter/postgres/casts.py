@@ -40,6 +40,12 @@ _OTHER_TYPES = (
     exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.ARRAY,
 )  # fmt: skip
 
+_TIMESTAMPS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ)
+_TAKE_A_PART: Final = (
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.DateTrunc,
+    exp.TimestampTrunc, exp.Extract, exp.Cast,
+)  # fmt: skip
+
 _MOMENTS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"})
 _MOMENT_TYPES: Final = {
     exp.DType.DATE: "date",
@@ -74,6 +80,9 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if kind is exp.DType.DOUBLE and not node.to.expressions:
         _check_double(node)
         return None
+    if kind in _TIMESTAMPS and _changes_nothing(node, scope):
+        value: exp.Expr = node.this
+        return value
     if kind in _OTHER_TYPES:
         _need_source(node, scope)
         if kind in _MOMENT_TYPES:
@@ -82,6 +91,18 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if kind in _PADDED_TYPES:
         raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
     raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+
+
+def _changes_nothing(node: exp.Cast, scope: Scope) -> bool:
+    """A timestamp as a timestamp, where it is compared or a part of it is taken: so that one that
+    is known by its day alone is known as such."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if isinstance(around, exp.Cast) and around.to.this is not exp.DType.DATE:
+        return False
+    taken = isinstance(around, _TAKE_A_PART)
+    return taken and not node.to.expressions and scope.type_of(node.this) == "TIMESTAMP"
 
 
 def _check_double(node: exp.Cast) -> None:

@@ -35,7 +35,8 @@ _UTC: Final = frozenset(
 )
 
 # What strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, and punctuation.
-_FORMAT: Final = re.compile(r"(?:%[YmdHMS]|[^A-Za-z0-9%\s]|[ T])*")
+# Digits of a second's fraction stand after its point, of which there may be one to six.
+_FORMAT: Final = re.compile(r"(?:%[YmdHMS]|(?<=%S\.)%f|[^A-Za-z0-9%\s]|[ T])*")
 _EPOCH: Final = dt.datetime(1970, 1, 1)
 
 
@@ -132,7 +133,7 @@ def _read(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
     if not _FORMAT.fullmatch(pattern):
         raise FeatureNotSupported(
             f"this format of {name} is not answered",
-            detail="YYYY, MM, DD, HH24, MI and SS are, with punctuation between them.",
+            detail="YYYY, MM, DD, HH24, MI, SS and SS.US are, with punctuation between them.",
             hint="Write the time as a constant: DATE '2020-01-31'.",
             position=position(node.args["format"]) or position(node),
         )
