@@ -104,7 +104,7 @@ LIMIT 101;
 -- answered
 
 SELECT pg_backend_pid();
--- refused 42883 function pg_backend_pid is not answered
+-- answered
 
 set search_path = "public";
 -- answered
