@@ -29,7 +29,7 @@ from typing import Final, TypeAlias
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
+from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InsufficientPrivilege
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
@@ -39,7 +39,7 @@ from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
 from tallyveil.gate.translations import Saving, Translations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
-from tallyveil.mechanisms import CountMechanism
+from tallyveil.mechanisms import PROJECTED, CountMechanism
 
 __all__ = ["Answered", "Decision", "Forecast", "Looks"]
 
@@ -274,13 +274,29 @@ class Decision:
             return _Settled(found, purchases, quote, bought)
 
     def _translated(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
-        """Charged as what serves the ledger best, where counts are exact."""
+        """Charged as what serves the ledger best where counts are exact, or as the request says.
+
+        Raises FeatureNotSupported for that where none are, or the rows are too many."""
+        if request.by_invariants is not None:
+            tables = [self._by_invariants(one.table, request.by_invariants) for one in purchases]
+            if request.by_invariants == PROJECTED:
+                return purchases
+            return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
         return [
             one.translated(self._translations[one.table], self._accountant, request.analyst)
             if one.table in self._translations
             else one
             for one in purchases
         ]
+
+    def _by_invariants(self, table: str, asked: str) -> Translations:
+        found = self._translations.get(table)
+        if found is None:
+            raise FeatureNotSupported(
+                f'{asked} is for tables with counts that are exact, and table "{table}" has none',
+                hint="SET dp.mechanism = auto.",
+            )
+        return found
 
     def _receive(
         self,

@@ -189,16 +189,14 @@ class Gate(Shared):
         )
 
     def _translations(self) -> dict[str, Translations]:
-        """Of the tables whose rows can cost less for what is exact: where records are replaced, the
-        number of all alone makes no difference."""
+        """Of the tables of which something is exact."""
         found = {}
         for name, exact in self.published.items():
-            account, span = self.accounts[name], exact.declared.span
-            if account.neighbours == "add_remove" or span.rank > 1:
-                each = invariants_of(self._ledger, name, PUBLISHED)
-                sources = [sql for sql, columns in each for _ in columns]
-                columns = self.accountant.published(name)
-                found[name] = Translations(span, columns, sources, account)
+            each = invariants_of(self._ledger, name, PUBLISHED)
+            sources = [sql for sql, columns in each for _ in columns]
+            found[name] = Translations(
+                exact.declared.span, self.accountant.published(name), sources, self.accounts[name]
+            )
         return found
 
     def session(

@@ -48,6 +48,10 @@ class Purchase:
         """Charged as what serves the ledger best."""
         return replace(self, charge=translations.best(self.charge, accountant, analyst))
 
+    def extended(self, translations: Translations) -> Purchase:
+        """Charged as its projection. Raises FeatureNotSupported for too many rows."""
+        return replace(self, charge=translations.extended(self.charge))
+
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
         """Once it is charged and answered."""
         return Bought(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Settings, Target
+from tallyveil.mechanisms import AUTO, BY_INVARIANTS, EXTENDED
 from tallyveil.rewriter import Plan, Workload
 
 __all__ = ["Request", "request_of"]
@@ -19,7 +20,8 @@ class Request:
     The answers about tables in ``additive`` need noise that is added, for they are added up, or
     their intervals are to hold at all looks. ``custodian``:
     it is the custodian who asks, and needs no share of a budget. ``nonnegative``: counts are
-    reported as 0 at least.
+    reported as 0 at least. ``by_invariants``: a name of `mechanisms.BY_INVARIANTS` that says what
+    is charged, None for what serves the ledger best.
     """
 
     workloads: Mapping[str, Workload]
@@ -31,6 +33,7 @@ class Request:
     additive: frozenset[str] = frozenset()
     custodian: bool = False
     nonnegative: bool = False
+    by_invariants: str | None = None
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -48,13 +51,18 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
                 hint="SET dp.coverage = once, or SET dp.mechanism = auto.",
             )
         additive = frozenset(workloads)
+    mechanism, by_invariants = settings.mechanism, None
+    if mechanism in BY_INVARIANTS:
+        additive, by_invariants = frozenset(workloads), mechanism
+        mechanism = "gaussian" if mechanism == EXTENDED else AUTO
     return Request(
         workloads,
         settings.target,
         settings.source,
-        settings.mechanism,
+        mechanism,
         sql,
         analyst,
         additive,
         nonnegative=settings.nonnegative,
+        by_invariants=by_invariants,
     )

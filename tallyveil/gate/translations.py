@@ -12,12 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil.accountant import Account, Accountant, Charge
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.invariants import Span, Translate, centres, translated
 from tallyveil.mechanisms import Relation, mechanism, sensitivity
 from tallyveil.workload.workload import Column
@@ -30,6 +31,9 @@ def reach(column: Column, relation: Relation, squared: bool) -> float:
     if squared:
         return math.sqrt(sensitivity(column, relation, "rho"))
     return sensitivity(column, relation, "epsilon")
+
+
+EXTENDED_ROWS: Final = 4_096
 
 
 class Saving(NamedTuple):
@@ -61,12 +65,14 @@ class Translations:
         number = {key: n for n, key in reversed(list(enumerate(keys)))}
         self._numbers = np.array([number[k] for c in span.columns for k in c.row_keys])
         self._span = span
+        # Where records are replaced, the number of all makes no difference to what is charged.
+        self._idle = account.neighbours == "replace" and span.rank <= 1
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
 
     def best(self, charge: Charge, accountant: Accountant, analyst: str) -> Charge:
         """The charge, or one for the same release that leaves more to the table. It costs nothing,
         and follows from public rows and what was charged."""
-        if charge.law is None:
+        if charge.law is None or self._idle:
             return charge
         each = [self._of(column) for column in charge.workload.columns]
         found = [charge]
@@ -74,6 +80,27 @@ class Translations:
             chosen = tuple(own[min(turn, len(own) - 1)] if own else None for own in each)
             found.append(replace(charge, translates=chosen, published=self._columns))
         return accountant.best(found, analyst) if len(found) > 1 else charge
+
+    def extended(self, charge: Charge) -> Charge:
+        """The charge as a projection of its rows: by the smallest ball around the cells' columns,
+        which for one row is the least there is.
+
+        Raises FeatureNotSupported for too many rows.
+        """
+        height = max(column.height for column in charge.workload.columns)
+        if height > EXTENDED_ROWS:
+            raise FeatureNotSupported(
+                f"extended charges a projection of the rows, and {height:,} are too many for one",
+                hint=f"Ask for {EXTENDED_ROWS:,} rows at most, or SET dp.mechanism = projected.",
+            )
+        chosen = []
+        for column in charge.workload.columns:
+            found = centres(column, self._span, self._numbers, squares=True, most=EXTENDED_ROWS)
+            fit = [one for one in found if translated(column, one, self._columns) is not None]
+            chosen.append(fit[-1] if fit else None)
+        if not any(chosen):
+            return charge
+        return replace(charge, translates=tuple(chosen), published=self._columns)
 
     def saving(self, plain: Charge, charge: Charge, accountant: Accountant) -> Saving:
         """What a charge as translates saves against that of the rows themselves."""

@@ -45,10 +45,13 @@ _TINY: Final = 1e-9
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 
-def centres(column: Column, span: Span, numbers: IntArray, *, squares: bool) -> list[Translate]:
+def centres(
+    column: Column, span: Span, numbers: IntArray, *, squares: bool, most: int = _ROWS
+) -> list[Translate]:
     """Translates of a column worth comparing, each of all its rows. ``numbers[i]`` is what row i of
-    the span is called; ``squares``: what rows cost adds up in squares."""
-    if column.height > _ROWS:
+    the span is called; ``squares``: what rows cost adds up in squares; a column of more than
+    ``most`` rows has none."""
+    if column.height > most:
         return []
     several = squares and column.height > 1
     found = []

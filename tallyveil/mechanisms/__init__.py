@@ -12,7 +12,15 @@ alike and cancels from the cost.
 from tallyveil.mechanisms.approximate import pure_epsilon
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.exact import published
-from tallyveil.mechanisms.flowchart import AUTO, Flowchart, canonical_choice, chart_of
+from tallyveil.mechanisms.flowchart import (
+    AUTO,
+    BY_INVARIANTS,
+    EXTENDED,
+    PROJECTED,
+    Flowchart,
+    canonical_choice,
+    chart_of,
+)
 from tallyveil.mechanisms.losses.cells import CellLoss
 from tallyveil.mechanisms.losses.pairs import PairLoss
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
@@ -56,10 +64,13 @@ from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 
 __all__ = [
     "AUTO",
+    "BY_INVARIANTS",
     "CALIBRATIONS",
     "EXACT_LAW",
+    "EXTENDED",
     "MAX_SCALE",
     "PARAMETERS",
+    "PROJECTED",
     "RECORD_LAWS",
     "Additive",
     "AnyMechanism",

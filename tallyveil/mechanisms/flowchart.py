@@ -26,9 +26,24 @@ from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.registry import canonical
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
-__all__ = ["AUTO", "Flowchart", "canonical_choice", "chart_of"]
+__all__ = [
+    "AUTO",
+    "BY_INVARIANTS",
+    "EXTENDED",
+    "PROJECTED",
+    "Flowchart",
+    "canonical_choice",
+    "chart_of",
+]
 
 AUTO: Final = "auto"
+
+PROJECTED: Final = "projected"
+EXTENDED: Final = "extended"
+BY_INVARIANTS: Final = (PROJECTED, EXTENDED)
+"""Ways to use exact counts (SUBSPACE): noise on the rows as asked, told as the estimate that agrees
+with these counts. Projected, what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
+and their projection is (Thm 12, whose answer has the same law)."""
 
 # What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
 _LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(
@@ -101,11 +116,12 @@ def chart_of(text: str) -> Flowchart | None:
 
 
 def canonical_choice(text: str) -> str:
-    """What a setting keeps: "auto", ``auto(…)``, or a mechanism's canonical text.
+    """What a setting keeps: "auto", ``auto(…)``, a name of `BY_INVARIANTS`, or a mechanism's
+    canonical text.
 
     Raises InvalidParameterValue as `canonical` and `chart_of`.
     """
-    if text.strip().lower() == AUTO:
-        return AUTO
+    if text.strip().lower() in (AUTO, *BY_INVARIANTS):
+        return text.strip().lower()
     chart = chart_of(text)
     return canonical(text) if chart is None else chart.name

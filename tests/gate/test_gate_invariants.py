@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.errors import BudgetExceeded, LedgerMismatch, PolicyError
+from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -550,3 +550,49 @@ def test_both_margins_of_many_tables_are_met(
             sums[key] = sums.get(key, 0) + count
     assert len(rows) == 4_800
     assert set(sums.values()) == {200}
+
+
+def test_projected_charges_the_rows_and_extended_their_projection(connect: Connect) -> None:
+    """Of n groups of a known total extended noise costs 1 − 1/n of it: their trace falls from n − 1
+    to (n − 1)²/n. What is told is the same, and agrees with the total in either."""
+    declared = {
+        "neighbours": "add_remove",
+        "invariants": [{"sql": WOMEN}],
+        "budget": {"rho": 1.0, "delta": 1e-6},
+        "defaults": {"rho": 0.01},
+    }
+    connection = connect(**declared)
+    connection.execute("SET dp.source = fresh")
+    sql = "SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age"
+    costs, before = {}, 0.0
+    for mechanism in ("projected", "extended"):
+        connection.execute(f"SET dp.mechanism = {mechanism}")
+        assert connection.execute("SHOW dp.mechanism").fetchall() == [(mechanism,)]
+        explained = connection.explain(sql)
+        assert ("charged as a translate" in explained) == (mechanism == "extended")
+        assert sum(n for _, n in connection.execute(sql).fetchall()) == 1500
+        costs[mechanism], before = spent(connection) - before, spent(connection)
+    assert costs["projected"] == pytest.approx(0.01)
+    assert costs["extended"] == pytest.approx(0.01 * (1 - 1 / 101), rel=1e-4)
+
+
+def test_projected_keeps_the_price_of_a_cell(connect: Connect) -> None:
+    connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
+    connection.execute("SET dp.mechanism = projected")
+    connection.execute(OLD.format("< 40"))
+    assert spent(connection) == pytest.approx(0.1)
+    connection.execute("SET dp.mechanism = extended")
+    with pytest.raises(FeatureNotSupported, match="gaussian"):
+        connection.execute(OLD.format("< 50"))
+
+
+@pytest.mark.parametrize("mechanism", ["projected", "extended"])
+def test_without_exact_counts_there_is_nothing_to_project_on(
+    connect: Connect, mechanism: str
+) -> None:
+    budget = {"rho": 1.0, "delta": 1e-6}
+    connection = connect(budget=budget, defaults={"rho": 0.01})
+    connection.execute(f"SET dp.mechanism = {mechanism}")
+    with pytest.raises(FeatureNotSupported, match='table "person" has none'):
+        connection.execute(OLD.format("< 40"))
+    assert spent(connection) == 0

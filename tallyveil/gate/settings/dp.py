@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tallyveil.gate.settings.values import Reading, number, one_of, switch, wrong
-from tallyveil.mechanisms import CALIBRATIONS, canonical_choice, mechanism_names
+from tallyveil.mechanisms import BY_INVARIANTS, CALIBRATIONS, canonical_choice, mechanism_names
 from tallyveil.policy import Defaults
 
 __all__ = ["DESCRIPTIONS", "READINGS", "TARGETS", "defaults"]
@@ -20,7 +20,8 @@ DESCRIPTIONS: Final = MappingProxyType(
         "dp.half_width": "buy just enough for intervals of this half-width, instead of a cost",
         "dp.confidence": "the probability with which an interval holds the true value",
         "dp.coverage": "once: an interval holds at one look, chosen beforehand; always: at all",
-        "dp.mechanism": "the noise: auto, auto(properties=…), " + ", ".join(mechanism_names()),
+        "dp.mechanism": "the noise: auto, auto(properties=…), "
+        + ", ".join((*mechanism_names(), *BY_INVARIANTS)),
         "dp.delta": "the delta of Gaussian noise for dp.epsilon, where it is not the budget's",
         "dp.calibration": "how epsilon and delta become Gaussian noise: "
         + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items()),
