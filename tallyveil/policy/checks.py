@@ -14,6 +14,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import PydanticCustomError
@@ -205,7 +206,8 @@ def path(value: Any) -> str:
 
 def ledger(value: Any) -> str:
     text = path(value)
-    if "://" in text:
+    # SQLite's name for no file: each process would have a budget of its own, and each start.
+    if "://" in text or Path(text.strip()).name == ":memory:":
         raise wrong("expected the path of an SQLite file")
     return text
 

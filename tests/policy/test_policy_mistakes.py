@@ -256,6 +256,8 @@ CASES: list[tuple[str, Any, str, str]] = [
     (f"{OWN}.person", 1, f"{OWN}.person = 1: ", "a table of keys"),
     (f"{OWN}.person.budget", {"epsilon": 2}, f"{OWN}.person.budget.epsilon = 2: ", "at most 1.0"),
     (f"{OWN}.person.budget", {"rho": 1}, f"{OWN}.person.budget.rho = 1: ", "expected epsilon"),
+    ("ledger", ":memory:", 'ledger = ":memory:": ', "an SQLite file"),
+    ("ledger", "./:memory:", 'ledger = "./:memory:": ', "an SQLite file"),
     ("ledger", "postgresql://h/d", 'ledger = "postgresql://h/d": ', "an SQLite file"),
     ("tabels", {}, "tabels: ", "did you mean tables?"),
 ]
