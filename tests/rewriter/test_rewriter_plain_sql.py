@@ -115,7 +115,7 @@ def test_columns_of_times_are_called_as_in_postgresql(
 ) -> None:
     sql = (
         "select now(), current_date, current_timestamp, now()::date, current_date - 1, "
-        "to_date('2020', 'YYYY'), to_timestamp(0), now() at time zone 'UTC'"
+        "to_date('2020', 'YYYY'), to_timestamp(0), now() at time zone 'UTC', date(now())"
     )
     assert [name for name, _ in world.answer(sql)[0]] == named(sql)
 
