@@ -89,3 +89,27 @@ def test_three_way_tables_agree_with_all_two_way_margins(seed: int, nonnegative:
     told = np.array(found.values)
     assert (rows[27:] @ told[:27] == exact).all()
     assert not nonnegative or told.min() >= 0
+
+
+def test_a_hundred_thousand_values_agree_with_a_thousand_totals() -> None:
+    """What they miss a total by is shared out by their variances; and where 400 other totals cross
+    these, they agree with both."""
+    random = np.random.default_rng(0)
+    count, totals = 100_000, 1_000
+    of, other = random.integers(0, totals, count), totals + random.integers(0, 400, count)
+    truth = random.integers(0, 1_000, count).astype(np.float64)
+    values, variances = truth + random.laplace(0, 10, count), random.uniform(100, 300, count)
+    places = np.arange(count)
+    disjoint = sparse.csr_matrix((np.ones(count), (of, places)), (totals, count))
+    sums = disjoint @ truth
+    found = projected(disjoint, sums, values, variances)
+    assert found is not None
+    off = sums - disjoint @ values
+    shared = values + variances * (off / (disjoint @ variances))[of]
+    assert np.allclose(found, shared, rtol=0, atol=1e-8)
+    assert (np.abs(disjoint @ found - sums) <= 1e-9 * sums).all()
+    rows = np.concatenate([of, other])
+    both = sparse.csr_matrix((np.ones(2 * count), (rows, np.tile(places, 2))), (1_400, count))
+    found = projected(both, both @ truth, values, variances)
+    assert found is not None
+    assert (np.abs(both @ found - both @ truth) <= 1e-9 * (both @ truth)).all()
