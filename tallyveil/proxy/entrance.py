@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 import threading
 from collections import Counter
@@ -55,18 +56,20 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
     Raises OSError if an address cannot be had.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
     try:
         for family, _, _, _, address in dict.fromkeys(found):
             one = socket.socket(family, socket.SOCK_STREAM)
             made.append(one)
             one.setblocking(False)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if os.name == "posix":  # elsewhere it would let others take the port, too
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind((address[0], port or made[0].getsockname()[1], *address[2:]))
+            one.bind((address[0], port, *address[2:]))
             one.listen(BACKLOG)
+            port = one.getsockname()[1]
     except OSError:
         for one in made:
             one.close()

@@ -135,6 +135,7 @@ def test_serve_keeps_to_this_machine_unless_told_otherwise(run: Run, policy: Pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["--workers", "33"], "--workers = 33: expected a whole number of processes from 1 to 32"),
         (["--max-connections", "0"], "--max-connections = 0: expected a whole number of conn"),
         (["--idle-timeout", "-1"], "--idle-timeout = -1.0: expected a number of seconds above 0"),
         (["--send-timeout", "nan"], "--send-timeout = nan: expected a number of seconds"),

@@ -96,6 +96,18 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield made
 
 
+def test_a_start_that_fails_is_said_once(tmp_path: Path) -> None:
+    """As with one process: here by the first worker, for all."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    command = [sys.executable, "-c", "from tallyveil.cli import main; main()", "serve", str(policy)]
+    found = subprocess.run([*command, "--port", "0"], capture_output=True, text=True, timeout=100)
+    assert found.returncode == 1
+    assert found.stdout == ""
+    assert found.stderr.count("there is no file") == 1
+    assert found.stderr.startswith("ERROR 58030: source.url")
+
+
 def worker(client: Client) -> int:
     return worker_of(client.info.backend_pid)
 
