@@ -176,10 +176,10 @@ def test_an_older_copy_put_back_is_noticed(
 
 
 def test_a_locked_ledger_is_an_error_and_not_a_charge(
-    accountant: Accountant, charge: Charge, path: Path
+    accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = accountant.balance("person")
-    accountant._ledger._database.execute("PRAGMA busy_timeout = 20")
+    monkeypatch.setattr("tallyveil.accountant.database._BUSY_SECONDS", 0.02)
     with raw(path) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="cannot be written"):
