@@ -11,13 +11,17 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 import typer.testing
 from hypothesis import settings
+
+from tallyveil.policy import Domain
+from tallyveil.rewriter.engine import database as engine_database
 
 # A deadline would measure the machine's other work.
 settings.register_profile("suite", deadline=None, derandomize=True)
@@ -98,3 +102,30 @@ def _commands_laid_out_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _public_databases_shared() -> Iterator[None]:
+    """Gates over the same domains share the database of what is public, which they only read: to
+    open one takes as long as all else that opening a gate does."""
+    opened = engine_database._opened
+
+    @functools.lru_cache(maxsize=16)
+    def kept(domains: tuple[Domain, ...], *limits: Any) -> duckdb.DuckDBPyConnection:
+        return opened(domains, {}, *limits)
+
+    def shared(domains: Sequence[Domain], public: Any, *limits: Any) -> duckdb.DuckDBPyConnection:
+        if public:
+            return opened(domains, public, *limits)
+        try:
+            cursor = kept(tuple(domains), *limits).cursor()
+            cursor.execute("SELECT 1").fetchall()
+        except duckdb.Error:  # broken by a statement of some test
+            kept.cache_clear()
+            return opened(domains, public, *limits)
+        return cursor
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_database, "_opened", shared)
+        yield
+    kept.cache_clear()

@@ -122,10 +122,12 @@ def _domain(table: Table, columns: Mapping[str, str]) -> Domain:
 
 def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:
     """Refuse a view where the number of its rows would be published: it may filter."""
+    if not table.total_public:
+        return
     name = table.origin.split(".")[-1].strip('"').lower()
     views = "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND lower(view_name) = ?"
     found = cursor.execute(views, [name]).fetchone()
-    if table.total_public and found is not None and found[0]:
+    if found is not None and found[0]:
         raise SourceError(
             f"tables.{table.name}.from: {table.origin} is a view, and may filter: under "
             'neighbours = "replace" its number of rows would be published exactly',
