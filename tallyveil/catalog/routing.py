@@ -34,6 +34,12 @@ _CATALOGS_OWN: Final = re.compile(
     r"txid_\w+|generate_series|set_config|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
     re.IGNORECASE,
 )
+# One of these is in each of them. To look for parts takes a tenth of the time.
+_PARTS: Final = (
+    "pg_", "information_schema", "reg", "_privilege", "_description", "format_type",
+    "current_schemas", "row_security", "inet_", "txid_", "array_", "quote_", "generate_series",
+    "set_config",
+)  # fmt: skip
 _SESSIONS_OWN: Final = frozenset(
     {"pg_backend_pid", "pg_is_in_recovery", "pg_advisory_unlock_all"}
 )  # which the gate knows
@@ -57,7 +63,8 @@ class Routing:
 
     def takes(self, piece: Piece) -> bool:
         """Whether it is a question about the catalogs."""
-        if _CATALOGS_OWN.search(piece.sql) is None:
+        sql = piece.sql.lower()
+        if not any(part in sql for part in _PARTS):
             return False
         return self._kept.get(piece.sql, lambda: [self._decide(piece.tokens, piece.sql)])[0]
 
