@@ -9,6 +9,7 @@ import contextlib
 import socket
 import struct
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple, NoReturn
@@ -17,7 +18,6 @@ from tallyveil.errors import QueryCanceled, TallyveilError
 
 __all__ = [
     "DESCRIBE_PORTAL",
-    "DESCRIBE_STATEMENT",
     "EXECUTE",
     "GRACE",
     "SYNC",
@@ -26,6 +26,7 @@ __all__ = [
     "Link",
     "Reply",
     "bind",
+    "describe",
     "error",
     "fields",
     "parse",
@@ -48,6 +49,9 @@ GRACE: Final = 2.0
 
 MOST: Final = 1 << 24
 """Bytes of one answer."""
+
+_MOST_KEPT: Final = 32
+"""Statements that stay prepared."""
 
 _PORTION: Final = 1 << 17
 
@@ -131,11 +135,15 @@ def bind(
     )
 
 
+def describe(name: str) -> bytes:
+    """The parameters and columns of a statement."""
+    return _message(b"D", b"S" + _text(name))
+
+
 def simple(sql: str) -> bytes:
     return _message(b"Q", _text(sql))
 
 
-DESCRIBE_STATEMENT: Final = _message(b"D", b"S\0")
 DESCRIBE_PORTAL: Final = _message(b"D", b"P\0")
 EXECUTE: Final = _message(b"E", b"\0", _INT32.pack(0))
 SYNC: Final = _message(b"S")
@@ -150,6 +158,8 @@ class Link:
         self._address = address
         self._buffer = bytearray()
         self._key = b""
+        self._kept: OrderedDict[tuple[str, tuple[int, ...]], str] = OrderedDict()
+        self._made = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         given = (("user", role), ("database", database), *settings)
         words = b"".join(_text(name) + _text(value) for name, value in given)
@@ -165,6 +175,19 @@ class Link:
         except BaseException:
             self.close()
             raise
+
+    def keep(self, sql: str, oids: Sequence[int]) -> tuple[str, bytes]:
+        """The name of a statement that stays prepared here, and what is to be sent before it."""
+        key = sql, tuple(oids)
+        name = self._kept.get(key)
+        if name is not None:
+            self._kept.move_to_end(key)
+            return name, b""
+        _, old = self._kept.popitem(last=False) if len(self._kept) >= _MOST_KEPT else (None, None)
+        self._made += 1
+        name = self._kept[key] = f"tallyveil_{self._made}"
+        room = b"" if old is None else _message(b"C", b"S" + _text(old))
+        return name, room + parse(name, sql, oids)
 
     @property
     def pid(self) -> int:

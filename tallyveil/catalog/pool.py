@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
+from tallyveil.cache import Cache
 from tallyveil.catalog.link import GRACE, SYNC, CatalogError, Link, parse, run, unavailable
 from tallyveil.locks import Rank, ranked_lock
 
@@ -42,11 +43,16 @@ _RESERVED: Final = frozenset({"public", "none", SUPERUSER, EVERYBODY})
 
 
 class Pool:
-    """``address`` gives the path of the socket now, and raises CatalogError where there is none."""
+    """``address`` gives the path of the socket now, and raises CatalogError where there is none.
+
+    ``sound`` has statements, with their settings, that were found to name nothing but catalogs:
+    what there is never changes.
+    """
 
     def __init__(self, address: Callable[[], str]) -> None:
         self._address = address
         self._lock = ranked_lock(Rank.LEAF)
+        self.sound: Final[Cache[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
         self._idle: deque[tuple[str, Settings, Link]] = deque()
         self._places: dict[str, threading.BoundedSemaphore] = {}
 

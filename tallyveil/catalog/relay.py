@@ -71,39 +71,22 @@ class Relay:
 
     def describe(self, question: Question, settings: Settings) -> Answer:
         """Its parameters and columns. Raises CatalogError, QueryCanceled, FeatureNotSupported."""
-        messages = (
-            wire.parse("", question.sql, question.oids)
-            + wire.bind(CHECK)
-            + wire.EXECUTE
-            + wire.DESCRIBE_STATEMENT
-            + wire.SYNC
-        )
-        return self._ask(messages, settings)
+        return self._ask(question, settings, described=True)
 
     def answer(self, question: Question, settings: Settings) -> Answer:
         """Its answer. Raises as `describe`."""
-        messages = (
-            wire.parse("", question.sql, question.oids)
-            + wire.bind(CHECK)
-            + wire.EXECUTE
-            + wire.bind("", question.formats, question.values, question.result_formats)
-            + wire.DESCRIBE_PORTAL
-            + wire.EXECUTE
-            + (wire.bind(CHECK) + wire.EXECUTE if _is_copy(question.sql) else b"")
-            + wire.SYNC
-        )
-        return self._ask(messages, settings)
+        return self._ask(question, settings, described=False)
 
     def interrupt(self) -> None:
         link = self._link
         if link is not None:
             link.cancel()
 
-    def _ask(self, messages: bytes, settings: Settings) -> Answer:
+    def _ask(self, question: Question, settings: Settings, *, described: bool) -> Answer:
         until = time.monotonic() + RECOVERY
         while True:
             try:
-                return self._once(messages, settings)
+                return self._once(question, settings, described=described)
             except Failed as failure:
                 # It has been started again since, or another statement has taken it along.
                 self._pool.clear()
@@ -111,27 +94,45 @@ class Relay:
                     raise unavailable(str(failure)) from None
                 time.sleep(PAUSE)
 
-    def _once(self, messages: bytes, settings: Settings) -> Answer:
-        reader = _Reader()
+    def _once(self, question: Question, settings: Settings, *, described: bool) -> Answer:
+        key = question.sql, question.oids, settings
+        sound = self._pool.sound.find(key) or False
+        reader = _Reader(checked=sound)
         with self._pool.link(self._user, settings, self._seconds) as link:
+            name, before = link.keep(question.sql, question.oids) if sound else ("", b"")
+            if not sound:
+                before = (
+                    wire.parse("", question.sql, question.oids) + wire.bind(CHECK) + wire.EXECUTE
+                )
+            after = wire.describe(name) if described else _run(question, name)
             self._link = link
             try:
-                for reply in link.ask(messages, self._seconds):
+                for reply in link.ask(before + after + wire.SYNC, self._seconds):
                     reader.read(reply)
             finally:
                 self._link = None
-        return reader.finish()
+            if sound and reader.error is not None:
+                raise reader.error  # in here: what is prepared there is not known any more
+        answer = reader.finish()
+        if not _is_copy(question.sql):
+            self._pool.sound.put(key, True)
+        return answer
+
+
+def _run(question: Question, name: str) -> bytes:
+    again = wire.bind(CHECK) + wire.EXECUTE if _is_copy(question.sql) else b""
+    bound = wire.bind(name, question.formats, question.values, question.result_formats)
+    return bound + wire.DESCRIBE_PORTAL + wire.EXECUTE + again
 
 
 class _Reader:
     """Replies to an answer. The first rows are those of the check; and those after COPY, which
-    names its relations only when it runs."""
+    names its relations only when it runs. ``checked``: there are none at first."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, checked: bool) -> None:
         self.answer = Answer()
         self.error: CatalogError | FeatureNotSupported | None = None
-        self._checks = 0
-        self._ended = 0
+        self._checks = self._ended = int(checked)
 
     def finish(self) -> Answer:
         if self.error is not None:
