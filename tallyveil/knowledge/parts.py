@@ -54,15 +54,10 @@ def rounded_in_parts(
         np.maximum(result, 0, out=result, where=counts)
     parts = parts[np.argsort(sum_of[parts], kind="stable")]
     if len(parts):
-        sums, place = np.unique(sum_of[parts], return_inverse=True)
-        relations = sparse.csr_matrix(
-            (np.ones(len(parts)), (place, np.arange(len(parts)))), (len(sums), len(parts))
-        )
-        own = None if counts is None else counts[parts]
-        moved = projected(relations, values[sums], values[parts], variances[parts], own)
+        moved = _moved(sum_of[parts], parts, values, variances, counts)
         if moved is None:
             return None
-        result[parts] = _rounded(moved, place)
+        result[parts] = _rounded(moved, sum_of[parts])
     return [int(value) for value in result.tolist()]
 
 
@@ -75,6 +70,30 @@ def _owners(matrix: sparse.csr_matrix, chosen: npt.NDArray[np.bool_]) -> IntArra
     owner = np.full(matrix.shape[1], -1, dtype=np.int64)
     owner[cells] = rows[own]
     return owner if np.count_nonzero(owner >= 0) == len(cells) else None
+
+
+def _moved(
+    sums: IntArray,
+    parts: IntArray,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None,
+) -> FloatArray | None:
+    """The parts on their ``sums``, in whose order they are: what is missing is shared out by the
+    variances, unless a count would be negative."""
+    starts = np.flatnonzero(np.diff(sums, prepend=-1))
+    lengths = np.diff(np.append(starts, len(sums)))
+    own, spread, totals = values[parts], variances[parts], values[sums[starts]]
+    off = totals - np.add.reduceat(own, starts)
+    shares = spread / np.repeat(np.add.reduceat(spread, starts), lengths)
+    moved: FloatArray = own + shares * np.repeat(off, lengths)
+    if counts is None or not (moved[counts[parts]] < 0).any():
+        return moved
+    relations = sparse.csr_matrix(
+        (np.ones(len(parts)), np.arange(len(parts)), np.append(starts, len(parts))),
+        shape=(len(starts), len(parts)),
+    )
+    return projected(relations, totals, own, spread, counts[parts])
 
 
 def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
