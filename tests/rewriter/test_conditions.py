@@ -50,6 +50,13 @@ def told(world: World, sql: str) -> int:
         "SELECT count(*) FROM person WHERE born = DATE '2020-01-01' + 3 OR age + 1 = 4",
         "SELECT state, count(*), sum(age) FILTER (WHERE age % 3 = 1 OR sex || 'x' = 'Fx') "
         "FROM person WHERE upper(state) = 'AL' OR sex IS NULL GROUP BY state",
+        "SELECT CASE WHEN age > 3 AND state = 'AL' THEN 'x' WHEN age > 9 THEN 'y' "
+        "WHEN sex = 'F' THEN 'x' END, count(*) FROM person GROUP BY 1",
+        "SELECT CASE WHEN age = 3 AND lower(state) = 'al' THEN 1 WHEN age > 9 OR sex = 'F' "
+        "THEN 0.5 ELSE -0.0 END AS part, state, count(*), sum(age) FROM person "
+        "WHERE age <> 4 OR sex = 'M' GROUP BY 1, 2",
+        "SELECT CASE WHEN age > 3 OR state = 'AL' THEN DATE '2020-01-01' END, count(*) "
+        "FROM person GROUP BY 1",
     ],
 )
 def test_conditions_on_one_attribute_each_are_asked_apart(world: World, sql: str) -> None:
@@ -60,6 +67,10 @@ def test_conditions_on_one_attribute_each_are_asked_apart(world: World, sql: str
     "sql",
     [
         "SELECT count(*) FROM person WHERE age % 2 = 0 OR age + big = 12",
+        "SELECT CASE WHEN age > 3 AND state = 'AL' THEN age ELSE 0 END, count(*) "
+        "FROM person GROUP BY 1",
+        "SELECT CASE WHEN age > 3 OR state = 'AL' THEN 1 / 0 ELSE 1 END, count(*) "
+        "FROM person GROUP BY 1",
         "SELECT count(*) FROM person WHERE sex = 'F' OR EXISTS "
         "(SELECT 1 FROM (VALUES (1)) AS v (x) WHERE x = age)",
         "SELECT count(*) FROM person WHERE (age <> 0 AND 10 / age > 2) OR sex = 'F'",

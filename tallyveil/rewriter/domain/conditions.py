@@ -20,7 +20,7 @@ from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.masks import Truth
 from tallyveil.rewriter.resolve.branches import RECORD, Source
 
-__all__ = ["Ask", "Conditions"]
+__all__ = ["Ask", "Conditions", "values_of"]
 
 Ask: TypeAlias = Callable[[str], pa.Table]
 
@@ -66,3 +66,26 @@ class Conditions:
             for number, condition in enumerate(conditions):
                 truths[condition] = Truth(yes[:, number], no[:, number])
         return truths
+
+
+def values_of(case: exp.Case, ask: Ask) -> pa.Array | None:
+    """What DuckDB makes of each branch of a CASE of constants, and of its ELSE; None if it is none.
+
+    They are of one type, the CASE's, which follows from all of them.
+    """
+    results = [branch.args["true"] for branch in case.args["ifs"]]
+    if case.this is not None or any(
+        one.find(exp.Column, exp.Query) for one in [*results, *filter(None, [case.args["default"]])]
+    ):
+        return None
+    numbered = case.copy()
+    for number, branch in enumerate(numbered.args["ifs"]):
+        is_it = exp.EQ(this=exp.column("i", quoted=True), expression=exp.Literal.number(number))
+        branch.set("this", is_it)
+    sql = numbered.sql("duckdb", identify=True, comments=False)
+    try:
+        values = ask(f'SELECT {sql} AS v FROM range({len(results) + 1}) AS t("i") ORDER BY "i"')
+    except StatementError:
+        deadline.check()
+        return None
+    return values.column("v").combine_chunks()

@@ -21,7 +21,7 @@ from tallyveil.workload.workload import Factor
 
 __all__ = [
     "GRID_BITS", "MAX_COEFFICIENT", "IntArray", "by_first_cells", "factor", "groups", "indicator",
-    "nothing",
+    "nothing", "numbers",
 ]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
@@ -55,6 +55,12 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
             found, codes = np.unique(codes, return_inverse=True)
             size = len(found)
     return by_first_cells(codes, size, cells)
+
+
+def numbers(values: pa.Array, places: IntArray) -> tuple[IntArray, int]:
+    """Of the values at some places a number for each, and what all of them are less than."""
+    own, size = _coded(_plain(pa.chunked_array([values])))
+    return own[places], size
 
 
 def _coded(key: pa.Array) -> tuple[IntArray, int]:

@@ -7,11 +7,11 @@ the attributes, and kept; DuckDB evaluates every other one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,9 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.classes import FEW, Classes
 from tallyveil.rewriter.domain.components import Component
-from tallyveil.rewriter.domain.conditions import Ask, Conditions
+from tallyveil.rewriter.domain.conditions import Ask, Conditions, values_of
 from tallyveil.rewriter.domain.domain_relation import fits
-from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator
+from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Space
 from tallyveil.rewriter.resolve.branches import Source
@@ -43,6 +43,16 @@ _NODE: Final = 1024
 _DIGITS: Final = 10
 
 _SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
+
+
+_Read: TypeAlias = tuple[
+    Mapping[int, int],
+    Mapping[int, tuple[IntArray, pa.Array]],
+    IntArray,
+    Mapping[exp.Expr, pa.ChunkedArray],
+]
+"""The axis of each key, or if it is a CASE the branch of each cell and what the branches come to;
+the cells that pass; and what outputs count of them, if not each once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +108,8 @@ def part_of_rows(
     rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
     if component.keys:
         rows, first = groups(keys.columns, cells)
-    numbers = component.coefficients | component.passing
-    values = {number: result.column(f"__c{number}") for number in numbers}
+    outputs = component.coefficients | component.passing
+    values = {number: result.column(f"__c{number}") for number in outputs}
     chosen = keys.take(pa.array(first))
     types = {number: values[number].type for number in component.coefficients}
     first_cells = cells[first]
@@ -166,12 +176,13 @@ class Parts:
         if not source.plain or not _fits(domain, component):
             return None
         axes, conditions = self._axes_of(domain, component.attributes), Conditions(domain)
-        if _made(domain, component, Space(axes, conditions), grouped) is None:
+        if _read(component, Space(axes, conditions), _unknown) is None:
             return None
         truths = conditions.asked(source, ask)
         if truths is None:
             return None
-        return _made(domain, component, Space(axes, truths.get), grouped)
+        space = Space(axes, truths.get)
+        return _made(domain, component, space, grouped, partial(values_of, ask=ask))
 
     def _axes_of(self, domain: Domain, attributes: frozenset[str]) -> Sequence[Axis]:
         axes = []
@@ -188,11 +199,59 @@ def _fits(domain: Domain, component: Component) -> bool:
     return len(component.attributes) < 2 or fits(domain, component.attributes, outputs)
 
 
-def _made(domain: Domain, component: Component, space: Space, grouped: bool) -> Part | None:
-    own = {number: space.place(key) for number, key in component.keys.items()}
-    places = {number: place for number, place in own.items() if place is not None}
-    if len(places) < len(own):
+def _unknown(case: exp.Case) -> pa.Array:
+    """In the place of the values of a CASE."""
+    return pa.nulls(len(case.args["ifs"]) + 1)
+
+
+def _nothing(case: exp.Case) -> None:
+    return None
+
+
+def _made(
+    domain: Domain,
+    component: Component,
+    space: Space,
+    grouped: bool,
+    of_case: Callable[[exp.Case], pa.Array | None] = _nothing,
+) -> Part | None:
+    """``of_case`` says what the branches of a CASE of constants come to."""
+    read = _read(component, space, of_case)
+    if read is None:
         return None
+    outputs = component.coefficients | component.passing
+    places, cases, cells, found = read
+    values = {number: found[output] for number, output in outputs.items() if output in found}
+    types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
+    numbered = [numbers(results, branches[cells]) for branches, results in cases.values()]
+    rows, first = space.groups(set(places.values()), cells, numbered)
+    first_cells = cells[first]
+    at = {place: pa.array(space.coordinates(place, first_cells)) for place in places.values()}
+    keys = {n: space.axes[place].values.take(at[place]) for n, place in places.items()}
+    keys |= {n: results.take(pa.array(of[first_cells])) for n, (of, results) in cases.items()}
+    named = pa.table({f"__k{n}": keys[n] for n in component.keys})
+    _refuse_composite(named)
+    return _part(domain, component, named, rows, cells, first_cells, values, types, grouped)
+
+
+def _read(
+    component: Component, space: Space, of_case: Callable[[exp.Case], pa.Array | None]
+) -> _Read | None:
+    """None where something else is to be evaluated."""
+    places: dict[int, int] = {}
+    cases: dict[int, tuple[IntArray, pa.Array]] = {}
+    for number, key in component.keys.items():
+        place, case = space.place(key), key.unnest()
+        if place is not None:
+            places[number] = place
+            continue
+        if not isinstance(case, exp.Case):
+            return None
+        results = of_case(case)
+        branches = None if results is None else space.branches(case)
+        if branches is None or results is None:
+            return None
+        cases[number] = branches, results
     passing = space.meeting(component.where or exp.true())
     if passing is None:
         return None
@@ -205,14 +264,7 @@ def _made(domain: Domain, component: Component, space: Space, grouped: bool) -> 
             return None
         if not isinstance(output, exp.Count) or not isinstance(output.this, exp.Star):
             found[output] = pa.chunked_array([pa.array(value)])
-    values = {number: found[output] for number, output in outputs.items() if output in found}
-    types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
-    rows, first = space.groups(set(places.values()), cells)
-    first_cells = cells[first]
-    at = {place: pa.array(space.coordinates(place, first_cells)) for place in places.values()}
-    keys = {f"__k{n}": space.axes[place].values.take(at[place]) for n, place in places.items()}
-    named = pa.table(keys)
-    return _part(domain, component, named, rows, cells, first_cells, values, types, grouped)
+    return places, cases, cells, found
 
 
 def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:

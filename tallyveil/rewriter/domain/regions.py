@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,11 @@ from tallyveil.rewriter.domain.linearise import IntArray, by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
 
 __all__ = ["Space", "Told"]
+
+# Up to so many different numbers groups have before they are numbered anew.
+_CODES: Final = 1 << 24
+# Conditions of a CASE that are looked at cell by cell.
+_SEVERAL: Final = 30
 
 Told: TypeAlias = Callable[[exp.Expr], Truth | None]
 
@@ -59,20 +64,30 @@ class Space:
             return cells
         return cells // math.prod(self.shape[place + 1 :]) % self.shape[place]
 
-    def groups(self, places: Collection[int], cells: IntArray) -> tuple[IntArray, IntArray]:
-        """Number the groups that different axes make of sorted cells, by their first cells.
+    def groups(
+        self,
+        places: Collection[int],
+        cells: IntArray,
+        others: Sequence[tuple[IntArray, int]] = (),
+    ) -> tuple[IntArray, IntArray]:
+        """Number the groups that different axes make of sorted cells, and ``others``, a number of
+        each cell and what all of them are less than; by their first cells.
 
         Returns (group of each cell, where the first cell of each group stands).
         """
         if len(places) == len(self.axes):
             every = np.arange(len(cells))
             return every, every
-        if not places:
+        if not places and not others:
             return np.zeros_like(cells), cells[:0]
-        code = np.zeros_like(cells)
-        for place in places:
-            code = code * self.shape[place] + self.coordinates(place, cells)
-        return by_first_cells(code, math.prod(self.shape[place] for place in places), cells)
+        code, size = np.zeros_like(cells), 1
+        axes = ((self.coordinates(place, cells), self.shape[place]) for place in places)
+        for own, several in (*axes, *others):
+            code, size = code * several + own, size * several
+            if size > _CODES:
+                found, code = np.unique(code, return_inverse=True)
+                size = len(found)
+        return by_first_cells(code, size, cells)
 
     def meeting(self, condition: exp.Expr) -> BoolArray | None:
         """The cells where a condition is true; None for one that is left to DuckDB."""
@@ -83,6 +98,27 @@ class Space:
             return region.get(0, self.axes[0].every)
         bits = self._bits([region])
         return np.unpackbits(bits, axis=-1, count=self.shape[-1]).view(np.bool_).ravel()
+
+    def branches(self, case: exp.Case) -> IntArray | None:
+        """Of every cell the number of the first condition that is true there, or that of the ELSE;
+        None where one is left to DuckDB, or too many are more than boxes."""
+        last, several = len(case.args["ifs"]), 0
+        found = np.full(self.shape, last)
+        for number, branch in reversed(list(enumerate(case.args["ifs"]))):
+            region = self._region(branch.this, sure=True)
+            if region is None:
+                return None
+            if isinstance(region, np.ndarray):
+                several += 1
+                bits = np.unpackbits(region, axis=-1, count=self.shape[-1])
+                found[bits.view(np.bool_)] = number
+            else:
+                every = enumerate(self.axes)
+                lines = [np.flatnonzero(region.get(n, axis.every)) for n, axis in every]
+                found[_index(lines)] = number
+            if several > _SEVERAL:
+                return None
+        return found.ravel()
 
     def _region(self, node: exp.Expr, sure: bool) -> _Region | None:
         """Where a condition is true or, if not ``sure``, where it is true or NULL."""
