@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -54,6 +54,19 @@ def test_serve_answers_questions_about_the_catalogs(policy: Path) -> None:
         connection.autocommit = True
         query = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'age'"
         assert ("integer",) in connection.execute(query).fetchall()
+
+
+def test_all_workers_tell_the_same(policy: Path) -> None:
+    """Clients keep the numbers of types and tables from one connection for the next."""
+    query = "SELECT oid, pg_backend_pid() FROM pg_class WHERE relname = 'person'"
+    with serving(policy, "--workers", "2") as address, ExitStack() as open_:
+        found = [
+            open_.enter_context(psycopg.connect(address, user="alice", autocommit=True))
+            for _ in range(4)
+        ]
+        rows = [connection.execute(query).fetchone() for connection in found]
+    assert len({row[0] for row in rows if row is not None}) == 1
+    assert len({row[1] for row in rows if row is not None}) > 1
 
 
 def test_without_a_catalog_they_are_refused_and_counts_answered(policy: Path) -> None:

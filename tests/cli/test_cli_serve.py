@@ -36,7 +36,7 @@ def policy(tmp_path: Path) -> Path:
 @contextmanager
 def serving(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and the address it prints once it listens."""
-    command = [*PROGRAM, "serve", *map(str, arguments), "--port", "0"]
+    command = [*PROGRAM, "serve", *map(str, arguments), "--port", "0", "--catalog", "off"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

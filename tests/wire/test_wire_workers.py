@@ -53,6 +53,7 @@ class House:
         self.events: list[dict[str, Any]] = []
         command = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
         arguments = ["serve", str(policy), "--port", "0", "--log-format", "json"]
+        arguments += ["--catalog", "off"]
         self.process = subprocess.Popen(
             command + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
