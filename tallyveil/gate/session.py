@@ -13,7 +13,7 @@ from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate.answering import Answering, Take
-from tallyveil.gate.commands import apply, parse_piece, set_aside
+from tallyveil.gate.commands import apply, parse_piece
 from tallyveil.gate.interface import (
     Aside,
     Change,
@@ -66,9 +66,7 @@ class GateSession:
             for piece in split(sql, self._dialect):
                 deadline.check()
                 with _positions_from(piece.offset):
-                    statements.append(
-                        set_aside(piece) if aside(piece) else parse_piece(piece, self._dialect)
-                    )
+                    statements.append(parse_piece(piece, self._dialect, aside))
             deadline.check()
         return tuple(statements)
 

@@ -12,13 +12,14 @@ from typing import Any, Final
 from tallyveil.gate.interface import ColumnType, CursorOptions, Move
 from tallyveil.proxy.errors import PortalCannotRun
 from tallyveil.proxy.memory import Holding, size_of
-from tallyveil.proxy.rows import Fields, fields_of
+from tallyveil.proxy.rows import Fields, Rows, fields_of
 
 __all__ = ["Cursor"]
 
 _POINTER: Final = 8
 
-_Rows = Sequence[tuple[Any, ...]]
+_Rows = Sequence[Any]
+"""Each a tuple of values; of a question about the catalogs, a message."""
 
 
 class Cursor:
@@ -31,14 +32,14 @@ class Cursor:
     def __init__(self, name: str, options: CursorOptions, level: int, holding: Holding) -> None:
         self.options: Final = options
         self.level = level
-        self.settled = False
+        self.settled = self.relayed = False
         self.columns: tuple[ColumnType, ...] = ()
         self.fields: Fields | None = None
         self.formats: tuple[int, ...] | None = None
         self._name = name
         self._holding = holding
         self._size = 0
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[Any] = []
         self._place = 0
         self._failed = False
 
@@ -55,6 +56,13 @@ class Cursor:
         self._holding.take(size)
         self._size += size
         self._rows += rows
+
+    def relay(self, rows: Rows) -> None:
+        """Take rows that somebody else has encoded, one by one."""
+        self.fields, self.relayed = rows.fields or (), True
+        self.formats = (int(self.options.binary),) * len(self.fields)
+        while (one := next(rows.take(1), None)) is not None:
+            self.extend([one[1]])
 
     def drop(self) -> None:
         """Forget the rows."""

@@ -105,6 +105,11 @@ class Executor:
         with self._interruption.running(self.inquiry.interrupt):
             return self.inquiry.describe(statement, oids)
 
+    def look_up(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result:
+        """What a question about the catalogs has for an answer."""
+        with self._interruption.running(self.inquiry.interrupt):
+            return self.inquiry.answer(statement, rows, parameters)
+
     def rows_for(self, statement: Statement) -> Rows:
         """What takes the rows of a statement of the simple protocol."""
         cursor = self.kept.find_portal(statement.target or "") if statement.move else None
@@ -161,8 +166,7 @@ class Executor:
         if handler is not None:
             return handler(self, call)
         if statement.kind == "catalog":
-            with self._interruption.running(self.inquiry.interrupt):
-                return self.inquiry.answer(statement, rows, parameters)
+            return self.look_up(statement, rows, parameters)
         if statement.kind == "set":
             self._prepare_to_set(statement)
         result = self.ask(statement.inner or statement, rows.begin, parameters, types)

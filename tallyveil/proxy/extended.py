@@ -18,7 +18,7 @@ from tallyveil.proxy.copying import CopyRows
 from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.inquiry import raw_parameter
-from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, inquired, prepare
+from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, asks_catalog, inquired, prepare
 from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter
@@ -60,7 +60,7 @@ class Extended:
                 position=statements[1].offset + 1,
             )
         executor.transaction.check(statements[0])
-        if statements[0].kind == "catalog":
+        if asks_catalog(statements[0]):
             prepared = inquired(executor.inquire, statements[0], message.name, message.types)
         else:
             prepared = prepare(executor.describe, statements[0], message.name, message.types)
@@ -81,7 +81,7 @@ class Extended:
         if count and sum(len(value or b"") for value in message.values) > _LITTLE:
             yield backend.BLOCKING
         formats = _spread(message.formats, count, "parameter")
-        read = raw_parameter if prepared.statement.kind == "catalog" else decode_parameter
+        read = raw_parameter if asks_catalog(prepared.statement) else decode_parameter
         parameters = tuple(
             None if data is None else read(i, oid, code, data)
             for i, (oid, code, data) in enumerate(

@@ -23,7 +23,16 @@ from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.pgtypes import from_duckdb, parameter_type
 from tallyveil.proxy.rows import Fields, Rows, fields_of
 
-__all__ = ["OVERHEAD", "Described", "Kept", "Portal", "Prepared", "inquired", "prepare"]
+__all__ = [
+    "OVERHEAD",
+    "Described",
+    "Kept",
+    "Portal",
+    "Prepared",
+    "asks_catalog",
+    "inquired",
+    "prepare",
+]
 
 Described: TypeAlias = tuple[tuple[int, ...], Fields | None]
 """The types of parameters, and the columns; of a question about the catalogs."""
@@ -118,10 +127,16 @@ def inquired(
     name: str,
     declared: tuple[int, ...],
 ) -> Prepared:
-    """As `prepare`, for a question about the catalogs."""
-    oids, fields = describe(statement, declared)
+    """As `prepare`, for a question about the catalogs, or a cursor of one."""
+    oids, fields = describe(statement.inner or statement, declared)
+    fields = fields if statement.inner is None else None
     size = _size(statement, name, oids, fields)
     return Prepared(statement, oids, len(oids), (), None, fields, size)
+
+
+def asks_catalog(statement: Statement) -> bool:
+    """Whether it, or the query in it, is about the catalogs, and its parameters are left raw."""
+    return (statement.inner or statement).kind == "catalog"
 
 
 def _size(statement: Statement, name: str, oids: Sequence[int], fields: Fields | None) -> int:

@@ -45,6 +45,8 @@ class Context(Protocol):
         types: Sequence[str] = (),
     ) -> Result: ...
 
+    def look_up(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result: ...
+
     def ask(
         self,
         statement: Statement,
@@ -74,6 +76,11 @@ def described(kept: Kept, statement: Statement) -> Description:
         found = kept.find_statement(name)
     elif statement.move is not None and statement.move.shown:
         found = kept.find_portal(name)
+    if isinstance(found, Cursor) and found.relayed:
+        raise FeatureNotSupported(
+            "rows of the catalogs are not fetched by the extended protocol from a cursor",
+            hint="Send FETCH as a simple query, or the SELECT itself.",
+        )
     return Description((), None if found is None else found.columns)
 
 
@@ -136,7 +143,7 @@ def _declare(context: Context, call: Call) -> Result:
     context.kept.may_open(name)
     cursor = Cursor(name, options, transaction.depth, context.kept.holding)
     try:
-        result = context.ask(statement.inner or statement, cursor.begin, *call[2:])
+        result = _run(context, cursor, statement.inner or statement, call)
     except BaseException:
         cursor.drop()
         raise
@@ -144,14 +151,28 @@ def _declare(context: Context, call: Call) -> Result:
     return Result(None, (), statement.tag, result.notices)
 
 
+def _run(context: Context, cursor: Cursor, query: Statement, call: Call) -> Result:
+    if query.kind != "catalog":
+        return context.ask(query, cursor.begin, call.parameters, call.types)
+    rows = Rows(context.kept.holding, (1,) if cursor.options.binary else None)
+    try:
+        result = context.look_up(query, rows, call.parameters)
+        cursor.relay(rows)
+    finally:
+        rows.drop()
+    return result
+
+
 def _fetch(context: Context, call: Call) -> Result:
     statement = call.statement
     move = statement.move or Move()
     cursor = context.kept.portal(statement.target or "", what="cursor")
     notices = _run_first(context, cursor, move) if isinstance(cursor, Portal) else ()
-    found = cursor.fetch(move)
+    found: Sequence[Any] = cursor.fetch(move)
     columns, tag = cursor.columns, f"{statement.tag} {len(found)}"
-    if move.shown:
+    if move.shown and isinstance(cursor, Cursor) and cursor.relayed:
+        call.rows.relay(cursor.fields, [(1, message) for message in found])
+    elif move.shown:
         return Result(columns, found, tag)
     return Result(None, (), tag, notices)
 

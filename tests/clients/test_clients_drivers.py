@@ -82,4 +82,6 @@ def test_sqlalchemy(served: Served, by_city: list[Any], driver: str) -> None:
     with engine.connect() as connection:
         streamed = connection.execution_options(stream_results=True, max_row_buffer=2)
         assert [tuple(row) for row in streamed.execute(asked)] == by_city
+        # Its questions about the catalogs go through cursors then, too.
+        assert sa.inspect(streamed).get_table_names() == ["patients", "towns"]
     engine.dispose()

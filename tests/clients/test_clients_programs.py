@@ -56,6 +56,7 @@ def test_psql(served: Served, by_city: list[Any], tmp_path: Path) -> None:
 SET client_min_messages = warning;
 \\set FETCH_COUNT 2
 {BY_CITY};
+SELECT relname FROM pg_catalog.pg_class WHERE relname IN ('patients', 'towns') ORDER BY 1;
 \\unset FETCH_COUNT
 \\copy ({BY_CITY}) TO '{out}' CSV
 PREPARE p (text) AS SELECT $1 || '!';
@@ -65,7 +66,7 @@ SELECT count(*) AS n FROM patients LIMIT 0 \\gdesc
 """
     found = run(served, need("psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", text=script).splitlines()
     assert found[:4] == lines(by_city)
-    assert found[4:6] == ["done!", "n|bigint"]
+    assert found[4:8] == ["patients", "towns", "done!", "n|bigint"]
     assert "SSL" in found[-1]
     assert out.read_text().splitlines() == lines(by_city, ",")
 

@@ -5,7 +5,6 @@ Each is read to its end: what is left over is a syntax error, never dropped.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
@@ -24,14 +23,14 @@ from tallyveil.gate.commands.assignments import (
 from tallyveil.gate.commands.copying import parse_copy
 from tallyveil.gate.commands.cursors import parse_close, parse_declare, parse_fetch
 from tallyveil.gate.commands.explain import parse_explain
-from tallyveil.gate.commands.nested import as_statement
+from tallyveil.gate.commands.nested import as_statement, set_aside
 from tallyveil.gate.commands.prepared import parse_deallocate, parse_execute, parse_prepare
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
-from tallyveil.gate.interface import Change, Kind, Statement
+from tallyveil.gate.interface import Aside, Change, Kind, Statement, nothing_aside
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
 
-__all__ = ["apply", "parse_piece", "set_aside"]
+__all__ = ["apply", "parse_piece"]
 
 _REFUSED: Final = MappingProxyType(
     {
@@ -61,18 +60,13 @@ _REFUSED: Final = MappingProxyType(
 )  # fmt: skip
 
 
-def set_aside(piece: Piece) -> Statement:
-    """A statement that somebody else answers, who also reads it."""
-    words = piece.words
-    numbers = (int(n) for sign, n in pairwise(words) if sign == "$" and n.isdecimal())
-    return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
-
-
-def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
-    """What kind of statement it is, wholly parsed.
+def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) -> Statement:
+    """What kind of statement it is, wholly parsed, but for what ``aside`` takes.
 
     Raises SQLSyntaxError, FeatureNotSupported; positions count from the piece's start.
     """
+    if aside(piece):
+        return set_aside(piece)
     first = piece.words[0]
     if first in TRANSACTION_WORDS:
         return parse_transaction(piece)
@@ -80,6 +74,8 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
         return _OF_WHAT_IS_KEPT[first](piece)
     if first in _OWN:
         return _own(first, piece)
+    if first == "DECLARE":
+        return parse_declare(piece, dialect, aside)
     if first in _ABOUT_QUERIES:
         return _ABOUT_QUERIES[first](piece, dialect)
     if first in _REFUSED:
@@ -96,7 +92,6 @@ def parse_piece(piece: Piece, dialect: Dialect) -> Statement:
 _ABOUT_QUERIES: Final = {
     "EXPLAIN": parse_explain,
     "COPY": parse_copy,
-    "DECLARE": parse_declare,
     "PREPARE": parse_prepare,
 }
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from tallyveil.errors import InvalidCursorDefinition, SQLSyntaxError
-from tallyveil.gate.commands.nested import as_statement, nested_query
+from tallyveil.gate.commands.nested import as_statement, nested_query, set_aside
 from tallyveil.gate.commands.reader import Reader
-from tallyveil.gate.interface import CursorOptions, Move, Statement
+from tallyveil.gate.interface import Aside, CursorOptions, Move, Statement
 from tallyveil.rewriter import Dialect, Piece
 
 __all__ = ["parse_close", "parse_declare", "parse_fetch"]
@@ -24,8 +24,11 @@ _PLACES: Final = {
 }
 
 
-def parse_declare(piece: Piece, dialect: Dialect) -> Statement:
-    """Raises InvalidCursorDefinition for options that exclude each other."""
+def parse_declare(piece: Piece, dialect: Dialect, aside: Aside) -> Statement:
+    """A query that ``aside`` takes is not looked into.
+
+    Raises InvalidCursorDefinition for options that exclude each other.
+    """
     reader = Reader(piece, "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …")
     reader.expect("DECLARE")
     name = reader.name()
@@ -42,7 +45,9 @@ def parse_declare(piece: Piece, dialect: Dialect) -> Statement:
     if not hold:
         reader.take("WITHOUT", "HOLD")
     reader.expect("FOR")
-    inner = as_statement(nested_query(piece, reader.rest(), dialect))
+    query = reader.rest()
+    looked_up = aside(query)
+    inner = set_aside(query) if looked_up else as_statement(nested_query(piece, query, dialect))
     scroll = True if "SCROLL" in taken else False if "NO SCROLL" in taken else None
     return Statement(
         piece.sql,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tallyveil.errors import StatementError, UndefinedParameter
 from tallyveil.gate.interface import Statement
 from tallyveil.rewriter import Dialect, Piece, Query, read_query
 
-__all__ = ["as_statement", "nested_query", "without_parameters"]
+__all__ = ["as_statement", "nested_query", "set_aside", "without_parameters"]
 
 
 def nested_query(outer: Piece, inner: Piece, dialect: Dialect) -> Query:
@@ -25,6 +27,13 @@ def as_statement(query: Query) -> Statement:
     return Statement(
         query.sql, "select", "SELECT", query.parameters, query=query, offset=query.offset
     )
+
+
+def set_aside(piece: Piece) -> Statement:
+    """A statement that somebody else answers, who also reads it."""
+    words = piece.words
+    numbers = (int(n) for sign, n in pairwise(words) if sign == "$" and n.isdecimal())
+    return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
 
 
 def without_parameters(query: Query) -> Query:
