@@ -87,12 +87,35 @@ def intervals(rows: Sequence[Known | None], confidence: Fraction) -> Ends:
         if max(max(rows.values), -min(rows.values), half) < _SHORT:
             values = np.array(rows.values, dtype=np.int64)
             return values, values - half, values + half
+    own = [row for row in rows if isinstance(row, Released)]
+    if len(own) == len(rows) > _PORTION:
+        found_ends = _of_released(own, confidence)
+        if found_ends is not None:
+            return found_ends
     halves: dict[Hashable, int] = {}
     found: list[Interval | tuple[None, None, None]] = []
     for start in range(0, len(rows), _PORTION):
         deadline.check()
         found += (_interval(row, confidence, halves) for row in rows[start : start + _PORTION])
     return turned(found)
+
+
+def _of_released(rows: Sequence[Released], confidence: Fraction) -> Ends | None:
+    """With arrays; None where that takes more than 64 bits."""
+    laws = [row.law for row in rows]
+    by = {
+        law: row.half_width(confidence) for law, row in dict(zip(laws, rows, strict=True)).items()
+    }
+    deadline.check()
+    told = [row.value if row.reported is None else row.reported for row in rows]
+    values = [row.value for row in rows]
+    largest = max(max(map(abs, values)), max(map(abs, told)), max(by.values()))
+    if largest >= _SHORT:
+        return None
+    half = np.array([by[law] for law in laws], dtype=np.int64)
+    value, reported = np.array(values, dtype=np.int64), np.array(told, dtype=np.int64)
+    low, high = np.minimum(reported, value - half), np.maximum(reported, value + half)
+    return reported, low, high
 
 
 def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> Ends:
