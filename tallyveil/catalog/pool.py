@@ -112,8 +112,8 @@ class Pool:
 
     def _role(self, user: str) -> str:
         """The analyst's own role, which is made where there is none."""
-        name = user.encode("utf-8", "replace")
-        if user in _RESERVED or user.startswith("pg_") or not 0 < len(name) < 64 or b"\0" in name:
+        named = user.isprintable() and 0 < len(user.encode()) < 64
+        if user in _RESERVED or user.startswith("pg_") or not named:
             return EVERYBODY
         with self._lock:
             if user in self._places:

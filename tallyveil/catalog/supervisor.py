@@ -93,17 +93,24 @@ class Supervisor:
         cluster.make()
         pause, fill = FIRST_PAUSE, True
         while not self._closing.is_set():
-            cluster.start(self._answers(cluster))
-            if fill:
-                self._fill(cluster.socket)
-                fill = False
-            self._running = True
-            self._settled.set()
-            report("catalog started", version=self._binaries.version)
-            pause = FIRST_PAUSE if self._watch(cluster) > SETTLED else min(2 * pause, LONGEST_PAUSE)
+            lasted, why = 0.0, "it has ended, and is started again"
+            try:
+                cluster.start(self._answers(cluster))
+                if fill:
+                    self._fill(cluster.socket)
+                    fill = False
+                self._running = True
+                self._settled.set()
+                report("catalog started", version=self._binaries.version)
+                lasted = self._watch(cluster)
+            except NoPostgreSQL as error:
+                why = str(error)
+            pause = FIRST_PAUSE if lasted > SETTLED else min(2 * pause, LONGEST_PAUSE)
             if pause < SOON:
                 self._settled.clear()
-            self._fail("it has ended, and is started again")
+            self._fail(why)
+            if pause >= SOON:
+                self._settled.set()
             self._closing.wait(pause)
 
     def _watch(self, cluster: Cluster) -> float:

@@ -191,3 +191,20 @@ def test_the_role_has_no_rights(catalogued: Any, tmp_path: Path) -> None:
     )
     with catalogued.connect() as connection:
         assert connection.execute(query).fetchone() == (False, False, False, True, False)
+
+
+@pytest.mark.parametrize(
+    "user", ["tallyveil", "analyst", "public", "none", "pg_monitor", "x" * 64, "a\0b", "\ud800", ""]
+)
+def test_nobody_is_a_role_of_the_catalogs_own(catalogued: Any, user: str) -> None:
+    """Whatever name somebody has been let in by."""
+    question = Question("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")
+    ((_, row),) = catalogued.catalog.relay(user).answer(question, ()).rows
+    assert b"analyst" in row
+    assert row.endswith(b"\0\0\0\1f")
+
+
+def test_a_name_with_quotes_is_one(catalogued: Any) -> None:
+    question = Question("SELECT current_user FROM pg_am LIMIT 1")
+    ((_, row),) = catalogued.catalog.relay('o"; DROP ROLE analyst --').answer(question, ()).rows
+    assert row.endswith(b'o"; DROP ROLE analyst --')

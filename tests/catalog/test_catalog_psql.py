@@ -42,7 +42,7 @@ def psql(catalogued: Any, *commands: str) -> str:
         (r"\dt dp.*", ["dp     | attributes", "dp     | budget"]),
         (r"\dv", ["public | adults  | view", "public | by_city | view"]),
         (r"\dn", ["dp     | tallyveil", "public |"]),
-        (r"\du", ["alice", "tallyveil | Superuser"]),
+        (r"\du", ["alice", "Superuser, Create role"]),
         (r"\df", ["(0 rows)"]),
         (r"\l", ["tallyveil | tallyveil | UTF8"]),
         (r"\conninfo", ['as user "alice"', "SSL connection"]),
