@@ -41,7 +41,7 @@ from bench.house import served
 from bench.measure import percentiles, report
 from bench.postgres import postgresql, program
 
-LENGTH: Final = int(os.environ.get("LENGTH", "2"))
+LENGTH: Final = int(os.environ.get("LENGTH", "4"))
 ROUNDS: Final = 3
 ROWS: Final = int(os.environ.get("ROWS", "100000"))
 IDLE: Final = 500
@@ -112,7 +112,7 @@ def run(system: System, folder: Path, sql: str, mode: str, connections: int) -> 
     spent = processor(system.pid) - before
     rate = re.search(r"tps = ([\d.]+)", said)
     if rate is None:
-        raise RuntimeError("pgbench does not say how many statements there were")
+        raise RuntimeError(f"no statement was answered within {LENGTH} s")
     lines = itertools.chain(*(p.read_text().splitlines() for p in folder.glob("times.*")))
     figures = percentiles(int(line.split()[2]) / 1e3 for line in lines)
     cpu = round(spent / figures["n"] * 1e6, 1)

@@ -101,22 +101,29 @@ class Link:
         if self._open and not self._waiting:
             self._drained()
 
-    def _readable(self) -> None:
+    def read_rest(self) -> None:
+        """Take in what the other process, which has ended, had still to say."""
+        while self._open and self._readable():
+            pass
+
+    def _readable(self) -> bool:
+        """Whether something had come."""
         try:
             data, files, _, _ = socket.recv_fds(self._end, _READ, _SOCKETS)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError:
             data, files = b"", []
         self._sockets.extend(socket.socket(fileno=number) for number in files)
         if not data:
             self._fail()
-            return
+            return False
         *lines, self._read = (self._read + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             with_socket = message.pop("socket")
             self._receive(message, self._sockets.popleft() if with_socket else None)
+        return True
 
     def _fail(self) -> None:
         if self._open:

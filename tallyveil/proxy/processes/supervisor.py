@@ -158,6 +158,8 @@ class Supervisor:
             began = time.monotonic()
             worker = await self._launch(number, ready)
             status = await worker.process.wait()
+            if worker.link is not None:
+                worker.link.read_rest()
             self._forget(worker)
             if not ready.done():
                 ready.set_exception(WorkerFailed())
