@@ -121,7 +121,7 @@ class Cluster:
                 continue
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove(self.folder)
         os.close(self._lock)
 
     def make(self) -> None:
@@ -182,9 +182,16 @@ def _sweep(folder: Path) -> None:
             pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
             if _is_ours(pid, folder):
                 os.kill(pid, signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     finally:
         os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """The lock last: who is interrupted leaves what the next sweep takes for its own."""
+    for part in ("data", "programs"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_ours(pid: int, folder: Path) -> bool:

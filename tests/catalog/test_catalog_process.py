@@ -112,6 +112,18 @@ def test_what_a_killed_server_left_is_ended_and_swept(folder: Path) -> None:
         assert list(folder.glob(f"{PREFIX}*")) == []
 
 
+def test_a_removal_that_is_interrupted_is_gone_on_with(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = folder / f"{PREFIX}left"
+    (left / "data").mkdir(parents=True)
+    (left / "lock").touch()
+    removed: list[str] = []
+    monkeypatch.setattr("shutil.rmtree", lambda path, **_: removed.append(Path(path).name))
+    sweep()
+    assert removed == ["data", "programs", left.name]
+
+
 def test_a_folder_of_somebody_else_is_not_swept(folder: Path) -> None:
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
