@@ -45,6 +45,7 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
         attributes = table.get("attributes")
         if isinstance(attributes, Mapping):
             yield from _alike(name, attributes)
+            yield from _numbers(f"tables.{name}", table.get("count"), attributes)
             yield from _count_range(f"tables.{name}.count_range", table, attributes)
             for attribute, declared in attributes.items():
                 if isinstance(declared, Mapping):
@@ -61,6 +62,17 @@ def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
             yield (
                 f"tables.{table}.attributes.{name}: expected a name that differs from {other} in "
                 "more than upper and lower case"
+            )
+
+
+def _numbers(key: str, count: Any, attributes: Mapping[str, Any]) -> Iterator[str]:
+    """With one record more, the others of its row would be in another cell too."""
+    for name, declared in attributes.items():
+        column = declared.get("column", name) if isinstance(declared, Mapping) else name
+        if isinstance(count, str) and str(column).lower() == count.lower():
+            yield (
+                f"{key}.attributes.{name}: expected another column than {written(count)}, which is"
+                f" {key}.count: one record more in a row would change it for all records of the row"
             )
 
 

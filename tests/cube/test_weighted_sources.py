@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tallyveil
 from tallyveil.cube import load_cubes
-from tallyveil.errors import LedgerMismatch, SourceError, StatementError
+from tallyveil.errors import LedgerMismatch, PolicyError, SourceError, StatementError
 from tallyveil.policy import Policy, parse_policy, summary
 
 # The census counts, by county: a public file that is not part of this repository.
@@ -168,13 +168,20 @@ def test_the_number_is_no_attribute(tmp_path: Path) -> None:
         assert listed == [("state",), ("urban",)]
         with pytest.raises(StatementError, match="persons"):
             connection.execute("SELECT sum(persons) FROM town")
-    both = {**AXES, "persons": {"bins": [0, 6, 10]}}
-    policy = policy_for(None, tmp_path / "both", attributes=both)
-    (tmp_path / "both").mkdir()
-    with tallyveil.connect(policy, source=frame) as connection:
-        connection.execute("SET dp.epsilon = 1")
-        found = connection.execute("SELECT count(*) FROM town WHERE persons < 6").fetchone()
-        assert found is not None
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [{"persons": {"bins": [0, 6, 10]}}, {"size": {"range": [0, 9], "column": "Persons"}}],
+    ids=["under its name", "under another"],
+)
+def test_the_number_cannot_be_an_attribute(attribute: dict[str, Any]) -> None:
+    """With one record more, all others of its row would move to another cell."""
+    with pytest.raises(PolicyError) as said:
+        policy_for(attributes={**AXES, **attribute})
+    (mistake,) = said.value.mistakes
+    assert mistake.startswith(f"tables.town.attributes.{next(iter(attribute))}: expected another")
+    assert "tables.town.count" in mistake
 
 
 def test_a_ledger_of_weighted_rows_knows_their_numbers(tmp_path: Path) -> None:
