@@ -6,37 +6,30 @@ It blocks, with a deadline, and belongs to one thread at a time; `cancel` may co
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
-import struct
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple, NoReturn
 
+from tallyveil.catalog.messages import INT32, close, parse, simple, text
 from tallyveil.errors import QueryCanceled, TallyveilError
 
 __all__ = [
-    "DESCRIBE_PORTAL",
-    "EXECUTE",
     "GRACE",
-    "SYNC",
     "CatalogError",
     "Failed",
     "Link",
     "Reply",
-    "bind",
-    "describe",
     "error",
     "fields",
-    "parse",
     "run",
-    "simple",
     "unavailable",
 ]
 
-_INT32: Final = struct.Struct("!I")
-_INT16: Final = struct.Struct("!H")
 _CANCEL: Final = 1234 << 16 | 5678
 _VERSION: Final = 3 << 16
 
@@ -100,55 +93,6 @@ def error(body: bytes) -> CatalogError:
     )
 
 
-def _message(kind: bytes, *parts: bytes) -> bytes:
-    body = b"".join(parts)
-    return kind + _INT32.pack(len(body) + 4) + body
-
-
-def _text(text: str) -> bytes:
-    return text.encode() + b"\0"
-
-
-def parse(name: str, sql: str, oids: Sequence[int] = ()) -> bytes:
-    return _message(b"P", _text(name), _text(sql), struct.pack(f"!H{len(oids)}I", len(oids), *oids))
-
-
-def bind(
-    name: str,
-    formats: Sequence[int] = (),
-    values: Sequence[bytes | None] = (),
-    result_formats: Sequence[int] = (),
-) -> bytes:
-    """Bind the unnamed portal to a statement."""
-    data = [
-        b"\xff\xff\xff\xff" if value is None else _INT32.pack(len(value)) + value
-        for value in values
-    ]
-    return _message(
-        b"B",
-        b"\0",
-        _text(name),
-        struct.pack(f"!H{len(formats)}H", len(formats), *formats),
-        _INT16.pack(len(values)),
-        *data,
-        struct.pack(f"!H{len(result_formats)}H", len(result_formats), *result_formats),
-    )
-
-
-def describe(name: str) -> bytes:
-    """The parameters and columns of a statement."""
-    return _message(b"D", b"S" + _text(name))
-
-
-def simple(sql: str) -> bytes:
-    return _message(b"Q", _text(sql))
-
-
-DESCRIBE_PORTAL: Final = _message(b"D", b"P\0")
-EXECUTE: Final = _message(b"E", b"\0", _INT32.pack(0))
-SYNC: Final = _message(b"S")
-
-
 class Link:
     """Logged in as ``role``, with ``settings``. Raises Failed, CatalogError."""
 
@@ -160,14 +104,15 @@ class Link:
         self._key = b""
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], str] = OrderedDict()
         self._made = 0
+        self._asking = True
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         given = (("user", role), ("database", database), *settings)
-        words = b"".join(_text(name) + _text(value) for name, value in given)
-        body = _INT32.pack(_VERSION) + words + b"\0"
+        words = b"".join(text(name) + text(value) for name, value in given)
+        body = INT32.pack(_VERSION) + words + b"\0"
         try:
             self._socket.settimeout(CONNECT)
             self._socket.connect(address)
-            for reply in self.ask(_INT32.pack(len(body) + 4) + body, CONNECT):
+            for reply in self.ask(INT32.pack(len(body) + 4) + body, CONNECT):
                 self._greeted(reply)
         except OSError as failure:
             self.close()
@@ -186,7 +131,7 @@ class Link:
         _, old = self._kept.popitem(last=False) if len(self._kept) >= _MOST_KEPT else (None, None)
         self._made += 1
         name = self._kept[key] = f"tallyveil_{self._made}"
-        room = b"" if old is None else _message(b"C", b"S" + _text(old))
+        room = b"" if old is None else close(old)
         return name, room + parse(name, sql, oids)
 
     @property
@@ -208,12 +153,12 @@ class Link:
     def ask(self, messages: bytes, seconds: float) -> Iterator[Reply]:
         """Send, and yield what is replied, up to ReadyForQuery, which is left out.
 
-        After ``seconds`` the statement is cancelled. Raises QueryCanceled, CatalogError where the
-        answer is too large, and Failed; then, and where this is not read to its end, the
-        connection is of no use any more.
+        Raises QueryCanceled after ``seconds``, CatalogError where the answer is too large, and
+        Failed; then, and where this is not read to its end, the connection is to be closed.
         """
         until = time.monotonic() + seconds
         received = 0
+        self._asking = True
         try:
             self._socket.settimeout(seconds)
             self._socket.sendall(messages)
@@ -239,7 +184,6 @@ class Link:
             self._socket.settimeout(left)
             data = self._socket.recv(_PORTION)
         except TimeoutError:
-            self.cancel()
             raise QueryCanceled("canceling statement due to statement timeout") from None
         if not data:
             self._ended()
@@ -253,6 +197,7 @@ class Link:
         if self._buffer[:1] != b"Z" or len(self._buffer) < 6:
             return False
         del self._buffer[:6]
+        self._asking = False
         return True
 
     def _whole(self) -> Iterator[Reply]:
@@ -260,7 +205,7 @@ class Link:
         buffer, size = self._buffer, len(self._buffer)
         at, rows, count = 0, 0, 0
         while at + 5 <= size and buffer[at] != 90:  # Z
-            end = at + 1 + _INT32.unpack_from(buffer, at + 1)[0]
+            end = at + 1 + INT32.unpack_from(buffer, at + 1)[0]
             if end > size:
                 break
             if buffer[at] == _ROW:
@@ -280,12 +225,34 @@ class Link:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as other:
             other.settimeout(GRACE)
             other.connect(self._address)
-            other.sendall(_INT32.pack(16) + _INT32.pack(_CANCEL) + self._key)
+            other.sendall(INT32.pack(16) + INT32.pack(_CANCEL) + self._key)
             other.recv(1)
 
     def close(self) -> None:
+        """End the connection, and the statement under way, whatever it is at."""
+        if self._asking and self._key:
+            self.cancel()
+            if not self._ends():
+                # Some functions look at no signal for hours. Others' statements are asked again.
+                with contextlib.suppress(OSError):
+                    os.kill(self.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             self._socket.close()
+
+    def _ends(self) -> bool:
+        """Whether the process hangs up in time, as it does once it hears that we have."""
+        until = time.monotonic() + GRACE
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+            while (left := until - time.monotonic()) > 0:
+                self._socket.settimeout(left)
+                if not self._socket.recv(_PORTION):
+                    return True
+        except TimeoutError:
+            return False
+        except OSError:  # it has gone already
+            return True
+        return False
 
 
 def run(link: Link, sql: str, seconds: float) -> None:

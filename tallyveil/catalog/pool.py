@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from tallyveil.cache import Cache
-from tallyveil.catalog.link import GRACE, SYNC, CatalogError, Link, parse, run, unavailable
+from tallyveil.catalog.link import GRACE, CatalogError, Link, run, unavailable
+from tallyveil.catalog.messages import SYNC, parse
 from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["CHECK", "DATABASE", "EVERYBODY", "SUPERUSER", "Pool", "Settings"]

@@ -12,8 +12,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tallyveil.catalog import link as wire
-from tallyveil.catalog.link import CatalogError, Failed, Link, Reply, unavailable
+from tallyveil.catalog import messages as wire
+from tallyveil.catalog.link import (
+    CatalogError,
+    Failed,
+    Link,
+    Reply,
+    error,
+    fields,
+    unavailable,
+)
 from tallyveil.catalog.pool import CHECK, Pool, Settings
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Notice
@@ -145,7 +153,7 @@ class _Reader:
         answer = self.answer
         match reply.kind:
             case "E":
-                self.error = self.error or wire.error(reply.body)
+                self.error = self.error or error(reply.body)
             case "D" if not self._checks or answer.copied:
                 self._check(reply.body)
             case "D" | "d" | "H" | "c":
@@ -194,7 +202,7 @@ def columns(body: bytes) -> tuple[Column, ...]:
 
 
 def _notice(body: bytes) -> Notice:
-    said = wire.fields(body)
+    said = fields(body)
     severity = said.get("V", "NOTICE")
     return Notice(
         said.get("M", ""),

@@ -17,7 +17,11 @@ import pytest
 from tallyveil.catalog import CatalogError
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.catalog.cluster import PREFIX, sweep
+from tallyveil.catalog.link import Failed, Link, run
+from tallyveil.catalog.messages import simple
+from tallyveil.catalog.pool import SUPERUSER
 from tallyveil.catalog.supervisor import Supervisor
+from tallyveil.errors import QueryCanceled, TallyveilError
 from tests.catalog.waiting import until
 
 NOTHING = tuple[tuple[str, ...], ...]()
@@ -236,3 +240,45 @@ def test_root_gives_its_rights_up(supervisor: Supervisor) -> None:
         pytest.skip("needs root")
     owner = Path(supervisor.address()).stat().st_uid
     assert owner != 0
+
+
+# It looks for no signal while it searches, which takes hours.
+UNHEEDING = (
+    "SELECT position('b' || repeat('a', 300000) IN repeat(left(amtype, 0) || 'a', 30000000))::text "
+    "FROM pg_am"
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "seconds", "error"),
+    [
+        (UNHEEDING, 0.3, QueryCanceled),
+        (f"SELECT repeat('x', 20000000) UNION ALL {UNHEEDING}", 30.0, CatalogError),
+    ],
+    ids=["too long", "too large"],
+)
+def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
+    supervisor: Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    seconds: float,
+    error: type[TallyveilError],
+) -> None:
+    """It would go on for hours where nobody waits for it; and who asks next is answered."""
+    monkeypatch.setattr("tallyveil.catalog.link.GRACE", 0.3)
+    link = Link(supervisor.address(), SUPERUSER, "postgres")
+    with pytest.raises(error):
+        list(link.ask(simple(statement), seconds))
+    link.close()
+    until(lambda: not alive(link.pid))
+    until(lambda: _is_there(supervisor))
+
+
+def _is_there(supervisor: Supervisor) -> bool:
+    try:
+        link = Link(supervisor.address(), SUPERUSER, "postgres")
+        run(link, "SELECT 1", 10.0)
+    except (Failed, CatalogError):  # it starts again
+        return False
+    link.close()
+    return True
