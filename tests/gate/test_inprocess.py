@@ -191,7 +191,6 @@ def test_a_relation_shows_its_cost_and_intervals(connect: Connect) -> None:
     (total,) = duckdb.sql('SELECT sum("n<") FROM relation').fetchall()
     assert total == relation.aggregate('sum("n<")').fetchall()[0]
     assert pa.table(relation).num_rows == len(relation) == 5
-    assert relation.pl().height == 5
     with pytest.raises(AttributeError):
         relation.nothing()
 
@@ -208,9 +207,15 @@ def test_a_cursor_gives_frames_as_duckdb_does(connect: Connect) -> None:
     expected = connection.sql(VALUES)
     assert cursor.execute(VALUES).arrow().equals(expected.to_arrow_table())
     assert cursor.execute(VALUES).df().equals(expected.df())
-    assert cursor.execute(VALUES).pl().equals(expected.pl())
     spans = "SELECT INTERVAL '1 month 2 days 3 seconds' AS i, INTERVAL '-1 day' AS j"
     assert cursor.execute(spans).arrow().equals(connection.sql(spans).to_arrow_table())
+
+
+def test_a_cursor_gives_frames_of_polars(connect: Connect) -> None:
+    pytest.importorskip("polars")
+    connection = connect()
+    assert connection.cursor().execute(VALUES).pl().equals(connection.sql(VALUES).pl())
+    assert connection.sql("SELECT state, count(*) FROM person GROUP BY ALL").pl().height == 5
 
 
 def test_a_frame_has_the_rows_that_were_not_fetched(connect: Connect) -> None:

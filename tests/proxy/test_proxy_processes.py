@@ -218,12 +218,15 @@ def events_of(code: str, most: int) -> list[dict[str, Any]]:
         command = [sys.executable, "-c", code]
         supervisor = Supervisor(command, {}, 1, "127.0.0.1", 0, Limits())
         await supervisor.start()
-        await asyncio.wait_for(enough.wait(), 60)
-        await supervisor.close()
+        try:
+            await asyncio.wait_for(enough.wait(), 60)
+        finally:
+            await supervisor.close()
 
     handler = Kept()
     LOGGER.addHandler(handler)
-    before, LOGGER.level = LOGGER.level, logging.INFO
+    before = LOGGER.level
+    LOGGER.setLevel(logging.INFO)  # else it goes by what it told others
     try:
         asyncio.run(run())
     finally:

@@ -202,8 +202,8 @@ REFUSED = [
     (
         "SELECT state, (SELECT count(*) FROM person q WHERE q.state = p.state) FROM "
         "person p GROUP BY state",
-        "42P01",
-        '"p"',
+        "0A000",
+        "over records cannot refer",
     ),
 ]
 

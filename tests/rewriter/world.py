@@ -88,7 +88,7 @@ class World:
 
     def __init__(self, rows: Sequence[tuple[Any, ...]], domain: Domain = DOMAIN) -> None:
         self.domain = domain
-        self.database = PublicDatabase([domain])
+        self.database = PublicDatabase([domain], time_limit=60.0)  # beside other tests' work
         self.cursor = self.database.cursor()
         self.rewriter = Rewriter({domain.table: domain}, frozenset({"budget", "attributes"}))
         self.set_rows(rows)
