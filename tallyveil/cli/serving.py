@@ -133,29 +133,27 @@ class _House:
         """Serve in this process, alone or as one of the workers."""
         options, serving = self.options, self.serving
         seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
-        with (
-            closing(Gate(self.policy, time_limit=seconds)) as gate,
-            catalog_beside(gate, self.catalog, seconds) as catalog,
-        ):
-            server = Server(
-                gate.session,
-                options.host,
-                options.port,
-                auth=auth,
-                tls=tls,
-                limits=self.limits.shared_by(self.workers),
-                allow_insecure=options.allow_insecure,
-                entrance=entrance,
-                catalog=catalog,
-            )
-            with address_errors(options.host, options.port):
-                ended = run(
-                    server,
-                    ready=self.say if entrance is None else None,
-                    reload=partial(_reload, server, self.path, serving),
-                    ending=partial(_end_soon, _LATEST),
+        with closing(Gate(self.policy, time_limit=seconds)) as gate:
+            with catalog_beside(gate, self.catalog, seconds) as catalog:
+                server = Server(
+                    gate.session,
+                    options.host,
+                    options.port,
+                    auth=auth,
+                    tls=tls,
+                    limits=self.limits.shared_by(self.workers),
+                    allow_insecure=options.allow_insecure,
+                    entrance=entrance,
+                    catalog=catalog,
                 )
-            if not ended:
+                with address_errors(options.host, options.port):
+                    ended = run(
+                        server,
+                        ready=self.say if entrance is None else None,
+                        reload=partial(_reload, server, self.path, serving),
+                        ending=partial(_end_soon, _LATEST),
+                    )
+            if not ended:  # the catalog has, and has taken its folder along
                 if entrance is None:
                     typer.echo("closed, though statements still ran")
                 logging.shutdown()

@@ -22,7 +22,7 @@ from tallyveil.catalog.messages import simple
 from tallyveil.catalog.pool import SUPERUSER
 from tallyveil.catalog.supervisor import Supervisor
 from tallyveil.errors import QueryCanceled, TallyveilError
-from tests.catalog.waiting import until
+from tests.catalog.waiting import UNHEEDING, until
 
 NOTHING = tuple[tuple[str, ...], ...]()
 
@@ -240,13 +240,6 @@ def test_root_gives_its_rights_up(supervisor: Supervisor) -> None:
         pytest.skip("needs root")
     owner = Path(supervisor.address()).stat().st_uid
     assert owner != 0
-
-
-# It looks for no signal while it searches, which takes hours.
-UNHEEDING = (
-    "SELECT position('b' || repeat('a', 300000) IN repeat(left(amtype, 0) || 'a', 30000000))::text "
-    "FROM pg_am"
-)
 
 
 @pytest.mark.parametrize(

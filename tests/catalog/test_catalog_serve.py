@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import psycopg
 import pytest
 
 from tallyveil.cli.demo_data import copy_example, write_people
+from tests.catalog.waiting import UNHEEDING, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 
@@ -28,9 +31,9 @@ def policy(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(policy: Path, *options: str) -> Iterator[str]:
+def serving(policy: Path, *options: str, **variables: str) -> Iterator[str]:
     """The address it listens at; it is ended in order."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **variables}
     with subprocess.Popen(
         [*PROGRAM, str(policy), "--port", "0", *options],
         stdout=subprocess.PIPE,
@@ -90,3 +93,31 @@ def test_a_folder_without_the_programs_is_refused_at_the_start(policy: Path) -> 
     )
     assert done.returncode in (1, 2)
     assert f"there is no initdb in {policy.parent}" in done.stderr
+
+
+def test_nothing_is_left_of_it_where_the_server_ends_though_a_statement_still_runs(
+    policy: Path,
+) -> None:
+    searching = (
+        "SELECT FROM pg_stat_activity WHERE usename = 'alice' AND pid <> pg_backend_pid() "
+        "AND backend_start < clock_timestamp() - INTERVAL '1 second'"
+    )
+    with tempfile.TemporaryDirectory(prefix="tv", dir="/tmp") as folder:
+        os.chmod(folder, 0o777)  # root's runs as nobody
+        with ThreadPoolExecutor(1) as beside:
+            with serving(policy, TMPDIR=folder) as address:
+                running = beside.submit(_ask, address, UNHEEDING)
+                with psycopg.connect(address, user="alice", autocommit=True) as connection:
+                    until(lambda: connection.execute(searching).fetchall() != [])
+                assert not running.done()
+            assert isinstance(running.result(), psycopg.Error)
+        assert os.listdir(folder) == []
+
+
+def _ask(address: str, statement: str) -> psycopg.Error | None:
+    try:
+        with psycopg.connect(address, user="alice", autocommit=True) as connection:
+            connection.execute(statement)
+    except psycopg.Error as error:
+        return error
+    return None
