@@ -136,13 +136,19 @@ class Balances:
         share of it, has lost least; of equals the one that itself costs an average cell least.
 
         Free of charge. Left out are those that by themselves cost no less than the first one, or
-        less than a statement may.
+        less than a statement may; and where they are too many to be given up later on, those that
+        cost an average cell more.
         """
         table = charges[0].workload.table
         losses = [self._books.pricing.loss(charge) for charge in charges]
         least, most = self._accounts[table].least_cost, losses[0].bound
         better = [one.bound < most and from_units(one.bound) >= least for one in losses]
         with self._lock:
+            if self._books.memory.recorded(table) >= _COMPOSED:
+                average = losses[0].average
+                better = [
+                    own and one.average <= average for own, one in zip(better, losses, strict=True)
+                ]
             if not any(better) and not self._books.has_translates(table):
                 return charges[0]
             self._books.refresh()
