@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
 from rich.console import Console
 from rich.text import Text
 
+from tallyveil.catalog import Catalog
+from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
+from tallyveil.cli.catalog import catalog_beside
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.serving import address_errors, dsn
 from tallyveil.cli.tour import tour
 from tallyveil.errors import PolicyError
-from tallyveil.gate import Gate
-from tallyveil.policy import load_policy
+from tallyveil.gate import STATEMENT_TIMEOUT, Gate
+from tallyveil.policy import CatalogChoice, load_policy
 from tallyveil.proxy import Server, ServerThread
 
 __all__ = ["demo", "prepare"]
@@ -47,14 +51,17 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
     policy = prepare(folder, rows)
     console.print(f"{rows:,} made-up people in {folder}, protected by {policy}", style="dim")
     stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
-    with closing(Gate(load_policy(policy))) as gate:
-        server = ServerThread(Server(gate.session, _HOST, port))
+    with (
+        closing(Gate(load_policy(policy))) as gate,
+        catalog_beside(gate, _choice(stay), STATEMENT_TIMEOUT) as catalog,
+    ):
+        server = ServerThread(Server(gate.session, _HOST, port, catalog=catalog))
         with address_errors(_HOST, port):
             server.start()
         with closing(server):
             _tour(console, server.port)
             if stay:
-                _wait(console, server.port)
+                _wait(console, server.port, catalog)
     console.print(f"Serve it on:     {_program()} serve {shlex.quote(str(policy))}")
     console.print(f"See the budget:  {_program()} budget {shlex.quote(str(policy))}")
 
@@ -102,8 +109,19 @@ def _tour(console: Console, port: int) -> None:
         tour(connection, write)
 
 
-def _wait(console: Console, port: int) -> None:
+def _choice(stay: bool) -> CatalogChoice:
+    """A catalog for who stays, if a PostgreSQL is installed; the tour needs none."""
+    with suppress(NoPostgreSQL):
+        find_binaries()
+        return CatalogChoice(enabled=stay)
+    return CatalogChoice(enabled=False)
+
+
+def _wait(console: Console, port: int, catalog: Catalog | None) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console.print("Your turn:", dsn(_HOST, port), style="bold")
+    if catalog is None:
+        console.print(r"For \d and the like: pip install 'tallyveil[catalog]'", style="dim")
     console.print("Serving until Ctrl-C.", style="dim")
     try:
         threading.Event().wait()

