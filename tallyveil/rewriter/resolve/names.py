@@ -25,6 +25,10 @@ __all__ = [
 
 DEFAULT_SCHEMAS = ("", "public", "main")
 _CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
+_ALONE = (
+    "Where the server has catalogs, they are asked by statements about nothing else, and not by"
+    " EXPLAIN or PREPARE."
+)
 _RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined_")
 _OUR_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
 
@@ -129,7 +133,7 @@ def _undefined(table: exp.Table) -> UndefinedTable:
     name = ".".join(part.name for part in table.parts)
     return UndefinedTable(
         f'relation "{name}" does not exist',
-        detail="No catalog is offered here." if _is_catalog(table) else None,
+        detail=_ALONE if _is_catalog(table) else None,
         hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
         position=position(table),
     )

@@ -342,5 +342,5 @@ def _refuse(node: exp.Expr) -> TallyveilError:
     if where is None and not isinstance(node.parent, exp.Query | None):
         where = position(node.parent)
     if hint is None and isinstance(node, exp.AggFunc):
-        hint = "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
+        hint = "Over records COUNT, SUM, AVG, VARIANCE and STDDEV are answered."
     return FeatureNotSupported(message, hint=hint, position=where)
