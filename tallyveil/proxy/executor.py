@@ -168,18 +168,26 @@ class Executor:
         if statement.kind == "catalog":
             return self.look_up(statement, rows, parameters)
         if statement.kind == "set":
-            self._prepare_to_set(statement)
+            return self._set(call)
         result = self.ask(statement.inner or statement, rows.begin, parameters, types)
         if statement.kind == "copy":
             return replace(result, tag=result.tag.replace("SELECT", "COPY", 1))
         return result
 
-    def _prepare_to_set(self, statement: Statement) -> None:
+    def _set(self, call: Call) -> Result:
+        statement, receive = call.statement, call.rows.begin
         if statement.tag == "DISCARD ALL":
             if self.transaction.open or self.transaction.implicit:
                 raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
             self.kept.forget()
         self._remember()
+        result = self.ask(statement, receive)
+        block = self.transaction.open or self.transaction.implicit
+        if statement.change is not None and statement.change.local and not block:
+            # After its warning it holds up to Sync: a pipeline is a transaction, too.
+            self.session.begin({})
+            self.ask(statement, receive)
+        return result
 
     # The transaction
 

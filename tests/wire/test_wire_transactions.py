@@ -107,9 +107,38 @@ def test_a_setting_of_the_transaction_is_what_its_statements_are_charged_by(hous
         assert connection.execute("SHOW dp.epsilon").fetchone() == ("0.05",)
         connection.execute(f"{asked} AND sex = 'F'")
         assert house.spent() == 0.3
+        with connection.pipeline():
+            connection.execute("SET LOCAL dp.epsilon = 0.5")
+            connection.execute(f"{asked} AND sex = 'M'")
+        assert house.spent() == pytest.approx(0.75)
         with connection.transaction(force_rollback=True):
             connection.execute("SET dp.half_width = 10")
         assert connection.execute("SHOW dp.epsilon").fetchone() == ("0.05",)
+
+
+PIPELINES = [
+    ["SET LOCAL application_name = 'b'", "SHOW application_name"],
+    ["SHOW application_name", "SET LOCAL application_name = 'b'", "SHOW application_name"],
+    ["SET LOCAL application_name = 'b'", "BEGIN", "SHOW application_name", "COMMIT",
+     "SHOW application_name"],
+    ["BEGIN", "SET LOCAL application_name = 'b'", "COMMIT", "SHOW application_name"],
+    ["SET application_name = 'c'", "SET LOCAL application_name = 'b'", "SHOW application_name"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("statements", PIPELINES)
+def test_what_is_local_in_a_pipeline_holds_up_to_its_end(
+    free_house: Any, postgres: psycopg.Connection[Any], statements: list[str]
+) -> None:
+    def asked(connection: psycopg.Connection[Any]) -> list[Any]:
+        connection.execute("SET application_name = 'a'")
+        with connection.pipeline():
+            cursors = [connection.execute(sql) for sql in statements]
+        after = connection.execute("SHOW application_name").fetchone()
+        return [cursor.fetchone() for cursor in cursors if cursor.description] + [after]
+
+    with free_house.connect() as connection:
+        assert asked(connection) == asked(postgres)
 
 
 def test_parameter_status_is_sent_where_postgresql_sends_it(
