@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -47,14 +47,15 @@ def translated(asked: Column, translate: Translate, published: Sequence[Column])
     Raises ValueError if λ belongs to other rows.
     """
     kept = _KEPT.get(translate)
-    if kept is not None and kept[0] is asked:
-        return kept[1]
+    if kept is not None and kept[0] is asked and kept[1] is published:
+        return kept[2]
     found = _translated(asked, translate, published)
-    _KEPT[translate] = asked, found
+    _KEPT[translate] = asked, published, found
     return found
 
 
-_KEPT: Final[WeakKeyDictionary[Translate, tuple[Column, Column | None]]] = WeakKeyDictionary()
+_Kept: TypeAlias = tuple[Column, Sequence[Column], Column | None]
+_KEPT: Final[WeakKeyDictionary[Translate, _Kept]] = WeakKeyDictionary()
 """It is looked at before it is charged."""
 
 

@@ -212,6 +212,21 @@ def test_rows_that_are_not_published_give_no_translate() -> None:
         Translate(translate.rows, translate.declared, translate.numerators, 0)
 
 
+def test_a_translate_is_by_the_rows_that_are_given() -> None:
+    """The same λ of other published rows is another row, and costs another cell."""
+    asked, number = cell("a"), np.zeros(1, dtype=np.int64)
+    translate = Translate(number, number, number + 1, 2)
+    for published in ([1, 1, 1], [1, 1, 0]):
+        found = translated(asked, translate, (dense(["a"], [published], SIZES),))
+        assert found is not None
+        (factor,) = found.factors
+        row = np.zeros(SIZES["a"], dtype=np.int64)
+        row[factor.cells] = factor.coefficients
+        assert row.tolist() == [2 - published[0], -published[1], -published[2]]
+    with pytest.raises(ValueError, match="not published"):
+        translated(asked, translate, ())
+
+
 def test_a_cell_of_thousands_takes_milliseconds() -> None:
     """10,000 cells that 200 crossing totals tell apart: by symmetry a program of four cells."""
     sizes = {"a": 100, "b": 100}
