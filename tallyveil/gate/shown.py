@@ -65,7 +65,8 @@ def _attribute(attribute: Attribute) -> ShownColumn:
     kind = "bins " if attribute.binned else ""
     outside = outside_of(attribute)
     if attribute.other_cell is not None:
-        outside = f"as {attribute.cells[attribute.other_cell]}"
+        value = attribute.cells[attribute.other_cell]
+        outside = f"as {'NULL' if value is None else value}"
     comment = f"{kind}{domain_of(attribute, _MOST)}; others {outside}"
     return ShownColumn(attribute.name, attribute.sql_type, attribute.null_cell is not None, comment)
 

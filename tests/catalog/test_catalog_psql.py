@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
+
+from tallyveil.gate import Gate
+from tallyveil.gate.shown import shown
+from tallyveil.policy import parse_policy
 
 pytestmark = pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
 
@@ -74,6 +81,18 @@ def test_comments_say_what_each_attribute_may_hold(catalogued: Any) -> None:
     assert "0 to 115; others clamped" in said
     assert "bins [0, 100, 1000, 10000); others left out" in said
     assert "protected: counts and sums are answered" in psql(catalogued, r"\dt+ patients")
+
+
+def test_the_comment_of_numbers_beside_others_speaks_sql(tmp_path: Path) -> None:
+    """Other numbers than those declared have no name."""
+    county = {"range": [1, 12], "other": True}
+    table = {"budget": {"epsilon": 1.0}, "attributes": {"county": county}}
+    with (
+        duckdb.connect(":memory:").execute("CREATE TABLE person AS SELECT 5 AS county") as source,
+        closing(Gate(parse_policy({"tables": {"person": table}}, base=tmp_path), source)) as gate,
+    ):
+        person = next(relation for relation in shown(gate) if relation.name == "person")
+    assert person.columns[0].comment == "1 to 12; others as NULL"
 
 
 def test_looking_costs_nothing(catalogued: Any) -> None:
