@@ -46,6 +46,7 @@ _RANGES: Final = ", ".join(
 )
 _CASES: Final = _joined("WHEN a = {k} AND b > {k} THEN {k}", 500, " ")
 _CHOSEN: Final = _joined("sum(CASE WHEN a = {k} THEN b ELSE 0 END)", 300, ", ")
+_COUNTED: Final = "q{k} AS (SELECT d, count(*) AS n FROM t WHERE d <> {k} AND c <> {n} GROUP BY d)"
 
 # {n} makes each one another statement, which nothing is known of.
 STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -65,6 +66,12 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "90 common tables": "WITH q0 AS (SELECT a, b FROM t), "
         + ", ".join(f"q{k} AS (SELECT * FROM q{k - 1})" for k in range(1, 90))
         + " SELECT count(*) FROM q89 WHERE a > {n}",
+        "60 common tables joined": "WITH "
+        + _joined(_COUNTED, 60, ", ")
+        + " SELECT q0.d, "
+        + _joined("q{k}.n", 60, ", ")
+        + " FROM q0 "
+        + " ".join(f"JOIN q{k} USING (d)" for k in range(1, 60)),
         "product over 4,000,000 cells": "SELECT sum(a * b + {n}) FROM t",
         "remainder over 4,000,000 cells": "SELECT sum((a + b + {n}) % 1000) FROM t",
         "root over 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",

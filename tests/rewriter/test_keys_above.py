@@ -14,6 +14,7 @@ import pytest
 from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Rewriter
+from tallyveil.rewriter.private import above
 from tests.rewriter.world import World
 
 FIRST = dt.date(2020, 1, 1)
@@ -107,6 +108,10 @@ def test_a_bin_is_not_cut_through_at_any_level(days: World, level: str, cut: str
         "SELECT max(ts) FROM ({0}) t HAVING max(ts) <= '2020-01-05 14:33'",
         "SELECT count(*) FROM p HAVING (SELECT max(ts) FROM ({0}) t) > '2020-01-05 14:33'",
         "SELECT n FROM ({0}) t JOIN (VALUES (timestamp '2020-01-05 14:00')) v(ts) USING (ts)",
+        "SELECT a.n FROM ({0}) a JOIN ({0}) b USING (ts) JOIN ({0}) c USING (ts) "
+        "JOIN (VALUES (timestamp '2020-01-05 14:00')) v(ts) USING (ts)",
+        "SELECT a.n FROM ({0}) a JOIN (VALUES (timestamp '2020-01-05')) u(ts) USING (ts) "
+        "JOIN (VALUES (timestamp '2020-01-05 14:00')) v(ts) USING (ts) JOIN ({0}) b USING (ts)",
         "SELECT n FROM ({0}) t JOIN (VALUES (timestamp '2020-01-05 14:00')) v(x) ON t.ts = v.x",
         "SELECT sum(n) OVER (ORDER BY ts RANGE BETWEEN interval '12 hours' PRECEDING AND "
         "CURRENT ROW) FROM ({0}) t",
@@ -169,3 +174,22 @@ def test_a_plan_is_not_kept_for_other_constants_above(days: World) -> None:
     days.plan(sql, types=types, values=[dt.datetime(2020, 1, 5)])
     with pytest.raises(BinCut):
         days.plan(sql, types=types, values=[dt.datetime(2020, 1, 5, 14)])
+
+
+def test_a_chain_of_joins_takes_work_in_proportion(
+    days: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table is compared with what is on its left, not with each table there."""
+    seen: list[object] = []
+
+    def counted(*given: object) -> None:
+        seen.append(given)
+
+    monkeypatch.setattr(above, "check_cells", counted)
+    counts = []
+    for number in (10, 40):
+        seen.clear()
+        chain = "".join(f" JOIN ({BY_DAY}) t{n} USING (ts)" for n in range(1, number))
+        days.plan(f"SELECT t0.n FROM ({BY_DAY}) t0{chain}")
+        counts.append(len(seen))
+    assert 0 < counts[1] <= 5 * counts[0]

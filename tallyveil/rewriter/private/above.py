@@ -18,7 +18,7 @@ from tallyveil.rewriter.domain.coarse import CELLS
 from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.block import check_cells
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
-from tallyveil.rewriter.resolve.lineage import Lineage, Origin, holder
+from tallyveil.rewriter.resolve.lineage import Lineage, Origin, Origins, holder
 from tallyveil.rewriter.resolve.records import Found, reads_records, sources
 from tallyveil.rewriter.sql.check import is_star
 
@@ -65,7 +65,7 @@ def _keys(select: exp.Select, lineage: Lineage, known: Found) -> Iterator[exp.Ex
     values may be an attribute's.
     """
     above = not reads_records(select, known)
-    merged = _merged(select) if above else []
+    merged = _merged(select, lineage) if above else []
     for node in (*_own(select), *merged):
         if not above and not isinstance(node, exp.Query):
             continue
@@ -87,21 +87,27 @@ def _own(select: exp.Select) -> Iterator[exp.Expr]:
             stack.extend(node.iter_expressions())
 
 
-def _merged(select: exp.Select) -> Sequence[exp.Column]:
-    """USING compares columns too."""
+def _merged(select: exp.Select, lineage: Lineage) -> Sequence[exp.Column]:
+    """USING compares columns too: of those on its left one stands for all of the same origins, or
+    a chain of joins would make a pair of every two tables.
+    """
     found: list[exp.Column] = []
-    items = sources(select)
-    for join in select.args.get("joins") or ():
-        place = next(n for n, item in enumerate(items) if item is join.this)
-        for name in join.args.get("using") or ():
-            for earlier in items[:place]:
+    joins = select.args.get("joins") or ()
+    lefts: dict[str, dict[Origins | None, exp.Expr]] = {
+        name.name: {} for join in joins for name in join.args.get("using") or ()
+    }
+    for item in sources(select) if lefts else ():
+        for name in item.parent.args.get("using") or () if item.parent is not None else ():
+            for earlier in lefts[name.name].values():
                 left, right = (
-                    exp.column(name.copy(), item.alias_or_name, quoted=True)
-                    for item in (earlier, join.this)
+                    exp.column(name.copy(), side.alias_or_name, quoted=True)
+                    for side in (earlier, item)
                 )
                 comparison = exp.EQ(this=left, expression=right)
-                comparison.parent = join
+                comparison.parent = item.parent
                 found += [left, right]
+        for called, known in lefts.items():
+            known.setdefault(lineage.in_source(item, called), item)
     return found
 
 

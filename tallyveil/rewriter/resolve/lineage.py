@@ -16,7 +16,7 @@ from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.lookup import Lookup
 
-__all__ = ["Lineage", "Origin", "constants_among", "holder"]
+__all__ = ["Lineage", "Origin", "Origins", "constants_among", "holder"]
 
 
 class Origin(NamedTuple):
