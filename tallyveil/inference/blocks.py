@@ -279,12 +279,12 @@ class _Together:
         spreads = weighed(variances)
         weights = least_weighed(self.matrix, spreads, self.queries)
         weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
-        return [
-            one if self._combines(one, query) else None
-            for one, query in zip(weights, self.queries, strict=True)
-        ]
+        combine = self._combine(weights)
+        return [one if own else None for one, own in zip(weights, combine, strict=True)]
 
-    def _combines(self, weights: FloatArray, query: FloatArray) -> bool:
-        terms = self.matrix * weights[:, None]
-        largest = max(float(np.abs(query).max()), float(np.abs(terms).max()))
-        return bool(np.abs(terms.sum(axis=0) - query).max() <= EXACT * largest)
+    def _combine(self, weights: FloatArray) -> npt.NDArray[np.bool_]:
+        """Of each query, whether its weights A give it: A H = q."""
+        terms = (np.abs(weights) * np.abs(self.matrix).max(axis=1)).max(axis=1)
+        largest = np.maximum(np.abs(self.queries).max(axis=1), terms)
+        off = np.abs(weights @ self.matrix - self.queries).max(axis=1)
+        return np.asarray(off <= EXACT * largest)
