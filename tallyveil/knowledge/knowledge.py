@@ -14,19 +14,15 @@ deviation: the ends of intervals are rounded, and may move by one step.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-import numpy as np
-from scipy import sparse
-
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
-from tallyveil.inference.noise import FloatArray
 from tallyveil.invariants import Span
+from tallyveil.knowledge.adding_up import add_up
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answer import Estimated
@@ -41,7 +37,6 @@ from tallyveil.knowledge.precision import Preview
 from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.reported import TOGETHER, Reported
-from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column
@@ -142,7 +137,7 @@ class Knowledge:
             self._accountant.derive({self._table: derivations}, analyst)
         agree = True
         for outlook in self._together(found, outlooks):
-            agree &= _add_up(outlook, found.columns, rows, nonnegative)
+            agree &= add_up(self._state, outlook, found.columns, rows, nonnegative)
         return tuple(rows), agree
 
     def _together(self, found: Found, outlooks: Sequence[Outlook]) -> Sequence[Outlook]:
@@ -268,62 +263,6 @@ def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
     if not exact or other.variance > reported.variance:
         return False
     return aim.half_width is None or aim.met_by(other)
-
-
-def _add_up(
-    outlook: Outlook,
-    columns: Sequence[Column],
-    rows: list[Sequence[Known | None]],
-    nonnegative: bool,
-) -> bool:
-    """Report values that add up, of rows that are estimated together, and to exact ones; whether
-    they do."""
-    system = outlook.system
-    if system is None:
-        return outlook.outside
-    exact = np.flatnonzero(system.numbers < 0)
-    every = [answer for n in outlook.columns for answer in rows[n]]
-    # What is exact is zero, or follows from the exact rows, which take part anyway.
-    known = [
-        (number, answer)
-        for number, answer in enumerate(every)
-        if answer is not None and answer.additive and not answer.exact
-    ]
-    if not known:
-        return True
-    answers = [answer for _, answer in known]
-    numbers = [number for number, _ in known]
-    matrix = system.question if len(known) == len(every) else system.question[numbers]
-    values = np.array([answer.value for answer in answers], dtype=np.float64)
-    counts = None
-    if nonnegative:
-        counting = [columns[n].counts_up for n in outlook.columns for _ in rows[n]]
-        counts = np.array([*(counting[n] for n in numbers), *(False for _ in exact)])
-    told = jointly_rounded(
-        sparse.vstack([matrix, system.history[exact]], format="csr"),
-        np.concatenate([values, system.values[exact]]),
-        np.concatenate([_variances(answers), np.zeros(len(exact))]),
-        counts,
-    )
-    if told is None:
-        return True
-    for number, value in zip(numbers, told.values, strict=False):
-        answer = every[number]
-        every[number] = answer and answer.reporting(value)
-    reported = iter(every)
-    for n in outlook.columns:
-        rows[n] = list(itertools.islice(reported, len(rows[n])))
-    return told.agree
-
-
-def _variances(answers: Sequence[Known]) -> FloatArray:
-    """Worked out once for each law."""
-    found: dict[Hashable, float] = {}
-    laws = [answer.law for answer in answers]
-    for law, answer in zip(laws, answers, strict=True):
-        if law not in found:
-            found[law] = answer.variance
-    return np.array([found[law] for law in laws])
 
 
 def _in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:

@@ -187,6 +187,10 @@ class State:
         found = np.arange(starts[of], starts[of + 1], dtype=np.int64)
         return found if number >= 0 else -1 - found
 
+    def exact_columns(self, numbers: IntArray) -> IntArray:
+        """Which exact column has each row, by the numbers of their noises."""
+        return np.searchsorted(self._exact_starts, -1 - numbers, side="right") - 1
+
     def values(self, numbers: Sequence[int]) -> FloatArray:
         """Of all rows of some columns."""
         return np.array([v for n in numbers for v in self.answer(n).values], dtype=np.float64)

@@ -610,3 +610,72 @@ def test_without_exact_counts_there_is_nothing_to_project_on(
     with pytest.raises(FeatureNotSupported, match='table "person" has none'):
         connection.execute(OLD.format("< 40"))
     assert spent(connection) == 0
+
+
+WITHIN_SUMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "groups that each state is spread over": (
+        (BY_STATE,),
+        ("SELECT age, sex, count(*) FROM person GROUP BY 1, 2",),
+    ),
+    "several statements of one key": (
+        (BY_STATE,),
+        (
+            "SELECT age, count(*) FROM person GROUP BY 1",
+            "SELECT sex, age < 30, count(*) FROM person GROUP BY 1, 2",
+        ),
+    ),
+    "a total of two margins": (
+        (BY_STATE, "SELECT sex, count(*) FROM person GROUP BY sex"),
+        ("SELECT age, count(*) FROM person GROUP BY 1",),
+    ),
+    "columns that overlap": (
+        (BY_STATE,),
+        ("SELECT age, count(*) FILTER (WHERE sex = 'F'), count(*) FROM person GROUP BY 1",),
+    ),
+    "groups beside one that is exact": (
+        (BY_STATE, "SELECT count(*) FROM person WHERE sex = 'F' AND age = 30"),
+        ("SELECT sex, age, count(*) FROM person GROUP BY 1, 2",),
+    ),
+    "columns in place of groups": (
+        (BY_STATE,),
+        (
+            "SELECT 0, count(*) FILTER (WHERE age < 30) + 0 AS a, count(*) FILTER (WHERE age >= 30)"
+            " AS b, count(*) FILTER (WHERE age IS NULL) AS c FROM person",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("answers", ["auto", "fresh"])
+@pytest.mark.parametrize("case", WITHIN_SUMS)
+def test_rows_add_up_to_a_total_that_follows(
+    connect: Connect, case: str, answers: str, nonnegative: bool
+) -> None:
+    """No exact row is a sum of theirs: only several are, together."""
+    published, asked = WITHIN_SUMS[case]
+    connection = connect({"epsilon": 0.05, "nonnegative": nonnegative}, **invariants(*published))
+    for now in (answers, "history"):
+        connection.execute(f"SET dp.source = {now}")
+        for sql in asked:
+            rows = connection.execute(sql).fetchall()
+            counts = rows[0][1:] if case == "columns in place of groups" else [r[-1] for r in rows]
+            assert sum(counts) == 3000
+            assert not nonnegative or min(counts) >= 0
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("answers", ["auto", "fresh"])
+def test_a_margin_that_follows_is_met_beside_a_key_that_is_open(
+    connect: Connect, answers: str, nonnegative: bool
+) -> None:
+    published = "SELECT state, sex, count(*) FROM person GROUP BY 1, 2"
+    connection = connect({"epsilon": 0.05, "nonnegative": nonnegative}, **invariants(published))
+    for now in (answers, "history"):
+        connection.execute(f"SET dp.source = {now}")
+        for key, totals in (("state", STATES), ("sex", {"F": 1500, "M": 1500, "other": 0})):
+            found = dict.fromkeys(totals, 0)
+            sql = f"SELECT {key}, age, count(*) FROM person GROUP BY 1, 2"
+            for own, _, count in connection.execute(sql).fetchall():
+                found[own] += count
+            assert found == totals
