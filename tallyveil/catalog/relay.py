@@ -91,14 +91,16 @@ class Relay:
             link.cancel()
 
     def _ask(self, question: Question, settings: Settings, *, described: bool) -> Answer:
-        until = time.monotonic() + RECOVERY
+        until = None
         while True:
             try:
                 return self._once(question, settings, described=described)
             except Failed as failure:
                 # It has been started again since, or another statement has taken it along.
                 self._pool.clear()
-                if time.monotonic() > until:
+                now = time.monotonic()
+                until = until or now + RECOVERY
+                if now > until:
                     raise unavailable(str(failure)) from None
                 time.sleep(PAUSE)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from tallyveil.catalog import Question
 from tallyveil.errors import FeatureNotSupported
+from tests.catalog.waiting import until
 
 # About a protected table, by every road: counted by the gate, or refused, and never zero.
 ABOUT_ROWS = [
@@ -168,6 +172,26 @@ def test_a_statement_has_the_sessions_time_and_can_be_cancelled(catalogued: Any)
             connection.execute("SELECT pg_sleep(60)")
         timer.join()
         assert "user request" in str(cancelled.value)
+
+
+def test_a_statement_that_was_taken_along_is_asked_again(catalogued: Any) -> None:
+    """However long it had run: the end of one process ends all of them."""
+    found = (
+        "SELECT pid FROM pg_stat_activity WHERE usename = 'bob' AND pid <> pg_backend_pid() "
+        "AND backend_start < clock_timestamp() - INTERVAL '2.2 seconds'"
+    )
+    catalogued.catalog.close()
+    with ThreadPoolExecutor(1) as beside, catalogued.connect("bob") as connection:
+        asked = beside.submit(_slept, catalogued)
+        until(lambda: connection.execute(found).fetchall() != [])
+        for (pid,) in connection.execute(found).fetchall():
+            os.kill(pid, signal.SIGKILL)
+        assert asked.result() == ("bob",)
+
+
+def _slept(catalogued: Any) -> Any:
+    with catalogued.connect("bob") as connection:
+        return connection.execute("SELECT current_user::text FROM pg_sleep(6), pg_am").fetchone()
 
 
 def test_an_analyst_sees_no_row_counts(catalogued: Any) -> None:
