@@ -40,6 +40,9 @@ _SHARE: Final = 2
 _ROLES: Final = 1000
 """Connections kept open though nobody asks; those of one role in use; roles made on demand."""
 
+# Another thread or process has made the role, or is just making it.
+_EXISTS: Final = ("42710", "23505")
+
 _RESERVED: Final = frozenset({"public", "none", SUPERUSER, EVERYBODY})
 
 
@@ -126,7 +129,7 @@ class Pool:
         try:
             run(link, f"CREATE ROLE {quoted} LOGIN IN ROLE {EVERYBODY}", GRACE)
         except CatalogError as error:
-            if error.sqlstate != "42710":  # another process has made it
+            if error.sqlstate not in _EXISTS:
                 raise
         finally:
             link.close()

@@ -194,6 +194,16 @@ def _slept(catalogued: Any) -> Any:
         return connection.execute("SELECT current_user::text FROM pg_sleep(6), pg_am").fetchone()
 
 
+def test_an_analyst_who_comes_several_times_at_once_gets_one_role(catalogued: Any) -> None:
+    question = Question("SELECT current_user FROM pg_am LIMIT 1")
+    with ThreadPoolExecutor(8) as beside:
+        for name in (f"newcomer{n}" for n in range(20)):
+            relays = [catalogued.catalog.relay(name) for _ in range(8)]
+            for answer in beside.map(lambda one: one.answer(question, ()), relays):
+                ((_, row),) = answer.rows
+                assert row.endswith(name.encode())
+
+
 def test_an_analyst_sees_no_row_counts(catalogued: Any) -> None:
     """What PostgreSQL would estimate of a table that holds rows."""
     with catalogued.connect() as connection:
