@@ -72,6 +72,11 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         + _joined("q{k}.n", 60, ", ")
         + " FROM q0 "
         + " ".join(f"JOIN q{k} USING (d)" for k in range(1, 60)),
+        "100 sides of UNION ALL": _joined(
+            "SELECT {k}, d, count(*) FROM t WHERE a > {k} AND c <> {n} GROUP BY d",
+            100,
+            " UNION ALL ",
+        ),
         "product over 4,000,000 cells": "SELECT sum(a * b + {n}) FROM t",
         "remainder over 4,000,000 cells": "SELECT sum((a + b + {n}) % 1000) FROM t",
         "root over 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",

@@ -16,6 +16,7 @@ import pytest
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.rewriter import PublicDatabase
+from tallyveil.rewriter.resolve import probes
 from tests.rewriter.world import DOMAIN, World
 
 
@@ -200,3 +201,18 @@ def test_planning_is_cancelled_between_two_questions_to_duckdb(
     with pytest.raises(QueryCanceled):
         hurried.plan(sql, lambda name, arguments: hurried.cursor.interrupt())
     assert hurried.plan(sql, lambda name, arguments: "x").private
+
+
+def test_each_side_of_a_long_union_is_looked_through_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For whether it can have rows: the sides of a UNION stand in each other."""
+    seen: list[object] = []
+
+    def counted(select: object, known: object) -> bool:
+        seen.append(select)
+        return False
+
+    monkeypatch.setattr(probes, "_reads_nothing", counted)
+    world.plan(listed("select count(*) from person where age = {n}", 40, " union all "))
+    assert 40 <= len(seen) <= 80

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
 
@@ -19,6 +19,9 @@ from tallyveil.rewriter.resolve.names import Reference
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
 
 __all__ = ["empty_probes"]
+
+_Known: TypeAlias = dict[int, bool]
+"""By a query's id, whether it has no rows."""
 
 _ORDERS: Final[dict[type[exp.Expr], Callable[[Any, Any], bool]]] = {
     exp.EQ: operator.eq,
@@ -33,9 +36,10 @@ _ORDERS: Final[dict[type[exp.Expr], Callable[[Any, Any], bool]]] = {
 def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
     """Put an empty table for each protected one that such a query reads; whether there was one."""
     found = False
+    known: _Known = {}
     for reference in references:
         node = reference.node
-        if reference.kind != "protected" or not _within_probe(node):
+        if reference.kind != "protected" or not _within_probe(node, known):
             continue
         found = True
         given = node.args.get("alias")
@@ -50,14 +54,14 @@ def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
     return found
 
 
-def _within_probe(node: exp.Expr) -> bool:
+def _within_probe(node: exp.Expr, known: _Known) -> bool:
     """Whether it stands in a query that has no rows, as part of what that reads.
 
     What a WITH defines may be read elsewhere too, and so it counts only for all of its query.
     """
     while node.parent is not None:
         node = node.parent
-        if isinstance(node, exp.Query) and _has_no_rows(node):
+        if isinstance(node, exp.Query) and _has_no_rows(node, known):
             return True
     return False
 
@@ -74,21 +78,25 @@ def _without_rows(domain: Domain) -> exp.Select:
     return exp.select(*items).where(exp.false())
 
 
-def _has_no_rows(query: exp.Expr) -> bool:
-    """Whatever its tables hold."""
-    if _takes_none(query):
-        return True
+def _has_no_rows(query: exp.Expr, known: _Known) -> bool:
+    """Whatever its tables hold. Each query is looked at once: those of a long UNION stand in each
+    other, and each would look through all inside it again.
+    """
+    if id(query) not in known:
+        known[id(query)] = _takes_none(query) or _combines_nothing(query, known)
+    return known[id(query)]
+
+
+def _combines_nothing(query: exp.Expr, known: _Known) -> bool:
     match query:
-        case exp.Subquery():
-            return _has_no_rows(query.this)
+        case exp.Subquery() | exp.Except():
+            return _has_no_rows(query.this, known)
         case exp.Intersect():
-            return _has_no_rows(query.this) or _has_no_rows(query.expression)
-        case exp.Except():
-            return _has_no_rows(query.this)
+            return _has_no_rows(query.this, known) or _has_no_rows(query.expression, known)
         case exp.Union():
-            return _has_no_rows(query.this) and _has_no_rows(query.expression)
+            return _has_no_rows(query.this, known) and _has_no_rows(query.expression, known)
         case exp.Select():
-            return _reads_nothing(query) and not _has_a_total(query)
+            return _reads_nothing(query, known) and not _has_a_total(query)
     return False
 
 
@@ -103,7 +111,7 @@ def _is_zero(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and node.this == "0"
 
 
-def _reads_nothing(select: exp.Select) -> bool:
+def _reads_nothing(select: exp.Select, known: _Known) -> bool:
     """No row passes WHERE, or there is none."""
     where = select.args.get("where")
     if where is not None and _truth(where.this) is False:
@@ -112,7 +120,7 @@ def _reads_nothing(select: exp.Select) -> bool:
     if any(join.side in ("RIGHT", "FULL") for join in joins):
         return False
     first = sources(select)[:1]
-    return bool(first) and isinstance(first[0], exp.Subquery) and _has_no_rows(first[0])
+    return bool(first) and isinstance(first[0], exp.Subquery) and _has_no_rows(first[0], known)
 
 
 def _has_a_total(select: exp.Select) -> bool:
