@@ -20,9 +20,6 @@ import pytest
 import typer.testing
 from hypothesis import settings
 
-from tallyveil.policy import Domain
-from tallyveil.rewriter.engine import database as engine_database
-
 # A deadline would measure the machine's other work.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
@@ -108,13 +105,16 @@ def _commands_laid_out_once() -> Iterator[None]:
 def _public_databases_shared() -> Iterator[None]:
     """Gates over the same domains share the database of what is public, which they only read: to
     open one takes as long as all else that opening a gate does."""
+    # Not above: the locks would not know that they are to be checked.
+    from tallyveil.rewriter.engine import database as engine_database
+
     opened = engine_database._opened
 
     @functools.lru_cache(maxsize=16)
-    def kept(domains: tuple[Domain, ...], *limits: Any) -> duckdb.DuckDBPyConnection:
+    def kept(domains: tuple[Any, ...], *limits: Any) -> duckdb.DuckDBPyConnection:
         return opened(domains, {}, *limits)
 
-    def shared(domains: Sequence[Domain], public: Any, *limits: Any) -> duckdb.DuckDBPyConnection:
+    def shared(domains: Sequence[Any], public: Any, *limits: Any) -> duckdb.DuckDBPyConnection:
         if public:
             return opened(domains, public, *limits)
         try:
