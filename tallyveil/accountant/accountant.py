@@ -308,8 +308,19 @@ class Accountant(Balances):
 
     @property
     def taken_in(self) -> int:
-        """How many answers of other processes this one has found in the ledger."""
+        """How many charges and answers of other processes this one has found in the ledger."""
         return self._books.taken_in
+
+    @property
+    def awaits_others(self) -> bool:
+        """Whether other processes may be answering what they charged, as far as this one knows."""
+        return bool(self._books.memory.elsewhere)
+
+    def charged_by_others(self, since: float) -> list[Charge]:
+        """What other processes have charged and not answered yet, if this one knows it only since
+        then, by `time.monotonic`."""
+        with self._taken_in() as books:
+            return books.memory.charged_elsewhere(since)
 
     def position(self) -> Hashable:
         """Equal while nobody, in any process, has anything charged or recorded; None if that cannot

@@ -49,11 +49,13 @@ class Books:
         self._accounts = accounts
         self.pricing = Pricing(accounts)
         self.recomposition = Recomposition(ledger, self.pricing)
+        self._opened = False
         self._begin()
         summary = read_summary(ledger.path, accounts)
         if summary is not None and not self._adopt(summary):
             self._begin()
         self._replay()
+        self._opened = True
 
     def _begin(self) -> None:
         self.filters = Filters.unused(self._accounts)
@@ -66,7 +68,8 @@ class Books:
         self._version: int | None = None
         self._summarised = 0
         self.taken_in = 0
-        """How many answers were read from the ledger: those of other processes, above all."""
+        """How many charges and answers were read from the ledger: those of other processes, above
+        all."""
 
     # Reading
 
@@ -272,6 +275,7 @@ class Books:
             deadline.check()
             if stored.table in self._accounts:
                 self._work_out(stored)
+                self.taken_in += 1
             self._charges = position
         for answer, position in self._ledger.answers_after(self._answers, answers):
             awaited = self.memory.awaited(answer.charge_id)
@@ -318,6 +322,8 @@ class Books:
         self._admit(stored.id, _asked(stored), filters.after(stored.table, stored.analyst, loss))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
+        if self._opened:  # whoever died before does not answer any more
+            self.memory.expect_elsewhere(stored.id, charge)
 
     def _admit(self, number: int, asked: Asked, filters: Filters) -> None:
         """Keep a charge, the filters after it, and the odometer's reading of its table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
+        self.elsewhere: dict[int, tuple[float, Charge]] = {}
+        """Charges of other processes that are not answered, and since when they are known."""
         self._undecoded: dict[str, list[tuple[int, Asked, Noisy | bytes]]] = defaultdict(list)
         self._answers: dict[str, list[Answer]] = defaultdict(list)
         self._recorded: Counter[str] = Counter()
@@ -62,6 +65,17 @@ class Memory:
         self._asked[charge_id] = asked
         self._states[asked.table] += 1
 
+    def expect_elsewhere(self, charge_id: int, charge: Charge) -> None:
+        """The charge that is expected is another process's. Nobody waits for copies of records."""
+        if charge.mechanism != Sanitiser.name:
+            self.elsewhere[charge_id] = time.monotonic(), charge
+
+    def charged_elsewhere(self, since: float) -> list[Charge]:
+        """What other processes are answering, if it is known only since then. The others are not
+        looked at again."""
+        self.elsewhere = {n: one for n, one in self.elsewhere.items() if one[0] > since}
+        return [charge for _, charge in self.elsewhere.values()]
+
     def awaited(self, charge_id: int) -> Asked | None:
         """The charge, unless it is unknown here or answered already."""
         return self._asked.get(charge_id)
@@ -69,6 +83,7 @@ class Memory:
     def learn(self, charge_id: int, noisy: Noisy | bytes) -> None:
         """Take in the answer of an awaited charge."""
         asked = self._asked.pop(charge_id)
+        self.elsewhere.pop(charge_id, None)
         self._undecoded[asked.table].append((charge_id, asked, noisy))
         self._recorded[asked.table] += 1
         self._states[asked.table] += 1

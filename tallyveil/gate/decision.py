@@ -14,10 +14,10 @@ the answer is what history then says.
 What a policy's inference control does not allow is refused before that (`control`).
 
 No lock is held meanwhile: others decide at the same time. A row is bought by one thread at a time
-(`reservations`), and history is looked at again where it has grown since, so that the same question
-asked twice at once is paid for once. Where there is inference control the charge is made only if
-nothing was charged or recorded, in any process, since it was looked at what it would tell; else all
-is looked at again.
+(`reservations`), and by one process (`elsewhere`), and history is looked at again where it has
+grown since, so that the same question asked twice at once is paid for once. Where there is
+inference control the charge is made only if nothing was charged or recorded, in any process, since
+it was looked at what it would tell; else all is looked at again.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InsufficientPr
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.control import Control
+from tallyveil.gate.elsewhere import Elsewhere
 from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request
@@ -40,6 +41,7 @@ from tallyveil.gate.reservations import Reservations
 from tallyveil.gate.translations import Saving, Translations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
 from tallyveil.mechanisms import PROJECTED, CountMechanism
+from tallyveil.rewriter import Workload
 
 __all__ = ["Answered", "Decision", "Forecast", "Looks"]
 
@@ -47,6 +49,7 @@ Looks: TypeAlias = Mapping[str, tuple[Sequences, ...]]
 """By table and column: intervals over all looks."""
 
 _FEW: Final = 256  # rows whose answers are drawn while others wait for the ledger
+_LOOKS: Final = 20  # at what others charge all the time, of other rows
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ class Decision:
         self._cubes = cubes
         self._knowledge = knowledge
         self.reservations = Reservations()
+        self._elsewhere = Elsewhere(accountant)
 
     def answer(self, request: Request) -> Answered:
         """Answer from history where it suffices, buy the rest, remember it.
@@ -138,13 +142,14 @@ class Decision:
         settled = _Settled(found, purchases, None, {})
         if purchases:
             # Who wants fresh answers buys them, whoever else does.
-            rows = [p.charge.workload for p in purchases if request.source != "fresh"]
+            rows = _shared(request, purchases)
             # What somebody else buys of these would have to be looked at again.
             whole = self._control.state(request.workloads)
             try:
                 with self.reservations.of(rows, whole):
+                    now = self._elsewhere.settled(rows)
                     if self._recorded(request) != state:
-                        seen = self._accountant.taken_in
+                        seen = now
                         found, purchases = self._weigh(request, wanted)
                     settled = self._settle(request, wanted, found, purchases, seen)
             except BudgetExceeded as error:
@@ -252,9 +257,10 @@ class Decision:
         taken_in: int,
     ) -> _Settled:
         """Pay for what is still to be bought, once nobody can have changed what it would tell, and
-        buy it. If other processes have been answered since ``taken_in``, look once more first:
-        it may be known now."""
+        buy it. If other processes have charged or been answered since ``taken_in``, look again
+        first, `_LOOKS` times at most: it may be known now."""
         others = None if request.source == "fresh" else taken_in
+        looks = 0
         while True:
             if not purchases:
                 return _Settled(found, purchases, None, {})
@@ -268,7 +274,9 @@ class Decision:
             try:
                 quote, bought = self._receive(request, purchases, decided_on, others)
             except Overtaken:
-                others = None
+                seen = self._elsewhere.settled(_shared(request, purchases))
+                looks += 1
+                others = None if others is None or looks > _LOOKS else seen
                 found, purchases = self._weigh(request, wanted)
                 continue
             return _Settled(found, purchases, quote, bought)
@@ -356,3 +364,8 @@ class Decision:
         found, _ = self._weigh(replace(request, source="history"), wanted)
         known = {table: one.rows for table, one in found.items()}
         return what_remains(error, request, known, self._choice, wanted, part)
+
+
+def _shared(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:
+    """The rows that need not be bought if somebody else buys them."""
+    return [purchase.charge.workload for purchase in purchases if request.source != "fresh"]

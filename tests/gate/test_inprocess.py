@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import pyarrow as pa
@@ -264,3 +267,90 @@ def test_what_another_process_buys_meanwhile_is_found(
     answer = two.execute(sql).fetchall()
     assert two.budget()[0]["spent"] == cost
     assert (one.execute(sql).fetchall() == answer) == (wanted == "auto")
+
+
+# The way of a statement that buys, by whose step it is.
+_STEPS = [
+    ("decision", "_wanted"),
+    ("decision", "_recorded"),
+    ("decision", "_weigh"),
+    ("decision.reservations", "of"),
+    ("decision._elsewhere", "settled"),
+    ("decision", "_settle"),
+    ("decision._control", "state"),
+    ("decision", "_refusal"),
+    ("decision", "_translated"),
+    ("decision._accountant", "price"),
+    ("decision", "_receive"),
+    ("decision._accountant", "sell"),
+]
+
+
+@pytest.mark.parametrize(("owner", "step"), _STEPS, ids=[name for _, name in _STEPS])
+@pytest.mark.parametrize("drawn", ["in the charge", "later"])
+def test_a_question_is_bought_once_before_whichever_step_another_process_buys_it(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, owner: str, step: str, drawn: str
+) -> None:
+    """Its answer is recorded with the charge, or not before somebody waits for it."""
+    one, two = connect(), connect()
+    sql, late = "SELECT count(*) FROM person WHERE age < 30 AND state = 'AL'", drawn == "later"
+    for each in (one, two):
+        each.execute("SELECT count(*) FROM person WHERE age < 40 AND state = 'WY'")
+    charged, waited_for = threading.Event(), threading.Event()
+    accountant = one._gate.decision._accountant
+    record = accountant.record
+
+    def recorded(*arguments: Any) -> None:
+        charged.set()
+        waited_for.wait(10)
+        record(*arguments)
+
+    monkeypatch.setattr(accountant, "record", recorded)
+    monkeypatch.setattr(one._gate.decision, "_quickly_drawn", Mock(return_value=not late))
+    other = threading.Thread(target=one.execute, args=(sql,))
+
+    def buys() -> None:
+        if other.ident is None:
+            other.start()
+            if late:
+                assert charged.wait(10)
+            else:
+                other.join(10)
+
+    def pause() -> None:
+        waited_for.set()
+        other.join(10)
+
+    monkeypatch.setattr(two._gate.decision._elsewhere, "_pause", pause)
+    whose = operator.attrgetter(owner)(two._gate)
+    work = getattr(whose, step)
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Any:
+        buys()
+        return work(*arguments, **keywords)
+
+    monkeypatch.setattr(whose, step, interrupted)
+    answer = two.execute(sql).fetchall()
+    waited_for.set()
+    other.join(10)
+    assert two.budget()[0]["spent"] == 0.1
+    assert one.execute(sql).fetchall() == answer
+
+
+def test_who_never_answers_is_not_waited_for_long(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that died after its charge. The next who asks buys, and nobody waits
+    again."""
+    one, two = connect(), connect()
+    sql = "SELECT count(*) FROM person WHERE age < 30"
+    monkeypatch.setattr(one._gate.decision, "_quickly_drawn", Mock(return_value=False))
+    died = Mock(side_effect=OSError("died"))
+    monkeypatch.setattr(one._gate.decision, "_drawing", Mock(return_value=died))
+    with pytest.raises(OSError, match="died"):
+        one.execute(sql)
+    decision = two._gate.decision
+    monkeypatch.setattr("tallyveil.gate.elsewhere.PATIENCE", 0.05)
+    two.execute(sql)
+    assert two.budget()[0]["spent"] == 0.2
+    assert not decision._accountant.awaits_others
