@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -12,12 +13,15 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.exact_sums import Rows, Sums, exact_sums
 from tallyveil.knowledge.found import Outlook
 from tallyveil.knowledge.known import Known
+from tallyveil.knowledge.many import reporting, variances
 from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["add_up"]
+
+_SUMS: Final[WeakKeyDictionary[System, tuple[bytes, sparse.csr_matrix, Sums]]] = WeakKeyDictionary()
 
 
 def add_up(
@@ -32,67 +36,67 @@ def add_up(
     system = outlook.system
     if system is None:
         return outlook.outside
-    every = [answer for n in outlook.columns for answer in rows[n]]
+    starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
+    of = np.repeat(outlook.columns, np.diff(starts))
+    values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)
     # What is exact is zero, or follows from the exact rows, which take part anyway.
-    known = [
-        (number, answer)
-        for number, answer in enumerate(every)
-        if answer is not None and answer.additive and not answer.exact
-    ]
-    if not known:
+    known = np.flatnonzero(spread > 0)
+    if not len(known):
         return True
-    answers = [answer for _, answer in known]
-    numbers = [number for number, _ in known]
-    matrix = system.question if len(known) == len(every) else system.question[numbers]
-    of = np.repeat(outlook.columns, [len(rows[n]) for n in outlook.columns])
-    exact = _exact_sums(state, system, of, every, numbers)
-    values = np.array([answer.value for answer in answers], dtype=np.float64)
+    matrix, exact = _with_exact_sums(state, system, of, values, spread)
     counts = None
     if nonnegative:
-        counting = [columns[n].counts_up for n in outlook.columns for _ in rows[n]]
-        counts = np.array([*(counting[n] for n in numbers), *(False for _ in exact.values)])
+        counting = np.array([columns[n].counts_up for n in outlook.columns])
+        own = np.repeat(counting, np.diff(starts))[known]
+        counts = np.append(own, np.zeros(len(exact.values), bool))
     told = jointly_rounded(
-        sparse.vstack([matrix, exact.matrix], format="csr"),
-        np.concatenate([values, exact.values]),
-        np.concatenate([_variances(answers), np.zeros(len(exact.values))]),
+        matrix,
+        np.concatenate([values[known], exact.values]),
+        np.concatenate([spread[known], np.zeros(len(exact.values))]),
         counts,
     )
     if told is None:
         return exact.whole
-    for number, value in zip(numbers, told.values, strict=False):
-        answer = every[number]
-        every[number] = answer and answer.reporting(value)
-    reported = iter(every)
-    for n in outlook.columns:
-        rows[n] = list(itertools.islice(reported, len(rows[n])))
+    for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):
+        first, last = np.searchsorted(known, (start, end))
+        some = told.values[first:last]
+        if some:
+            rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), some)
     return told.agree and exact.whole
+
+
+def _with_exact_sums(
+    state: State,
+    system: System,
+    columns: IntArray,
+    values: FloatArray,
+    spread: FloatArray,
+) -> tuple[sparse.csr_matrix, Sums]:
+    """The rows that are known, followed by their exact sums: the same for all noisy answers."""
+    key = b"".join((columns.tobytes(), np.sign(spread).tobytes(), values[spread == 0].tobytes()))
+    kept = _SUMS.get(system)
+    if kept is None or kept[0] != key:
+        exact = _exact_sums(state, system, columns, values, spread)
+        some = system.question[np.flatnonzero(spread > 0)]
+        matrix = sparse.vstack([some, exact.matrix], format="csr")
+        kept = _SUMS[system] = key, matrix, exact
+    return kept[1:]
 
 
 def _exact_sums(
     state: State,
     system: System,
     columns: IntArray,
-    every: Sequence[Known | None],
-    known: Sequence[int],
+    values: FloatArray,
+    spread: FloatArray,
 ) -> Sums:
-    """Of the rows with the numbers ``known``."""
+    """Of rows of these values and variances."""
     rows = np.flatnonzero(system.numbers < 0)
     if not len(rows):
         return Sums(system.history[rows], system.values[rows])
-    values = np.array([answer.value if answer and answer.exact else np.inf for answer in every])
-    values[known] = np.nan
+    values = np.where(spread > 0, np.nan, np.where(spread == 0, values, np.inf))
     declared = state.exact_columns(system.numbers[rows])
     return exact_sums(
         Rows(system.question, columns, values),
         Rows(system.history[rows], declared, system.values[rows]),
     )
-
-
-def _variances(answers: Sequence[Known]) -> FloatArray:
-    """Worked out once for each law."""
-    found: dict[Hashable, float] = {}
-    laws = [answer.law for answer in answers]
-    for law, answer in zip(laws, answers, strict=True):
-        if law not in found:
-            found[law] = answer.variance
-    return np.array([found[law] for law in laws])

@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 from tallyveil.invariants import Span
 from tallyveil.knowledge.answer import Released
 from tallyveil.knowledge.found import Found
+from tallyveil.knowledge.known import Known
+from tallyveil.knowledge.many import Alike
 from tallyveil.workload.workload import Column
 
 __all__ = ["Exact"]
@@ -55,9 +57,13 @@ class Exact:
 
     def put(self, found: Found) -> Found:
         """With what is exact in the place of what else is known."""
-        rows = []
+        rows = list[Sequence[Known | None]]()
         for column, own in zip(found.columns, found.rows, strict=True):
             answers = self.answers(column)
-            pairs = zip(answers, own, strict=True)
-            rows.append(tuple([a or b for a, b in pairs]) if any(answers) else own)
+            exact = {n: answer.value for n, answer in enumerate(answers) if answer is not None}
+            if isinstance(own, Alike) and exact:
+                rows.append(own.among(range(len(own)), exact))
+            else:
+                pairs = zip(answers, own, strict=True)
+                rows.append(tuple([a or b for a, b in pairs]) if exact else own)
         return replace(found, rows=tuple(rows))

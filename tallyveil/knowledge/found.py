@@ -11,6 +11,7 @@ import numpy as np
 
 from tallyveil.inference import combined, top_up
 from tallyveil.knowledge.aim import Aim
+from tallyveil.knowledge.answer import Released
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
@@ -63,7 +64,7 @@ class Outlook:
     @property
     def weight(self) -> int:
         known = (one for rows in self.rows for one in rows if one is not None)
-        system = 0 if self.system is None else self.system.nbytes
+        system = 0 if self.system is None else 2 * self.system.nbytes  # and its rows' exact sums
         chosen = 0 if self.chosen is None else 8 * len(self.chosen[0])
         return 200 + system + chosen + sum(150 + len(one.numbers) * 8 for one in known)
 
@@ -100,7 +101,9 @@ class Found:
         at once."""
         rows = self.rows[column]
         if isinstance(rows, Alike) and rows:
-            return np.arange(0 if rows[0].suffices(self.aims[column]) else len(rows))
+            if Released.of(0, rows.law).suffices(self.aims[column]):
+                return np.arange(0)
+            return np.delete(np.arange(len(rows)), list(rows.exact))
         if not any(rows):
             return np.arange(len(rows))
         enough: dict[Hashable, bool] = {}

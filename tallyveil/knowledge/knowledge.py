@@ -225,9 +225,14 @@ def _put(aims: Sequence[Aim], found: Bought, rows: list[Sequence[Known | None]])
     for place, number in enumerate(found.columns):
         own, by = found.rows[place].tolist(), aims[number].criterion
         fresh = answers_of(found.mechanism, found.scales[place], found.values[place])
-        if len(own) == len(rows[number]) and not any(rows[number]):
-            rows[number] = fresh
-            continue
+        left = {n: row for n, row in enumerate(rows[number]) if row is not None}
+        if len(own) + len(left) == len(rows[number]):
+            if not left:
+                rows[number] = fresh
+                continue
+            if isinstance(fresh, Alike) and all(row.exact for row in left.values()):
+                rows[number] = fresh.among(own, {n: row.rounded for n, row in left.items()})
+                continue
         answers = list(rows[number])
         for n, (row, answer) in enumerate(zip(own, fresh, strict=True)):
             if not n % TOGETHER:

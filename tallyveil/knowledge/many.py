@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, TypeAlias, overload
 
@@ -11,12 +11,24 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.inference import NoiseLaw
-from tallyveil.knowledge.answer import Released, released
+from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.answer import Released, released, variance_of
 from tallyveil.knowledge.known import Interval, Known
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Alike", "Ends", "bought", "by_law", "chosen", "intervals", "turned", "unknown"]
+__all__ = [
+    "Alike",
+    "Ends",
+    "bought",
+    "by_law",
+    "chosen",
+    "intervals",
+    "reporting",
+    "turned",
+    "unknown",
+    "variances",
+]
 
 # How many rows are looked at between two looks at the deadline.
 _PORTION: Final = 1024
@@ -30,17 +42,19 @@ Ends: TypeAlias = tuple[_Steps, _Steps, _Steps]
 
 @dataclass(frozen=True, eq=False)
 class Alike(Sequence[Known]):
-    """Of each row a value with noise of ``law``, which is of a scale other than 0."""
+    """Of each row a value with noise of ``law``, which is of a scale other than 0; those of the
+    numbers ``exact`` have none. ``reported`` are the values that are reported instead."""
 
     values: Sequence[int]
     law: NoiseLaw
+    exact: Collection[int] = frozenset()
+    reported: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __iter__(self) -> Iterator[Known]:
-        laws = (self.law,)
-        return (Released(value, laws) for value in self.values)
+        return map(self.__getitem__, range(len(self)))
 
     @overload
     def __getitem__(self, row: int) -> Known: ...
@@ -49,9 +63,48 @@ class Alike(Sequence[Known]):
     def __getitem__(self, row: slice) -> Alike: ...
 
     def __getitem__(self, row: int | slice) -> Known | Alike:
-        if isinstance(row, slice):
-            return Alike(self.values[row], self.law)
-        return Released.of(self.values[row], self.law)
+        places = range(len(self))[row]
+        if isinstance(places, range):
+            return self.take(places)
+        one = Released(self.values[places], () if places in self.exact else (self.law,))
+        return one if self.reported is None else one.reporting(self.reported[places])
+
+    def take(self, rows: Sequence[int]) -> Alike:
+        return replace(
+            self,
+            values=tuple(map(self.values.__getitem__, rows)),
+            exact=frozenset(n for n, row in enumerate(rows) if row in self.exact),
+            reported=self.reported and tuple(map(self.reported.__getitem__, rows)),
+        )
+
+    def among(self, rows: Sequence[int], exact: dict[int, int]) -> Alike:
+        """As the ``rows`` of these numbers beside exact values by number."""
+        values = dict(zip(rows, self.values, strict=True)) | exact
+        silent = frozenset(exact).union(rows[n] for n in self.exact)
+        return Alike([values[row] for row in range(len(values))], self.law, silent)
+
+    @property
+    def of_each_law(self) -> Sequence[Known]:
+        """One row with noise, and one that is exact, as far as there are any."""
+        noisy = next((n for n in range(len(self)) if n not in self.exact), None)
+        return [self[n] for n in (noisy, next(iter(self.exact), None)) if n is not None]
+
+    @property
+    def variances(self) -> FloatArray:
+        found = np.full(len(self), variance_of(self.law))
+        found[list(self.exact)] = 0
+        return found
+
+    def ends(self, confidence: Fraction) -> Ends | None:
+        """Of the rows' intervals; None if they take more than 64 bits."""
+        half = Released.of(0, self.law).half_width(confidence)
+        reported = self.values if self.reported is None else self.reported
+        if max(max(map(abs, self.values)), max(map(abs, reported)), half) >= _SHORT:
+            return None
+        values, told = np.array((self.values, reported), dtype=np.int64)
+        away = np.full(len(self), half)
+        away[list(self.exact)] = 0
+        return told, np.minimum(told, values - away), np.maximum(told, values + away)
 
 
 def bought(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequence[Known]:
@@ -65,7 +118,7 @@ def bought(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequ
 def by_law(rows: Sequence[Known | None]) -> Mapping[Hashable, Known]:
     """One of the rows of each law of error."""
     if isinstance(rows, Alike):
-        rows = rows[:1]
+        rows = rows.of_each_law
     return {row.law: row for row in rows if row is not None}
 
 
@@ -76,46 +129,54 @@ def unknown(rows: Sequence[Known | None]) -> int:
 
 def chosen(rows: Sequence[Known | None], numbers: Sequence[int]) -> Sequence[Known | None]:
     if isinstance(rows, Alike):
-        return Alike(tuple(map(rows.values.__getitem__, numbers)), rows.law)
+        return rows.take(numbers)
     return tuple(map(rows.__getitem__, numbers))
+
+
+def variances(rows: Sequence[Known | None]) -> tuple[FloatArray, FloatArray]:
+    """The rows' values and variances: 0 of what is exact, and NaN of what is not known, or does
+    not add up. Each law is looked at once."""
+    if isinstance(rows, Alike):
+        return np.array(rows.values, dtype=np.float64), rows.variances
+    found: dict[Hashable, float] = {}
+    values, spread = np.full((2, len(rows)), np.nan)
+    for number, row in enumerate(rows):
+        if row is not None and row.additive:
+            law = row.law
+            if law not in found:
+                found[law] = row.variance
+            values[number], spread[number] = row.value, found[law]
+    return values, spread
+
+
+def reporting(
+    rows: Sequence[Known | None], numbers: Sequence[int], values: Sequence[int]
+) -> Sequence[Known | None]:
+    """With ``values`` reported of the rows of these numbers, which are known."""
+    if isinstance(rows, Alike):
+        told = list(rows.values if rows.reported is None else rows.reported)
+        for number, value in zip(numbers, values, strict=True):
+            told[number] = value
+        return replace(rows, reported=told)
+    every = list(rows)
+    for number, value in zip(numbers, values, strict=True):
+        row = every[number]
+        every[number] = row and row.reporting(value)
+    return every
 
 
 def intervals(rows: Sequence[Known | None], confidence: Fraction) -> Ends:
     """Most rows have noise of their own, and many of these noise of one law."""
     if isinstance(rows, Alike) and rows:
-        half = Released.of(0, rows.law).half_width(confidence)
-        if max(max(rows.values), -min(rows.values), half) < _SHORT:
-            values = np.array(rows.values, dtype=np.int64)
-            return values, values - half, values + half
-    own = [row for row in rows if isinstance(row, Released)]
-    if len(own) == len(rows) > _PORTION:
-        found_ends = _of_released(own, confidence)
-        if found_ends is not None:
-            return found_ends
+        ends = rows.ends(confidence)
+        if ends is not None:
+            return ends
     halves: dict[Hashable, int] = {}
     found: list[Interval | tuple[None, None, None]] = []
     for start in range(0, len(rows), _PORTION):
         deadline.check()
         found += (_interval(row, confidence, halves) for row in rows[start : start + _PORTION])
     return turned(found)
-
-
-def _of_released(rows: Sequence[Released], confidence: Fraction) -> Ends | None:
-    """With arrays; None where that takes more than 64 bits."""
-    laws = [row.law for row in rows]
-    by = {
-        law: row.half_width(confidence) for law, row in dict(zip(laws, rows, strict=True)).items()
-    }
-    deadline.check()
-    told = [row.value if row.reported is None else row.reported for row in rows]
-    values = [row.value for row in rows]
-    largest = max(max(map(abs, values)), max(map(abs, told)), max(by.values()))
-    if largest >= _SHORT:
-        return None
-    half = np.array([by[law] for law in laws], dtype=np.int64)
-    value, reported = np.array(values, dtype=np.int64), np.array(told, dtype=np.int64)
-    low, high = np.minimum(reported, value - half), np.maximum(reported, value + half)
-    return reported, low, high
 
 
 def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> Ends:

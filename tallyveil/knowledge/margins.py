@@ -10,6 +10,7 @@ and no expectation. What is drawn depends on the values alone, so that it is dra
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -88,55 +89,70 @@ def _ends(rows: sparse.csr_matrix, sums: sparse.csr_matrix) -> IntArray | None:
 
 def _rounded(values: FloatArray, ends: IntArray) -> FloatArray:
     """Integers near the values, by one cycle after the other."""
-    result = values.copy()
-    whole = np.abs(result - np.rint(result)) <= _WHOLE
-    result[whole] = np.rint(result[whole])
     seed = hashlib.blake2b(np.round(values, 4).tobytes(), digest_size=8).digest()
     draw = np.random.default_rng(int.from_bytes(seed))
-    edges: dict[int, dict[int, None]] = {}
-    for edge in np.flatnonzero(~whole).tolist():
-        for node in ends[edge].tolist():
-            edges.setdefault(node, {})[edge] = None
-    open_ = dict.fromkeys(np.flatnonzero(~whole).tolist())
-    while open_:
-        deadline.check()
-        cycle = _cycle(int(ends[next(iter(open_)), 0]), edges, ends)
-        if cycle is None:
-            break
-        up, down = np.array(cycle[::2]), np.array(cycle[1::2])
-        first = _room(result, up, down)
-        second = _room(result, down, up)
-        step = first if draw.random() * (first + second) < second else -second
-        result[up] += step
-        result[down] -= step
-        for edge in cycle:
-            if abs(result[edge] - round(result[edge])) <= _WHOLE:
-                result[edge] = round(result[edge])
-                del open_[edge]
-                for node in ends[edge].tolist():
-                    del edges[node][edge]
-    return np.rint(result)
+    least = np.floor(values + _WHOLE)
+    graph = _Fractions(values - least, ends)
+    # Each cycle makes one value whole, at least.
+    chances = iter(draw.random(len(values)).tolist())
+    for edge in range(len(values)):
+        while graph.is_open(edge) and graph.walked_around(edge, chances):
+            pass
+    result: FloatArray = least + np.rint(graph.values)
+    return result
 
 
-def _room(values: FloatArray, up: IntArray, down: IntArray) -> float:
-    """How far the ones may go up and the others down until one is whole."""
-    over, under = np.ceil(values[up]) - values[up], values[down] - np.floor(values[down])
-    return float(min(over.min(), under.min()))
+class _Fractions:
+    """Edges with ``values`` in 0..1, and a walk along those that are not whole. What was walked up
+    to a cycle is walked on from there, once the cycle has lost an edge."""
 
+    def __init__(self, values: FloatArray, ends: IntArray) -> None:
+        self.values: list[float] = values.tolist()
+        self._both: list[int] = ends.sum(axis=1).tolist()
+        self._start: list[int] = ends[:, 0].tolist()
+        self._edges: list[dict[int, None]] = [{} for _ in range(int(ends.max(initial=0)) + 1)]
+        for edge in filter(self.is_open, range(len(values))):
+            node = self._start[edge]
+            self._edges[node][edge] = self._edges[self._both[edge] - node][edge] = None
 
-def _cycle(start: int, edges: dict[int, dict[int, None]], ends: IntArray) -> list[int] | None:
-    """The edges of a cycle, one after the other; None if there is a node with one edge only."""
-    walked: list[int] = []
-    place = {start: 0}
-    node = start
-    while True:
-        before = walked[-1] if walked else -1
-        edge = next((one for one in edges[node] if one != before), None)
-        if edge is None:
-            return None
-        walked.append(edge)
-        a, b = ends[edge].tolist()
-        node = b if node == a else a
-        if node in place:
-            return walked[place[node] :]
-        place[node] = len(walked)
+    def is_open(self, edge: int) -> bool:
+        return _WHOLE < self.values[edge] < 1 - _WHOLE
+
+    def walked_around(self, edge: int, chances: Iterator[float]) -> bool:
+        """Turn one cycle after the other, until no edge of the open edge's first node is open.
+        False if a node has one open edge only, so that there is no cycle."""
+        nodes, walk = [self._start[edge]], list[int]()
+        place = {nodes[0]: 0}
+        while True:
+            edges = iter(self._edges[nodes[-1]])
+            edge = next(edges, -1)
+            if walk and edge == walk[-1]:
+                edge = next(edges, -1)
+            if edge < 0:
+                return not walk
+            walk.append(edge)
+            node = self._both[edge] - nodes[-1]
+            first = place.setdefault(node, len(walk))
+            if first == len(walk):
+                nodes.append(node)
+                continue
+            deadline.check()
+            left = first + self._turn(walk[first:], next(chances))
+            for node in nodes[left + 1 :]:
+                del place[node]
+            del nodes[left + 1 :], walk[left:]
+
+    def _turn(self, cycle: Sequence[int], chance: float) -> int:
+        """Up and down in turn until one is whole; the place of the first that is."""
+        values = [self.values[edge] for edge in cycle]
+        first = min(1 - max(values[::2]), min(values[1::2]))
+        second = min(1 - max(values[1::2]), min(values[::2]))
+        step = first if chance * (first + second) < second else -second
+        for edge, value in zip(cycle, values, strict=True):
+            self.values[edge] = value + step
+            step = -step
+        whole = [place for place, edge in enumerate(cycle) if not self.is_open(edge)]
+        for edge in map(cycle.__getitem__, whole):
+            node = self._start[edge]
+            del self._edges[node][edge], self._edges[self._both[edge] - node][edge]
+        return whole[0]

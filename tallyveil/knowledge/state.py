@@ -148,6 +148,9 @@ class State:
             law = None if answer is None else answer.law
             if answer and law and law.scale and answer.column.row_keys == keys:
                 return Alike(tuple(map(int, answer.values)), law)
+        alike = _alike(best, held, keys)
+        if alike is not None:
+            return alike
         found: list[Known | None] = []
         for place, (key, numbers) in enumerate(zip(keys, held, strict=True)):
             if not place % _PORTION:
@@ -218,6 +221,26 @@ def _said(answer: Answer, key: bytes, guess: int) -> Released | InRange:
     value = int(answer.values[_place(answer.column, key, guess)])
     law = answer.law
     return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
+
+
+def _alike(
+    best: Mapping[tuple[int, ...], Answer | None],
+    held: Sequence[tuple[int, ...]],
+    keys: Sequence[bytes],
+) -> Alike | None:
+    """What the best answers say of the rows with these keys, if all noise is of one law."""
+    laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
+    noisy = {law for law in laws.values() if law is not None and law.scale}
+    if None in laws.values() or len(noisy) != 1:
+        return None
+    values = [
+        int(one.values[_place(one.column, key, n)])
+        for n, (key, numbers) in enumerate(zip(keys, held, strict=True))
+        if (one := best[numbers]) is not None
+    ]
+    silent = {numbers for numbers, law in laws.items() if law not in noisy}
+    exact = frozenset(n for n, numbers in enumerate(held) if numbers in silent)
+    return Alike(values, noisy.pop(), exact)
 
 
 def _place(column: Column, key: bytes, guess: int) -> int:

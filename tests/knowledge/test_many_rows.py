@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tallyveil.gate.noisy_arrays import answer_array
 from tallyveil.knowledge import by_law, chosen, intervals, unknown
-from tallyveil.knowledge.many import Alike, bought
+from tallyveil.knowledge.answer import Released
+from tallyveil.knowledge.many import Alike, bought, reporting, variances
 from tallyveil.mechanisms import mechanism
 
 VALUES = st.lists(
@@ -38,6 +39,32 @@ def test_rows_with_noise_of_one_law(values: list[int], scale: float, name: str) 
     order = list(reversed(range(len(values))))
     assert tuple(chosen(rows, order)) == tuple(chosen(each, order))
     assert tuple(rows[1:]) == each[1:]
+
+
+@given(VALUES, st.data())
+def test_exact_rows_and_reported_values_among_them(values: list[int], data: st.DataObject) -> None:
+    """As when each row is looked at by itself."""
+    numbers = range(len(values))
+    exact = data.draw(st.sets(st.sampled_from(numbers), max_size=len(values) - 1))
+    noisy = [n for n in numbers if n not in exact]
+    told = [values[n] + data.draw(st.integers(-9, 9)) for n in noisy]
+    own = bought(mechanism("laplace"), 20.0, [values[n] for n in noisy])
+    assert isinstance(own, Alike)
+    whole = own.among(noisy, {n: values[n] for n in exact})
+    laws = own[0].parts[0].laws
+    each = tuple(Released(values[n], () if n in exact else laws) for n in numbers)
+    assert tuple(whole) == each
+    for one, other in zip(variances(whole), variances(each), strict=True):
+        assert one.tolist() == other.tolist()
+    rows, others = reporting(whole, noisy, told), reporting(each, noisy, told)
+    assert isinstance(rows, Alike)
+    assert tuple(rows) == tuple(others)
+    level = Fraction("0.9")
+    for ends, expected in zip(intervals(rows, level), intervals(others, level), strict=True):
+        assert list(ends) == list(expected)
+    order = list(reversed(numbers))
+    assert tuple(chosen(rows, order)) == tuple(chosen(others, order))
+    assert set(by_law(rows)) == set(by_law(others))
 
 
 def test_exact_rows_and_ranged_ones_are_looked_at_one_by_one() -> None:
