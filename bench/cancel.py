@@ -106,7 +106,8 @@ def cancel_after(session: GateSession, sql: str, seconds: float) -> Cancelled:
         try:
             (parsed,) = session.parse(sql)
             session.describe(parsed)
-            session.execute(parsed, cancelled=flag.is_set)
+            with session.limited(flag.is_set):
+                session.execute(parsed)
         except TallyveilError as error:
             raised.append(error)
         finally:

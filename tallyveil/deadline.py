@@ -38,7 +38,7 @@ class Deadline:
     """The end of a statement's time: after the gate's ``limit`` or the session's own ``timeout``,
     whichever is less, both in seconds from now.
 
-    ``cancelled`` is asked by `check`, in the thread of the statement.
+    ``cancelled`` is asked by `check` and `over`, the latter from any thread.
     """
 
     def __init__(
@@ -73,6 +73,10 @@ class Deadline:
             raise canceled()
         if not time.monotonic() < self.end:
             raise self._late()
+
+    def over(self) -> bool:
+        """Whether `check` raises."""
+        return self._interrupted or self._cancelled() or not time.monotonic() < self.end
 
     def remaining(self) -> float:
         """Seconds; negative once it is over."""

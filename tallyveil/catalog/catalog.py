@@ -14,16 +14,13 @@ __all__ = ["Catalog"]
 
 class Catalog:
     """``address`` gives the path of the socket to ask at, and raises CatalogError if there is
-    none; ``names`` are those of the policy's tables and views. A statement may take ``seconds``.
+    none; ``names`` are those of the policy's tables and views.
     """
 
-    def __init__(
-        self, address: Callable[[], str], names: Collection[str], seconds: float = 10.0
-    ) -> None:
+    def __init__(self, address: Callable[[], str], names: Collection[str]) -> None:
         routing = Routing(names)
         self.takes: Final = routing.takes
         self._pool: Final = Pool(address)
-        self._seconds = seconds
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -31,4 +28,4 @@ class Catalog:
 
     def relay(self, user: str) -> Relay:
         """For one session of that user."""
-        return Relay(self._pool, user, self._seconds)
+        return Relay(self._pool, user)

@@ -1,25 +1,29 @@
 """One connection to the catalog's PostgreSQL, in its own messages: none is decoded that passes on.
 
-It blocks, with a deadline, and belongs to one thread at a time; `cancel` may come from another.
+It blocks until the statement's deadline is over, and belongs to one thread at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import socket
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import Final, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Final, NamedTuple, TypeVar
 
+from tallyveil import deadline
 from tallyveil.catalog.messages import INT32, close, parse, simple, text
-from tallyveil.errors import QueryCanceled, TallyveilError
+from tallyveil.errors import TallyveilError
 
 __all__ = [
     "GRACE",
+    "LOOK",
     "CatalogError",
     "Failed",
     "Link",
@@ -40,6 +44,9 @@ CONNECT: Final = 5.0
 GRACE: Final = 2.0
 """Seconds a connection may take to be made, and a statement that is cancelled to end."""
 
+LOOK: Final = 0.05
+"""Seconds between two looks at the deadline."""
+
 MOST: Final = 1 << 24
 """Bytes of one answer."""
 
@@ -47,6 +54,8 @@ _MOST_KEPT: Final = 32
 """Statements that stay prepared."""
 
 _PORTION: Final = 1 << 17
+
+_T = TypeVar("_T")
 
 
 class CatalogError(TallyveilError):
@@ -94,7 +103,7 @@ def error(body: bytes) -> CatalogError:
 
 
 class Link:
-    """Logged in as ``role``, with ``settings``. Raises Failed, CatalogError."""
+    """Logged in as ``role``, with ``settings``. Raises what `ask` raises."""
 
     def __init__(
         self, address: str, role: str, database: str, settings: Sequence[tuple[str, str]] = ()
@@ -106,20 +115,19 @@ class Link:
         self._made = 0
         self._asking = True
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(LOOK)
         given = (("user", role), ("database", database), *settings)
         words = b"".join(text(name) + text(value) for name, value in given)
         body = INT32.pack(_VERSION) + words + b"\0"
-        try:
-            self._socket.settimeout(CONNECT)
-            self._socket.connect(address)
+        with contextlib.ExitStack() as refused:
+            refused.callback(self.close)
+            try:
+                self._socket.connect(address)
+            except OSError as failure:
+                raise Failed(str(failure)) from None
             for reply in self.ask(INT32.pack(len(body) + 4) + body, CONNECT):
                 self._greeted(reply)
-        except OSError as failure:
-            self.close()
-            raise Failed(str(failure)) from None
-        except BaseException:
-            self.close()
-            raise
+            refused.pop_all()
 
     def keep(self, sql: str, oids: Sequence[int]) -> tuple[str, bytes]:
         """The name of a statement that stays prepared here, and what is to be sent before it."""
@@ -150,48 +158,47 @@ class Link:
         elif reply.kind == "R" and reply.body != bytes(4):
             raise Failed("it asks for a password")
 
-    def ask(self, messages: bytes, seconds: float) -> Iterator[Reply]:
+    def ask(self, messages: bytes, seconds: float = math.inf) -> Iterator[Reply]:
         """Send, and yield what is replied, up to ReadyForQuery, which is left out.
 
-        Raises QueryCanceled after ``seconds``, CatalogError where the answer is too large, and
-        Failed; then, and where this is not read to its end, the connection is to be closed.
+        Raises what `deadline.check` raises, CatalogError where the answer is too large, and Failed,
+        also after ``seconds``; then, and where this is not read to its end, the connection is to be
+        closed.
         """
         until = time.monotonic() + seconds
         received = 0
         self._asking = True
-        try:
-            self._socket.settimeout(seconds)
-            self._socket.sendall(messages)
-            while True:
-                yield from self._whole()
-                if self._ready():
-                    return
-                received += self._receive(until)
-                if received > MOST:
-                    raise _error_of("54000")(
-                        "the catalog's answer is too large",
-                        detail=f"It may take {MOST} bytes.",
-                        hint="Ask for fewer rows or columns.",
-                    )
-        except OSError as failure:
-            raise Failed(str(failure)) from None
+        rest = memoryview(messages)
+        while rest:
+            rest = rest[self._patiently(partial(self._socket.send, rest), until) :]
+        while True:
+            yield from self._whole()
+            if self._ready():
+                return
+            data = self._patiently(partial(self._socket.recv, _PORTION), until)
+            if not data:
+                raise Failed("it ended the connection")
+            self._buffer += data
+            received += len(data)
+            if received > MOST:
+                raise _error_of("54000")(
+                    "the catalog's answer is too large",
+                    detail=f"It may take {MOST} bytes.",
+                    hint="Ask for fewer rows or columns.",
+                )
 
-    def _receive(self, until: float) -> int:
-        left = until - time.monotonic()
-        try:
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
-            data = self._socket.recv(_PORTION)
-        except TimeoutError:
-            raise QueryCanceled("canceling statement due to statement timeout") from None
-        if not data:
-            self._ended()
-        self._buffer += data
-        return len(data)
-
-    def _ended(self) -> NoReturn:
-        raise Failed("it ended the connection")
+    def _patiently(self, step: Callable[[], _T], until: float) -> _T:
+        """What ``step`` gives once the other end is ready for it."""
+        while True:
+            deadline.check()
+            if time.monotonic() > until:
+                raise Failed("it does not answer")
+            try:
+                return step()
+            except TimeoutError:
+                continue
+            except OSError as failure:
+                raise Failed(str(failure)) from None
 
     def _ready(self) -> bool:
         if self._buffer[:1] != b"Z" or len(self._buffer) < 6:
@@ -220,24 +227,31 @@ class Link:
             yield Reply("D", bytes(buffer[rows:at]), count)
         del buffer[:at]
 
-    def cancel(self) -> None:
-        """Ask that the statement under way be stopped. Called from any thread."""
+    def close(self, closed: Callable[[], object] = lambda: None) -> None:
+        """End the connection, and the statement under way, whatever it is at; nobody waits for
+        that. Then call ``closed``."""
+        if self._asking and self._key:
+            threading.Thread(target=self._end, args=(closed,), daemon=True).start()
+        else:
+            self._socket.close()
+            closed()
+
+    def _end(self, closed: Callable[[], object]) -> None:
+        self._cancel()
+        if not self._ends():
+            # Some functions look at no signal for hours. Others' statements are asked again.
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._socket.close()
+        closed()
+
+    def _cancel(self) -> None:
+        """Ask that the statement under way be stopped."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as other:
             other.settimeout(GRACE)
             other.connect(self._address)
             other.sendall(INT32.pack(16) + INT32.pack(_CANCEL) + self._key)
             other.recv(1)
-
-    def close(self) -> None:
-        """End the connection, and the statement under way, whatever it is at."""
-        if self._asking and self._key:
-            self.cancel()
-            if not self._ends():
-                # Some functions look at no signal for hours. Others' statements are asked again.
-                with contextlib.suppress(OSError):
-                    os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            self._socket.close()
 
     def _ends(self) -> bool:
         """Whether the process hangs up in time, as it does once it hears that we have."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final, TypeAlias
 
+from tallyveil import deadline
 from tallyveil.cache import Cache
-from tallyveil.catalog.link import GRACE, CatalogError, Link, run, unavailable
+from tallyveil.catalog.link import GRACE, LOOK, CatalogError, Link, run, unavailable
 from tallyveil.catalog.messages import SYNC, parse
+from tallyveil.errors import StatementTooComplex
 from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["CHECK", "DATABASE", "EVERYBODY", "SUPERUSER", "Pool", "Settings"]
@@ -61,25 +63,23 @@ class Pool:
         self._places: dict[str, threading.BoundedSemaphore] = {}
 
     @contextmanager
-    def link(self, user: str, settings: Settings, seconds: float) -> Iterator[Link]:
+    def link(self, user: str, settings: Settings) -> Iterator[Link]:
         """A connection as the analyst, which is kept if nothing is raised here.
 
-        Raises CatalogError, and Failed where it cannot be made.
+        Raises CatalogError, what `deadline.check` raises, and Failed where it cannot be made.
         """
         role = self._role(user)
         place = self._place(role)
-        if not place.acquire(timeout=seconds):
-            raise unavailable(f"{_SHARE} statements of yours are under way there")
-        try:
+        _enter(place)
+        with ExitStack() as failed:
+            failed.callback(place.release)
             found = self._kept(role, settings) or self._connect(role, settings)
-            try:
-                yield found
-            except BaseException:
-                found.close()
-                raise
-            self._keep(role, settings, found)
-        finally:
-            place.release()
+            failed.pop_all()
+            failed.callback(found.close, place.release)  # another has its place once it has ended
+            yield found
+            failed.pop_all()
+        self._keep(role, settings, found)
+        place.release()
 
     def clear(self) -> None:
         """Close those that nobody uses."""
@@ -109,9 +109,12 @@ class Pool:
 
     def _connect(self, role: str, settings: Settings) -> Link:
         link = Link(self._address(), role, DATABASE, settings)
-        prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
-        for _ in link.ask(prepare, GRACE):
-            pass
+        with ExitStack() as failed:
+            failed.callback(link.close)
+            prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
+            for _ in link.ask(prepare, GRACE):
+                pass
+            failed.pop_all()
         return link
 
     def _role(self, user: str) -> str:
@@ -134,3 +137,11 @@ class Pool:
         finally:
             link.close()
         return user
+
+
+def _enter(place: threading.BoundedSemaphore) -> None:
+    try:
+        while not place.acquire(timeout=LOOK):
+            deadline.check()
+    except StatementTooComplex:
+        raise unavailable(f"{_SHARE} statements of yours are under way there") from None

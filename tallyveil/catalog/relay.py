@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from tallyveil import deadline
 from tallyveil.catalog import messages as wire
 from tallyveil.catalog.link import (
     CatalogError,
     Failed,
-    Link,
     Reply,
     error,
     fields,
@@ -69,27 +69,22 @@ class Answer:
 
 
 class Relay:
-    """For one analyst's session; used by one thread at a time, but for `interrupt`."""
+    """For one analyst's session; used by one thread at a time."""
 
-    def __init__(self, pool: Pool, user: str, seconds: float) -> None:
+    def __init__(self, pool: Pool, user: str) -> None:
         self._pool = pool
         self._user = user
-        self._seconds = seconds
-        self._link: Link | None = None
 
     def describe(self, question: Question, settings: Settings) -> Answer:
-        """Its parameters and columns. Raises CatalogError, QueryCanceled, FeatureNotSupported."""
+        """Its parameters and columns. Raises CatalogError, FeatureNotSupported, and what
+        `deadline.check` raises."""
         return self._ask(question, settings, described=True)
 
     def answer(self, question: Question, settings: Settings) -> Answer:
         """Its answer. Raises as `describe`."""
         return self._ask(question, settings, described=False)
 
-    def interrupt(self) -> None:
-        link = self._link
-        if link is not None:
-            link.cancel()
-
+    @deadline.taking(None)  # it is not here that it is worked out
     def _ask(self, question: Question, settings: Settings, *, described: bool) -> Answer:
         until = None
         while True:
@@ -102,25 +97,22 @@ class Relay:
                 until = until or now + RECOVERY
                 if now > until:
                     raise unavailable(str(failure)) from None
+                deadline.check()
                 time.sleep(PAUSE)
 
     def _once(self, question: Question, settings: Settings, *, described: bool) -> Answer:
         key = question.sql, question.oids, settings
         sound = self._pool.sound.find(key) or False
         reader = _Reader(checked=sound)
-        with self._pool.link(self._user, settings, self._seconds) as link:
+        with self._pool.link(self._user, settings) as link:
             name, before = link.keep(question.sql, question.oids) if sound else ("", b"")
             if not sound:
                 before = (
                     wire.parse("", question.sql, question.oids) + wire.bind(CHECK) + wire.EXECUTE
                 )
             after = wire.describe(name) if described else _run(question, name)
-            self._link = link
-            try:
-                for reply in link.ask(before + after + wire.SYNC, self._seconds):
-                    reader.read(reply)
-            finally:
-                self._link = None
+            for reply in link.ask(before + after + wire.SYNC):
+                reader.read(reply)
             if sound and reader.error is not None:
                 raise reader.error  # in here: what is prepared there is not known any more
         answer = reader.finish()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from tallyveil import deadline
 from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
 from tallyveil.catalog.cluster import Cluster, sweep
 from tallyveil.catalog.link import CatalogError, Failed, Link, run, unavailable
@@ -52,8 +54,11 @@ class Supervisor:
         self._thread.start()
 
     def address(self) -> str:
-        """The path of its socket. Waits while it starts; raises CatalogError if it does not."""
-        self._settled.wait(PATIENCE)
+        """The path of its socket. Waits while it starts; raises CatalogError if it does not, and
+        what `deadline.check` raises."""
+        until = time.monotonic() + PATIENCE
+        while not self._settled.wait(LOOK) and time.monotonic() < until:
+            deadline.check()
         if not self._running or self._cluster is None:
             raise unavailable(self._why or "it is still starting")
         return self._cluster.socket

@@ -29,9 +29,9 @@ def catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice:
 
 
 @contextmanager
-def catalog_beside(gate: Gate, choice: CatalogChoice, seconds: float) -> Iterator[Catalog | None]:
-    """Start it, without waiting for it; a statement may take it ``seconds``. None where there is no
-    PostgreSQL to start. Raises InvalidParameterValue where one was named.
+def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[Catalog | None]:
+    """Start it, without waiting for it. None where there is no PostgreSQL to start. Raises
+    InvalidParameterValue where one was named.
     """
     if not choice.enabled or sys.platform == "win32":
         yield None
@@ -50,6 +50,6 @@ def catalog_beside(gate: Gate, choice: CatalogChoice, seconds: float) -> Iterato
     supervisor = Supervisor(binaries, tuple(setup(shown(gate), sql_type)))
     policy = gate.policy
     names = {*policy.tables, *policy.public, *policy.views}
-    with closing(supervisor), closing(Catalog(supervisor.address, names, seconds)) as catalog:
+    with closing(supervisor), closing(Catalog(supervisor.address, names)) as catalog:
         supervisor.start()
         yield catalog

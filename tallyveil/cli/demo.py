@@ -21,7 +21,7 @@ from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.serving import address_errors, dsn
 from tallyveil.cli.tour import tour
 from tallyveil.errors import PolicyError
-from tallyveil.gate import STATEMENT_TIMEOUT, Gate
+from tallyveil.gate import Gate
 from tallyveil.policy import CatalogChoice, load_policy
 from tallyveil.proxy import Server, ServerThread
 
@@ -53,7 +53,7 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
     stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with (
         closing(Gate(load_policy(policy))) as gate,
-        catalog_beside(gate, _choice(stay), STATEMENT_TIMEOUT) as catalog,
+        catalog_beside(gate, _choice(stay)) as catalog,
     ):
         server = ServerThread(Server(gate.session, _HOST, port, catalog=catalog))
         with address_errors(_HOST, port):

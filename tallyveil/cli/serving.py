@@ -134,7 +134,7 @@ class _House:
         options, serving = self.options, self.serving
         seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
         with closing(Gate(self.policy, time_limit=seconds)) as gate:
-            with catalog_beside(gate, self.catalog, seconds) as catalog:
+            with catalog_beside(gate, self.catalog) as catalog:
                 server = Server(
                     gate.session,
                     options.host,

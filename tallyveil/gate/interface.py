@@ -10,6 +10,7 @@ Types are named as DuckDB names them (BIGINT, VARCHAR, DECIMAL(18,3), …).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -193,6 +194,12 @@ class Session(Protocol):
         """Over a connection of this number, by which its statements can be cancelled."""
         ...
 
+    def limited(self, cancelled: Callable[[], bool]) -> AbstractContextManager[object]:
+        """Inside, one deadline for all that is done for the session, by the thread that enters.
+        ``cancelled`` is asked, from any thread, until something is charged; then QueryCanceled.
+        """
+        ...
+
     def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
         """Split and parse. Statements that ``aside`` takes are of kind ``catalog``, and not looked
         into. Raises SQLSyntaxError (42601) with the position in ``sql``.
@@ -211,7 +218,6 @@ class Session(Protocol):
         parameters: Sequence[Any] = (),
         *,
         parameter_types: Sequence[str | None] = (),
-        cancelled: Callable[[], bool] = lambda: False,
         receive: Receive | None = None,
     ) -> Result:
         """Run it, with parameters of the types `describe` gave.
@@ -219,8 +225,7 @@ class Session(Protocol):
         The rows of a query go to ``receive`` if it is given, and then `Result.rows` has none; what
         that raises, as a StatementError, ends the query.
 
-        ``cancelled`` is asked before anything is charged; then QueryCanceled. Every
-        TallyveilError raised before a charge leaves budget and settings as they were.
+        Every TallyveilError raised before a charge leaves budget and settings as they were.
         """
         ...
 
@@ -259,10 +264,6 @@ class Session(Protocol):
 
     def hears(self, said: Notice) -> bool:
         """Whether the client wants to be sent messages of this severity."""
-        ...
-
-    def interrupt(self) -> None:
-        """Stop evaluation under way, from another thread; it raises QueryCanceled."""
         ...
 
     def close(self) -> None: ...

@@ -62,7 +62,7 @@ class GateSession:
 
     def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
         statements = []
-        with self._limited():
+        with self.limited():
             for piece in split(sql, self._dialect):
                 deadline.check()
                 with _positions_from(piece.offset):
@@ -80,7 +80,7 @@ class GateSession:
         if statement.kind not in ("select", "explain"):
             return Description((), None)
         query = _query(statement)
-        with self._limited(), _positions_from(query.offset):
+        with self.limited(), _positions_from(query.offset):
             types = self._planner.types(query, parameter_types)
             if statement.kind == "explain":
                 return Description(types, _EXPLAIN_COLUMNS)
@@ -94,11 +94,10 @@ class GateSession:
         statement: Statement,
         parameters: Sequence[Any] = (),
         *,
-        cancelled: Callable[[], bool] = lambda: False,
         parameter_types: Sequence[str | None] = (),
         receive: Receive | None = None,
     ) -> Result:
-        with self._limited(cancelled):
+        with self.limited():
             deadline.check()
             result = self._run(statement, parameters, parameter_types, receive)
         if not result.notices:
@@ -152,7 +151,7 @@ class GateSession:
             result = self.execute(statement, parameters)
             return _as_arrow(result), result
         query = _query(statement)
-        with self._limited(), _positions_from(query.offset), ExitStack() as after:
+        with self.limited(), _positions_from(query.offset), ExitStack() as after:
             plan, notices = self._planned(query, parameters)
             released = self._answering.release(plan, query.sql, lambda columns: None, after)
             with self._cursor.tables(released.tables):
@@ -169,7 +168,7 @@ class GateSession:
         if [one.kind for one in statements] != ["select"]:
             raise FeatureNotSupported("expected one SELECT", hint="Send queries one by one.")
         query = _query(statements[0])
-        with self._limited(), _positions_from(query.offset):
+        with self.limited(), _positions_from(query.offset):
             plan = self._planner.plan(query, (), shares=False)
             if not plan.private:
                 raise FeatureNotSupported(
@@ -216,10 +215,9 @@ class GateSession:
     def close(self) -> None:
         self._cursor.close()
 
-    def _limited(
+    def limited(
         self, cancelled: Callable[[], bool] = lambda: False
     ) -> AbstractContextManager[Deadline]:
-        """One deadline for all that one call of the session does."""
         self._cursor.use_time_zone(self.settings.time_zone)
         return self._cursor.limited(self.settings.statement_timeout, cancelled)
 

@@ -6,7 +6,8 @@ only it can spend budget.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -80,7 +81,7 @@ class Executor:
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
         """At least one statement; the only one is of kind ``empty`` if there is none."""
         self.latest = text = decode_utf8(sql)
-        with self._interruption.running(self.session.interrupt):
+        with self._running():
             statements = self.session.parse(text, self._aside)
         kept = tuple(s for s in statements if s.kind != "empty")
         return kept or statements[:1] or (_EMPTY,)
@@ -90,8 +91,14 @@ class Executor:
             return _NOTHING
         if statement.kind in ("fetch", "execute"):
             return described(self.kept, statement)
-        with self._interruption.running(self.session.interrupt):
+        with self._running():
             return self.session.describe(statement, types)
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Around one call to the gate or the catalog, which a cancel stops."""
+        with self._interruption.running(), self.session.limited(self._interruption.cancelled):
+            yield
 
     @property
     def inquiry(self) -> Inquiry:
@@ -102,12 +109,12 @@ class Executor:
 
     def inquire(self, statement: Statement, oids: tuple[int, ...]) -> Described:
         """The types of the parameters and columns of a question about the catalogs."""
-        with self._interruption.running(self.inquiry.interrupt):
+        with self._running():
             return self.inquiry.describe(statement, oids)
 
     def look_up(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result:
         """What a question about the catalogs has for an answer."""
-        with self._interruption.running(self.inquiry.interrupt):
+        with self._running():
             return self.inquiry.answer(statement, rows, parameters)
 
     def rows_for(self, statement: Statement) -> Rows:
@@ -125,12 +132,11 @@ class Executor:
         types: Sequence[str] = (),
     ) -> Result:
         """Have the session run it. Rows that come with the result are received, too."""
-        with self._interruption.running(self.session.interrupt):
+        with self._running():
             result = self.session.execute(
                 statement,
                 parameters,
                 parameter_types=types,
-                cancelled=self._interruption.cancelled,
                 receive=receive,
             )
         if result.rows and result.columns is not None:

@@ -36,13 +36,12 @@ def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, i
 
 
 class Inquiry:
-    """Used by one thread at a time, but for `interrupt`."""
+    """Used by one thread at a time."""
 
     def __init__(self, catalog: Catalog, session: Session, user: str) -> None:
         self.takes: Final = catalog.takes
         self._relay = catalog.relay(user)
         self._session = session
-        self.interrupt: Final = self._relay.interrupt
 
     def describe(
         self, statement: Statement, oids: Sequence[int]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from tallyveil.catalog import Catalog
@@ -91,8 +90,6 @@ class Server:
         self._housekeeping = Housekeeping(lambda: turns.heavy)
         self.replies = Replies()
         self.memory = Memory(self.limits.memory, self._tidy)
-        # A thread of its own, so that a cancel gets through when every worker is busy.
-        self._canceller = ThreadPoolExecutor(1, "tallyveil-cancel")
 
     # Starting and stopping
 
@@ -157,7 +154,6 @@ class Server:
 
     def _stop_workers(self) -> None:
         self._housekeeping.close()
-        self._canceller.shutdown(wait=False, cancel_futures=True)
         # What is left to do is closing sessions; let it happen.
         self.workers.stop()
 
@@ -203,8 +199,5 @@ class Server:
     def _cancel_own(self, pid: int, secret: bytes) -> None:
         interruption = self._keys.find(pid, secret)
         if interruption is not None:
-            self._canceller.submit(self._cancel, interruption)
-
-    def _cancel(self, interruption: Interruption) -> None:
-        interruption.cancel()
-        self.workers.hurry(interruption)
+            interruption.cancel()
+            self.workers.hurry(interruption)

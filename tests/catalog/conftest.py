@@ -83,7 +83,7 @@ def catalogued(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogued]
         source = running.enter_context(duckdb.connect(":memory:"))
         source.execute(ROWS)
         gate = running.enter_context(closing(Gate(parse_policy(POLICY, base=base), source)))
-        catalog = running.enter_context(catalog_beside(gate, CatalogChoice(), seconds=10.0))
+        catalog = running.enter_context(catalog_beside(gate, CatalogChoice()))
         if catalog is None:
             pytest.skip("needs the extra catalog")
         certificate, key = base / "server.crt", base / "server.key"

@@ -120,7 +120,8 @@ def test_whoever_waits_for_another_purchase_can_be_cancelled(tmp_path: Path) -> 
         assert taken.wait(PATIENCE)
         patience = time.monotonic() + 0.3
         try:
-            other.execute(statement, cancelled=lambda: time.monotonic() > patience)
+            with other.limited(lambda: time.monotonic() > patience):
+                other.execute(statement)
         finally:
             cancelled.set()
             other.close()

@@ -131,8 +131,9 @@ def test_a_cancel_after_the_charge_says_so(asking: Asking) -> None:
     gate, session = asking
     (statement,) = session.parse("SELECT age, count(*), dp_stddev(count(*)) FROM person GROUP BY 1")
     before = gate.accountant.position()
-    with pytest.raises(QueryCanceled) as caught:
-        session.execute(statement, cancelled=lambda: gate.accountant.position() != before)
+    charged = session.limited(lambda: gate.accountant.position() != before)
+    with pytest.raises(QueryCanceled) as caught, charged:
+        session.execute(statement)
     assert "charged before" in str(caught.value.detail)
 
 
@@ -146,8 +147,9 @@ def test_a_cancel_while_an_answer_is_combined_with_others_says_what_was_charged(
     session.set("dp.epsilon", "0.2")
     accountant = connection._gate.accountant
     before = accountant.position()
-    with pytest.raises(QueryCanceled) as caught:
-        session.execute(statement, cancelled=lambda: accountant.position() != before)
+    charged = session.limited(lambda: accountant.position() != before)
+    with pytest.raises(QueryCanceled) as caught, charged:
+        session.execute(statement)
     assert "charged before (cost epsilon 0.2), and are kept" in str(caught.value.detail)
     session.close()
 

@@ -68,9 +68,10 @@ def open_gate(
         gate.close()
 
 
-def asks(session: Session, sql: str, cancelled: Callable[[], bool] = lambda: False) -> Any:
+def asks(session: Session, sql: str, cancelled: Callable[[], bool] = bool) -> Any:
     (statement,) = session.parse(sql)
-    return session.execute(statement, cancelled=cancelled)
+    with session.limited(cancelled):
+        return session.execute(statement)
 
 
 def spent(gate: Gate) -> Any:

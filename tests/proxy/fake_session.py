@@ -7,13 +7,15 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
 
+from tallyveil import deadline
+from tallyveil.deadline import Deadline
 from tallyveil.errors import (
     BudgetExceeded,
     FeatureNotSupported,
-    QueryCanceled,
     SQLSyntaxError,
     UndefinedSetting,
     UndefinedTable,
@@ -99,9 +101,7 @@ class FakeSession:
         self.closed = threading.Event()
         self.started = threading.Event()
         self.stopped = threading.Event()
-        self.interrupts = 0
         self.position = 0
-        self._interrupted = threading.Event()
         self.settings = {
             "server_version": "18.0",
             "server_encoding": "UTF8",
@@ -119,6 +119,9 @@ class FakeSession:
         }
 
     def connected(self, pid: int) -> None: ...
+
+    def limited(self, cancelled: Callable[[], bool]) -> AbstractContextManager[object]:
+        return Deadline(cancelled=cancelled).entered()
 
     def parse(self, sql: str, aside: Any = None) -> tuple[Statement, ...]:
         statements = []
@@ -187,7 +190,6 @@ class FakeSession:
         parameters: Sequence[Any] = (),
         *,
         parameter_types: Sequence[str | None] = (),
-        cancelled: Callable[[], bool] = lambda: False,
         receive: Receive | None = None,
     ) -> Result:
         self.executed.append(statement.sql)
@@ -204,7 +206,7 @@ class FakeSession:
             columns = tuple(
                 ColumnType(f"value{i}", self._type_of(v)) for i, v in enumerate(parameters, 1)
             )
-        rows = self._rows(sql, parameters, cancelled)
+        rows = self._rows(sql, parameters)
         notices: tuple[Notice, ...] = ()
         if "notices" in sql:
             notices = (
@@ -224,9 +226,7 @@ class FakeSession:
             self.set(match[1], match[2])
         return Result(None, (), statement.tag)
 
-    def _rows(
-        self, sql: str, parameters: Sequence[Any], cancelled: Callable[[], bool]
-    ) -> Sequence[tuple[Any, ...]]:
+    def _rows(self, sql: str, parameters: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
         if sql == "select * from sample":
             return SAMPLE_ROWS
         if "fail" in sql:
@@ -234,7 +234,7 @@ class FakeSession:
         if "crash" in sql:
             raise RuntimeError("the confidential count is 4711")
         if "wait" in sql:
-            return self._wait(cancelled)
+            return self._wait()
         if match := re.search(r"(series|wide)\((\d+)\)", sql):
             numbers = range(int(match[2]))
             return [(i,) if match[1] == "series" else ("x" * 1000,) for i in numbers]
@@ -259,14 +259,15 @@ class FakeSession:
             return "PostgreSQL 18.0 (tallyveil)"
         return 1 if "fickle" in sql or "notices" in sql else None
 
-    def _wait(self, cancelled: Callable[[], bool]) -> Sequence[tuple[Any, ...]]:
-        """Until interrupted; a test that never does so fails by its own timeout."""
-        self._interrupted.clear()
+    def _wait(self) -> Sequence[tuple[Any, ...]]:
+        """Until cancelled; a test that never does so fails by its own timeout."""
         self.started.set()
-        interrupted = self._interrupted.wait(30)
-        self.stopped.set()
-        if interrupted and cancelled():
-            raise QueryCanceled("canceling statement due to user request")
+        try:
+            for _ in range(3000):
+                deadline.check()
+                threading.Event().wait(0.01)
+        finally:
+            self.stopped.set()
         return [(0,)]
 
     def begin(self, modes: Mapping[str, str]) -> None:
@@ -302,10 +303,6 @@ class FakeSession:
 
     def hears(self, said: Notice) -> bool:
         return True
-
-    def interrupt(self) -> None:
-        self.interrupts += 1
-        self._interrupted.set()
 
     def close(self) -> None:
         self.closed.set()

@@ -165,10 +165,8 @@ def test_cancel_needs_the_secret_and_hits_only_what_runs(
         assert not session.stopped.wait(0.1)
         cancel(pid, secret)
         assert error_of(client.until("Z")) == "57014"
-        assert session.interrupts == 1
         cancel(pid, secret)  # it is over
         assert client.ask("select 1")[-1] == ("Z", "I")
-        assert session.interrupts == 1
 
 
 def test_cancel_gets_through_when_every_worker_is_busy(sessions: Sessions) -> None:

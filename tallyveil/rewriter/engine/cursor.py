@@ -197,7 +197,7 @@ class Cursor:
             deadline.check()
             if not self._holding:
                 self._follow()
-            self._watchdog.enter(self._connection, limit.end)
+            self._watchdog.enter(self._connection, limit)
             try:
                 yield
             except (duckdb.Error, OSError, pa.ArrowException) as failure:

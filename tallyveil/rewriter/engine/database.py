@@ -2,7 +2,7 @@
 
 It is an in-memory database that never holds a confidential value, with no file, network or
 extension access, no view of Python's variables, a memory limit, and its configuration locked.
-A watchdog interrupts what runs longer than the time limit.
+A watchdog interrupts what runs longer than the time limit, or was cancelled.
 """
 
 from __future__ import annotations

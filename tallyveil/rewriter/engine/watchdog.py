@@ -1,34 +1,38 @@
-"""A bound on how long one statement may be evaluated."""
+"""Stops what DuckDB evaluates for a statement whose time is over, or that was cancelled."""
 
 from __future__ import annotations
 
 import threading
-import time
+from typing import Final
 
 import duckdb
 
+from tallyveil.deadline import Deadline
 from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["Watchdog"]
 
+LOOK: Final = 0.05
+"""Seconds between two looks at the deadlines."""
+
 
 class Watchdog:
-    """One thread that interrupts connections whose statement's time is over.
+    """One thread that interrupts the connections whose statement's deadline is over.
 
+    It looks again and again, since DuckDB forgets an interrupt that comes just before it begins.
     ``limit`` is the time of a statement, in seconds.
     """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        self._busy: dict[int, tuple[float, duckdb.DuckDBPyConnection]] = {}
+        self._busy: dict[int, tuple[Deadline, duckdb.DuckDBPyConnection]] = {}
         self._lock = ranked_lock(Rank.LEAF)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def enter(self, connection: duckdb.DuckDBPyConnection, end: float) -> None:
-        """``end`` is on the monotonic clock."""
+    def enter(self, connection: duckdb.DuckDBPyConnection, statement: Deadline) -> None:
         with self._lock:
-            self._busy[id(connection)] = (end, connection)
+            self._busy[id(connection)] = (statement, connection)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
                 self._thread.start()
@@ -38,11 +42,10 @@ class Watchdog:
             self._busy.pop(id(connection), None)
 
     def _watch(self) -> None:
-        while not self._closed.wait(min(0.05, self.limit / 4)):
-            now = time.monotonic()
+        while not self._closed.wait(min(LOOK, self.limit / 4)):
             with self._lock:
-                for end, connection in self._busy.values():
-                    if now > end:
+                for statement, connection in self._busy.values():
+                    if statement.over():
                         connection.interrupt()
 
     def close(self) -> None:

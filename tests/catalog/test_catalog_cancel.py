@@ -1,0 +1,136 @@
+"""A cancel, or a timeout, ends a question about the catalogs whatever it waits for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.errors import QueryCanceled
+
+from tests.catalog.test_catalog_serve import policy, serving
+from tests.catalog.waiting import UNHEEDING, until
+
+__all__ = ["policy"]
+
+# Meant are 0.2 s; without a cancel each of these takes from 10 s to hours.
+SOON = 3.0
+
+SLEEPING = "SELECT current_user FROM pg_sleep(60), pg_am"
+ASKED = "SELECT count(*) FROM pg_am"
+
+Where = Callable[[Any, pytest.MonkeyPatch], AbstractContextManager[object]]
+
+
+@contextmanager
+def no_place(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two statements of one analyst run at a time."""
+    with ExitStack() as stack:
+        beside = stack.enter_context(ThreadPoolExecutor(2))
+        two = [stack.enter_context(catalogued.connect()) for _ in range(2)]
+        running = [beside.submit(one.execute, SLEEPING) for one in two]
+        until(lambda: not catalogued.catalog._pool._places["alice"]._value)
+        yield
+        for one in two:
+            one.cancel_safe()
+        assert all(isinstance(one.exception(), QueryCanceled) for one in running)
+
+
+@contextmanager
+def not_started(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    settled = catalogued.catalog._pool._address.__self__._settled
+    settled.clear()
+    try:
+        yield
+    finally:
+        settled.set()
+
+
+@contextmanager
+def not_there(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    patch.setattr("tallyveil.catalog.relay.RECOVERY", 60.0)
+    patch.setattr(catalogued.catalog._pool, "_address", lambda: "/nonexistent")
+    yield
+
+
+@contextmanager
+def takes_nobody_in(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = Path(catalogued.catalog._pool._address()).parent
+    pid = int((folder / "postmaster.pid").read_text().split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        pytest.param(SLEEPING, lambda *_: nullcontext(), id="it is answered"),
+        pytest.param(UNHEEDING, lambda *_: nullcontext(), id="it heeds no signal"),
+        pytest.param(ASKED, no_place, id="it waits for a place"),
+        pytest.param(ASKED, not_started, id="the catalog starts"),
+        pytest.param(ASKED, not_there, id="the catalog is gone"),
+        pytest.param(ASKED, takes_nobody_in, id="the catalog takes nobody in"),
+    ],
+)
+def test_a_question_is_stopped_wherever_it_is(
+    catalogued: Any, monkeypatch: pytest.MonkeyPatch, asked: str, where: Where, how: str
+) -> None:
+    with catalogued.connect() as connection, ThreadPoolExecutor(1) as beside:
+        with where(catalogued, monkeypatch):
+            catalogued.catalog.close()  # what is kept open would answer at once
+            if how == "timeout":
+                connection.execute("SET statement_timeout = '300ms'")
+            running = beside.submit(connection.execute, asked)
+            threading.Event().wait(0.3)
+            if how == "cancel":
+                connection.cancel_safe()
+            words = "user request" if how == "cancel" else "statement timeout"
+            assert words in _canceled(running)
+        monkeypatch.undo()
+        connection.execute("RESET statement_timeout")
+        until(lambda: _answered(connection))
+
+
+def _canceled(running: Future[Any]) -> str:
+    with pytest.raises(QueryCanceled) as canceled:
+        running.result(SOON)
+    return str(canceled.value)
+
+
+def _answered(connection: psycopg.Connection[Any]) -> bool:
+    try:
+        return connection.execute(ASKED).fetchone() is not None
+    except psycopg.Error:  # it starts again, since one of its processes was killed
+        return False
+
+
+def test_a_cancel_reaches_the_worker_whose_question_it_is(policy: Path) -> None:
+    with (
+        serving(policy, "--workers", "2") as address,
+        ExitStack() as stack,
+        ThreadPoolExecutor(5) as beside,
+    ):
+        five = [
+            stack.enter_context(psycopg.connect(address, user="alice", autocommit=True))
+            for _ in range(5)
+        ]
+        running = [beside.submit(one.execute, SLEEPING) for one in five]
+        threading.Event().wait(1.0)
+        start = time.monotonic()
+        for one in five:
+            one.cancel_safe()
+        for each in running:
+            _canceled(each)
+        assert time.monotonic() - start < SOON
