@@ -57,6 +57,20 @@ def describe(address: str, table: str) -> float:
     return statistics.median(run(MANY) - run(1) for _ in range(5)) / (MANY - 1) * 1e3
 
 
+def measure(port: int, our_port: int) -> None:
+    """PostgreSQL on one port, ours on the other."""
+    own = f"postgresql://bench@127.0.0.1:{port}/postgres"
+    ours = f"postgresql://bench@127.0.0.1:{our_port}/tallyveil"
+    for name in STATEMENTS:
+        compare(name, own, ours)
+    report(
+        bench="catalog",
+        case=r"\d person",
+        ms=round(describe(ours, "person"), 2),
+        postgresql_ms=round(describe(own, "pg_am"), 2),
+    )
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tv") as made:
         folder = Path(made)
@@ -67,16 +81,7 @@ def main() -> None:
             postgresql(folder) as (port, _),
             served(str(folder / "policy.toml")) as (our_port, _),
         ):
-            own = f"postgresql://bench@127.0.0.1:{port}/postgres"
-            ours = f"postgresql://bench@127.0.0.1:{our_port}/tallyveil"
-            for name in STATEMENTS:
-                compare(name, own, ours)
-            report(
-                bench="catalog",
-                case=r"\d person",
-                ms=round(describe(ours, "person"), 2),
-                postgresql_ms=round(describe(own, "pg_am"), 2),
-            )
+            measure(port, our_port)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,11 @@ answer but the first costs nothing.
 - `SELECT 1` in pgbench's three modes on 1, 16 and 200 connections; ``x_per_second``, ``x_p99`` and
   ``x_cpu`` are ratios to PostgreSQL's.
 - A repeated count likewise; the ratios are to the same system's `SELECT 1`.
+- `prepared`: what preparing helps, the ratio of its statements a second to those of `extended`.
 - `beside`: `SELECT 1` on 4 connections, alone and while another analyst sends GROUP BY of 26,400
-  groups; ``x_alone`` is the ratio of the 99th percentiles.
+  groups, by turns; ``x_alone`` is the ratio of the 99th percentiles.
 - `idle`: what 500 connections that ask nothing take, in MB.
+- What `bench.catalog` measures.
 
 pgbench does not look at the clock again for an answer that is there at once: a median of 0 means
 that. ``cpu_us`` is what all processes of the server compute for one statement, in microseconds of a
@@ -27,15 +29,16 @@ import re
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import duckdb
 import psycopg
 
+from bench import catalog
 from bench.fairness import POLICY, TABLE, Load, groups
 from bench.house import served
 from bench.measure import percentiles, report
@@ -119,7 +122,16 @@ def run(system: System, folder: Path, sql: str, mode: str, connections: int) -> 
     return {"per_second": round(float(rate[1])), "cpu_us": cpu, **figures}
 
 
-def compare(systems: Sequence[System], folder: Path, mode: str, connections: int) -> None:
+Figures: TypeAlias = dict[str, float]
+
+
+def medians(rounds: Sequence[Figures]) -> Figures:
+    return {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
+
+
+def compare(
+    systems: Sequence[System], folder: Path, mode: str, connections: int
+) -> dict[tuple[str, str], Figures]:
     """`SELECT 1` of all, and the repeated count of ours, several times by turns."""
     asked = [
         (system, sql) for system in systems for sql in ((ONE, COUNT) if system.ours else (ONE,))
@@ -129,7 +141,7 @@ def compare(systems: Sequence[System], folder: Path, mode: str, connections: int
         for _ in range(ROUNDS)
     ]
     found = {
-        (system.name, sql): {key: statistics.median(one[key] for one in every) for key in every[0]}
+        (system.name, sql): medians(every)
         for (system, sql), *every in zip(asked, *rounds, strict=True)
     }
     for system, sql in asked:
@@ -142,15 +154,34 @@ def compare(systems: Sequence[System], folder: Path, mode: str, connections: int
         }
         case = {"mode": mode, "connections": connections, "system": system.name}
         report(bench="wire", **case, statement=sql, **one, **ratios)
+    return found
+
+
+def preparing(found: Mapping[tuple[str, int], Mapping[tuple[str, str], Figures]]) -> None:
+    """``found`` by mode and connections."""
+    for connections in CONNECTIONS:
+        extended, prepared = found["extended", connections], found["prepared", connections]
+        for (name, sql), one in prepared.items():
+            ratio = one["per_second"] / extended[name, sql]["per_second"]
+            report(
+                bench="wire", case="prepared", connections=connections, system=name,
+                statement=sql, x_extended=round(ratio, 2),
+            )  # fmt: skip
 
 
 def beside(system: System, folder: Path) -> None:
     """`SELECT 1` while the heaviest statements run."""
-    alone = run(system, folder, ONE, "prepared", 4)
-    with Load(system.port, [groups]):
-        busy = run(system, folder, ONE, "prepared", 4)
-    ratio = round(busy["p99_ms"] / alone["p99_ms"], 2)
-    report(bench="wire", case="beside", system=system.name, **busy, x_alone=ratio)
+    alone, busy = [], []
+    for _ in range(ROUNDS):
+        alone.append(run(system, folder, ONE, "prepared", 4))
+        with Load(system.port, [groups]):
+            busy.append(run(system, folder, ONE, "prepared", 4))
+    found, before = medians(busy), medians(alone)
+    ratio = round(found["p99_ms"] / before["p99_ms"], 2)
+    report(
+        bench="wire", case="beside", system=system.name, **found,
+        alone_p99_ms=before["p99_ms"], x_alone=ratio,
+    )  # fmt: skip
 
 
 def idle(system: System) -> None:
@@ -177,11 +208,14 @@ def main() -> None:
             options = ("--workers", str(workers), "--max-connections", "1000")
             port, pid = stack.enter_context(served(str(policy), *options))
             systems.append(System(f"tallyveil, {workers}", port, pid))
-        for mode, connections in itertools.product(MODES, CONNECTIONS):
-            compare(systems, folder, mode, connections)
+        found = {
+            case: compare(systems, folder, *case) for case in itertools.product(MODES, CONNECTIONS)
+        }
+        preparing(found)
         for system in systems[1:]:
             idle(system)
             beside(system, folder)
+        catalog.measure(systems[0].port, systems[1].port)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 
-__all__ = ["Deadline", "canceled", "check", "current", "remaining", "taking", "unlimited"]
+__all__ = [
+    "Deadline",
+    "canceled",
+    "check",
+    "current",
+    "portions",
+    "remaining",
+    "taking",
+    "unlimited",
+]
+
+T = TypeVar("T")
+
+PORTION: Final = 2_000
+"""Values that C handles in some tenths of a millisecond: until it is done no other thread runs."""
 
 
 class Turn(Protocol):
@@ -145,6 +159,13 @@ def taking(turn: Turn | None) -> Iterator[None]:
         yield
     finally:
         _turn.reset(token)
+
+
+def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Slices. A call that handles all values at once, such as `set` or `dict.update`, would keep
+    every other thread of the process waiting; between two slices they go on, also under a lock.
+    """
+    return (values[start : start + PORTION] for start in range(0, len(values), PORTION))
 
 
 def remaining() -> float:

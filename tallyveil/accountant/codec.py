@@ -254,7 +254,11 @@ def _shared(*written: Any) -> Factor:
 
 def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
     """Integers of any size, one list per column."""
-    return _compressed([json.dumps([[int(v) for v in column] for column in values]).encode()])
+    columns = (
+        ", ".join(json.dumps([int(v) for v in some])[1:-1] for some in deadline.portions(column))
+        for column in values
+    )
+    return _compressed([f"[{', '.join(f'[{column}]' for column in columns)}]".encode()])
 
 
 def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...], ...]:

@@ -66,12 +66,16 @@ class State:
 
     def _hold(self, number: int, column: Column) -> None:
         here = (number,)  # one object for the keys that are held nowhere else
-        if self._holding.keys().isdisjoint(column.row_keys):
-            self._holding.update(dict.fromkeys(column.row_keys, here))
-            return
-        for key in column.row_keys:
-            before = self._holding.get(key)
-            self._holding[key] = here if before is None else before + here
+        for keys in deadline.portions(column.row_keys):
+            if self._holding.keys().isdisjoint(keys):
+                self._holding.update(dict.fromkeys(keys, here))
+                continue
+            for key in keys:
+                before = self._holding.get(key)
+                if before is None:
+                    self._holding[key] = here
+                elif before[-1] != number:
+                    self._holding[key] = before + here
 
     def derive(self, derivation: Derivation) -> None:
         """For each criterion the latest is the best."""
@@ -138,7 +142,7 @@ class State:
         """The best answer of each row itself, the first among equals: of those whose noise is
         added, or those by the mechanism ``only`` with a public range."""
         keys = column.row_keys
-        if self._holding.keys().isdisjoint(keys):
+        if all(map(self._holding.keys().isdisjoint, deadline.portions(keys))):
             return [None] * column.height
         deadline.check()
         held = [self._holding.get(key, ()) for key in keys]

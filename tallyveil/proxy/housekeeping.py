@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["Housekeeping", "short_pauses"]
+__all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 
 DELAY: Final = 0.3
 """Seconds after the last heavy statement: another may follow at once."""
@@ -31,7 +31,9 @@ EVERY: Final = 60.0
 """Seconds after which it is done though there was no heavy statement."""
 
 SWITCH: Final = 0.002
-"""Seconds a thread computes while another waits to go on."""
+SWITCH_BESIDE_HEAVY: Final = 0.0001
+"""Seconds a thread computes while another waits to go on. The shorter, the longer take statements
+that all are short; beside a heavy one, each step of a short one waits so long."""
 
 LATER: Final = ("scipy.optimize",)
 """Modules that are imported when they are first needed: a fifth of a second in a statement."""
@@ -57,6 +59,11 @@ def short_pauses() -> Iterator[None]:
         gc.set_threshold(*thresholds)
         sys.setswitchinterval(switch)
         gc.unfreeze()  # else what it holds is still there when the interpreter ends
+
+
+def beside_heavy(heavy: bool) -> None:
+    """Whether a heavy statement is under way from now on."""
+    sys.setswitchinterval(SWITCH_BESIDE_HEAVY if heavy else SWITCH)
 
 
 class Housekeeping:

@@ -18,7 +18,7 @@ from tallyveil.proxy.cancel_keys import CancelKeys, worker_of
 from tallyveil.proxy.connection import Connection
 from tallyveil.proxy.entrance import Entrance, Listening, check_address, is_loopback
 from tallyveil.proxy.half_open import HalfOpen
-from tallyveil.proxy.housekeeping import Housekeeping
+from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.line import IDLE_LOOKS
@@ -85,7 +85,7 @@ class Server:
         # Nested statements are refused by the depth of Python's stack, if that of C is deep enough:
         # 2 MiB do, of which some systems give a thread a quarter. It is set for the process.
         threading.stack_size(max(threading.stack_size(), STACK))
-        turns = Turns(self.limits.heavy, self._tidy)
+        turns = Turns(self.limits.heavy, self._tidy, beside_heavy)
         self.workers = Scheduler(self.limits.threads, self.limits.analyst_threads, turns)
         self._housekeeping = Housekeeping(lambda: turns.heavy)
         self.replies = Replies()

@@ -44,9 +44,15 @@ PATIENCE: Final = 10.0
 class Turns:
     """The places where heavy statements compute, and what each analyst has used lately."""
 
-    def __init__(self, places: int, ended: Callable[[], None] = lambda: None) -> None:
-        """``ended`` is called after each heavy statement."""
-        self._ended = ended
+    def __init__(
+        self,
+        places: int,
+        ended: Callable[[], None] = lambda: None,
+        beside: Callable[[bool], None] = lambda heavy: None,
+    ) -> None:
+        """``ended`` is called after each heavy statement, ``beside`` when the first one begins and
+        when the last one has ended."""
+        self._ended, self._beside = ended, beside
         self._heavy = 0
         self._free = places
         self._lock = threading.Lock()
@@ -67,7 +73,9 @@ class Turns:
     def _count(self, *, light: int = 0, heavy: int = 0) -> None:
         with self._lock:
             self._light += light
-            self._heavy += heavy
+            before, self._heavy = self.heavy, self._heavy + heavy
+            if self.heavy is not before:
+                self._beside(self.heavy)
             if not self._light:
                 self._quiet.notify_all()
 

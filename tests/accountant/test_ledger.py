@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger
@@ -268,6 +268,7 @@ def test_wide_and_rational_columns_survive_the_ledger(cubes: Any) -> None:
     assert np.array_equal(known.coefficients, factor.coefficients)
 
 
+@example([[*range(4_500)], [], [-7]])
 @given(st.lists(st.lists(st.integers())))
 def test_answers_survive_the_ledger(values: list[list[int]]) -> None:
     heights = [len(column) for column in values]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench import wire
+from bench import catalog, wire
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -15,15 +15,21 @@ def test_rates_beside_postgresql_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
-        "LENGTH": 1, "ROUNDS": 1, "ROWS": 1_000, "IDLE": 20, "MODES": ("prepared",),
+        "LENGTH": 1, "ROUNDS": 1, "ROWS": 1_000, "IDLE": 20, "MODES": ("extended", "prepared"),
         "CONNECTIONS": (2,), "WORKERS": (1,),
     }.items():  # fmt: skip
         monkeypatch.setattr(wire, name, value)
+    monkeypatch.setattr(catalog, "ROUNDS", 3)
+    monkeypatch.setattr(catalog, "MANY", 3)
     wire.main()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    theirs, ours, repeated, idle, beside = lines
+    theirs, ours, repeated = lines[3:6]
+    assert [one["case"] for one in lines[6:9]] == ["prepared"] * 3
+    idle, beside, catalogs, describe = lines[9], lines[10], lines[11:-1], lines[-1]
     assert theirs["x_per_second"] == 1
     assert 0 < ours["x_per_second"] < 2
     assert 0.5 < repeated["x_cpu"] < 5
     assert idle["mb"] < 20  # 500 may take 100
     assert beside["x_alone"] > 0
+    assert all("over_ms" in one for one in catalogs)
+    assert 0 < describe["ms"] < 1_000

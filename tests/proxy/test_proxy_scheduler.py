@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
 from tallyveil.proxy import Limits, Server, ServerThread
 from tallyveil.proxy import messages as m
+from tallyveil.proxy.housekeeping import beside_heavy, short_pauses
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import LIGHT, Turns
 from tests.proxy.fake_session import Sessions
@@ -188,6 +190,20 @@ def test_places_are_given_back_whoever_ends_how() -> None:
         for turn in open_ones:
             turn.end()
     assert (turns._free, turns._light, turns._waiting) == (2, 0, {})
+
+
+def test_threads_switch_sooner_while_a_heavy_statement_is_under_way() -> None:
+    with short_pauses():
+        turns, usual = Turns(2, beside=beside_heavy), sys.getswitchinterval()
+        first, second = turns.begin("a"), turns.begin("b")
+        assert sys.getswitchinterval() == usual
+        for turn in (first, second):
+            turns._uses(turn.analyst, 10.0)
+            turn._account()
+        first.end()
+        assert sys.getswitchinterval() < usual / 10
+        second.end()
+        assert sys.getswitchinterval() == usual
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import NoiseLaw
@@ -91,4 +92,9 @@ class AdditiveNoise(ABC):
 
 
 def _add(column: Sequence[int], noise: Integers) -> tuple[int, ...]:
-    return tuple(map(operator.add, column, noise.tolist()))
+    found: list[int] = []
+    for exact, drawn in zip(
+        deadline.portions(column), deadline.portions(noise.tolist()), strict=True
+    ):
+        found += map(operator.add, exact, drawn)
+    return tuple(found)
