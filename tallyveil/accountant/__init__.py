@@ -9,6 +9,7 @@ from tallyveil.accountant.accountant import Accountant, Draw, Overtaken, Sale
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
+from tallyveil.accountant.joint import CONDITIONED, Drawn, Joint
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.quote import Quote, TableQuote
 from tallyveil.accountant.values import (
@@ -25,6 +26,7 @@ from tallyveil.accountant.values import (
 )
 
 __all__ = [
+    "CONDITIONED",
     "PUBLISHED",
     "ROW_BYTES",
     "Account",
@@ -36,7 +38,9 @@ __all__ = [
     "Charge",
     "Derivation",
     "Draw",
+    "Drawn",
     "Entry",
+    "Joint",
     "Ledger",
     "Overtaken",
     "Quote",

@@ -5,8 +5,9 @@ hold it. It says for good what was released: the rows and their unit, the law of
 scale, and whose data it protects; so neither accounting nor estimates depend on what a mechanism's
 name means to a later program. Where it was charged as a translate the λ is in it, as fractions
 by numbers of published rows; programs that do not read these charge the row itself, which is never
-less than what it must be. ``version`` of the data and ``strategy``, where other rows are
-released than were asked, have a place in it and are empty.
+less than what it must be. Where noise was drawn together its joint law is in it; programs that do
+not read this take the noise for independent, which dominates it. ``version`` of the data and
+``strategy``, where other rows are released than were asked, have a place in it and are empty.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.accountant.joint import Joint
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
 from tallyveil.mechanisms.relation import Relation
@@ -56,6 +58,7 @@ class Event:
     law: str | None = None
     translates: tuple[Translate | None, ...] = ()
     plainly: tuple[int, ...] = ()
+    joint: Joint | None = None
 
 
 def encode_event(event: Event, relation: Relation | None = None) -> bytes:
@@ -97,6 +100,15 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
     }
     if event.plainly:
         about_all["plainly"] = event.plainly
+    if event.joint is not None:
+        parents = _narrow(np.array(event.joint.parents, dtype=np.int64))
+        about_all["joint"] = {
+            "law": event.joint.name,
+            "rows": event.joint.rows,
+            "entries": len(parents),
+            "widths": [parents.dtype.str],
+        }
+        body.append(parents.tobytes())
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
@@ -183,11 +195,19 @@ def decode_event(blob: bytes) -> Event:
             columns.append(Column(factors, _fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
         translates = [_translate(about.get("translate"), rest) for about in whole["columns"]]
+        joint = _joint(whole.get("joint"), rest)
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
     known = tuple(translates) if any(translates) else ()
     plainly = tuple(map(int, whole.get("plainly", ())))
-    return Event(tuple(columns), tuple(scales), whole.get("law"), known, plainly)
+    return Event(tuple(columns), tuple(scales), whole.get("law"), known, plainly, joint)
+
+
+def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:
+    if about is None:
+        return None
+    [parents] = _arrays(*body.next(about))
+    return Joint(about["law"], about["rows"], tuple(parents.tolist()))
 
 
 def _translate(about: dict[str, Any] | None, body: _Body) -> Translate | None:

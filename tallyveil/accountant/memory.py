@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter, defaultdict
@@ -38,10 +39,12 @@ class Asked:
             values = [(math.nan,) * height for height in heights]
         else:
             values = decode_answers(noisy, heights) if isinstance(noisy, bytes) else noisy
+        starts = itertools.accumulate(heights, initial=0)
+        drawn = charge.drawn_together
         return [
-            Answer(charge_id, charge.mechanism, column, scale, tuple(own), charge.law)
-            for column, scale, own in zip(
-                charge.workload.columns, charge.scales, values, strict=True
+            Answer(charge_id, charge.mechanism, column, scale, tuple(own), charge.law, drawn, first)
+            for column, scale, own, first in zip(
+                charge.workload.columns, charge.scales, values, starts, strict=False
             )
         ]
 

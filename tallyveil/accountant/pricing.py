@@ -51,8 +51,9 @@ class Pricing:
             workload = charge.workload
             _ = charge.key  # of its receipt, which is issued while others wait
             event = Event(
-                workload.columns, charge.scales, charge.law, charge.translates, charge.plainly
-            )
+                workload.columns, charge.scales, charge.law, charge.translates, charge.plainly,
+                charge.joint,
+            )  # fmt: skip
             columns = encode_event(event, self._accounts[workload.table].relation)
             height = sum(column.height for column in workload.columns)
             priced = self._priced[charge] = Priced(

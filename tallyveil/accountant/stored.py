@@ -18,7 +18,7 @@ def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
     event = decode_event(columns)
     return Charge(
         Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates,
-        plainly=event.plainly,
+        plainly=event.plainly, joint=event.joint,
     )  # fmt: skip
 
 

@@ -7,8 +7,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
+from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Translate
@@ -194,6 +196,8 @@ class Charge:
     is: another row is charged in its place, with the same noise, by rows of ``published``, the
     columns that the ledger knows as published, in its order. ``plainly`` are earlier charges of the
     table that are charged as they are from then on, without their translates.
+
+    ``joint`` says that its noise is drawn together, None that it is independent.
     """
 
     workload: Workload
@@ -204,10 +208,13 @@ class Charge:
     translates: tuple[Translate | None, ...] = ()
     published: tuple[Column, ...] = ()
     plainly: tuple[int, ...] = ()
+    joint: Joint | None = None
 
     def __post_init__(self) -> None:
         if self.law is None:
             object.__setattr__(self, "law", law_name(self.mechanism))
+        if self.joint is not None and (self.law is None or self.joint.rows != sum(self.heights)):
+            raise InvalidParameterValue("noise that is drawn together has a law and a row for each")
         if self.translates and self.law is None:
             raise InvalidParameterValue("a translate is charged for noise that is added")
         if self.translates and len(self.translates) != len(self.workload.columns):
@@ -222,6 +229,15 @@ class Charge:
     def heights(self) -> list[int]:
         """The rows of each column."""
         return [column.height for column in self.workload.columns]
+
+    @cached_property
+    def drawn_together(self) -> Drawn | None:
+        """What the joint law of its noise is, None if it is independent."""
+        if self.joint is None:
+            return None
+        each = [recorded_law(self.law, scale) for scale in self.scales]
+        heights = zip(each, self.heights, strict=True)
+        return self.joint.drawn([law for law, height in heights for _ in range(height)])
 
     @property
     def key(self) -> bytes:
@@ -262,7 +278,8 @@ class Balance:
 @dataclass(frozen=True, eq=False)
 class Answer:
     """A noisy answer of a whole column: ``values[i]`` of row i, in lattice units; integers where
-    it is recorded, NaN where it is still to come."""
+    it is recorded, NaN where it is still to come. Its rows are those from ``first`` on of the
+    charge, whose noise is drawn ``together``, or independent if that is None."""
 
     charge_id: int
     mechanism: str
@@ -270,6 +287,8 @@ class Answer:
     scale: float
     values: tuple[float, ...]
     law_name: str | None
+    together: Drawn | None = None
+    first: int = 0
 
     @property
     def law(self) -> NoiseLaw | None:

@@ -75,7 +75,7 @@ def best_combinations(
     """
     result: list[Combination | None] = [None] * question.shape[0]
     pruned = Pruned(entries_of(history), entries_of(question), history.shape, question.shape[0])
-    laws, kind_of = _law_numbers(noises), dict[int, int]()
+    laws, kind_of = noises.numbers, dict[int, int]()
     for number, row in pruned.own.items():
         kind = kind_of.setdefault(int(laws[row]), len(kind_of))
         result[number] = Combination(np.array([row], dtype=np.int64), np.ones(1), kind)
@@ -92,7 +92,9 @@ def best_combinations(
             continue
         used = [one for one in found if one is not None]
         parts_weights = [weights for _, weights in used]
-        key = tuple(map(id, parts_weights))
+        # Of several blocks noises may be of one draw, and of others not.
+        apart = number if len(used) > 1 and noises.together is not None else -1
+        key = (apart, *map(id, parts_weights))
         if key not in kinds:
             kinds[key] = len(kind_of) + len(kinds), np.concatenate(parts_weights)
         kind, weights = kinds[key]
@@ -102,12 +104,6 @@ def best_combinations(
         ]
         result[number] = Combination(rows[np.concatenate(places)], weights, kind)
     return result
-
-
-def _law_numbers(noises: Noises) -> _Ints:
-    """Equal for noises of one law."""
-    numbers: _Ints = np.unique(noises.scales + 1j * noises.laws, return_inverse=True)[1]
-    return numbers.ravel().astype(np.int64)
 
 
 class _Grouped:
@@ -153,12 +149,24 @@ class _Blocks:
         order = np.lexsort((ranked.cells, ranked.rows, block))
         self.entries = ranked.take(order)
         self.starts = np.searchsorted(block[order], np.arange(number + 1))
-        laws = _law_numbers(noises)[self.rows.order]
+        laws = noises.numbers[self.rows.order]
         self.like = alike(
             [self.rows.sizes, self.cells.sizes],
             (self.starts, [self.entries.rows, self.entries.cells, self.entries.coefficients]),
-            (self.rows.starts, [laws]),
+            (self.rows.starts, [laws, *self._drawn_together(label[:m])]),
         )
+
+    def _drawn_together(self, block: _Ints) -> list[_Ints]:
+        """For each row, by block, the rank there of the first row whose noise is of its draw."""
+        if self.noises.together is None:
+            return []
+        owners = self.noises.together.owners[self.rows.order]
+        alone = np.where(owners < 0, -1 - np.arange(len(owners)), owners)
+        own = block[self.rows.order]
+        pairs = np.unique(
+            np.column_stack([own, alone]), axis=0, return_index=True, return_inverse=True
+        )
+        return [pairs[1][pairs[2].ravel()] - self.rows.starts[own]]
 
     def matrix(self, block: int) -> sparse.csr_matrix:
         own = self.entries.take(np.arange(self.starts[block], self.starts[block + 1]))

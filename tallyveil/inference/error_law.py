@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -32,6 +32,7 @@ __all__ = ["TOLERANCE", "ErrorLaw"]
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
+_TABLED: Final = 1e-11  # that sums of tabled probabilities can be off by
 
 
 class ErrorLaw:
@@ -42,6 +43,7 @@ class ErrorLaw:
 
     def __init__(self, coefficients: FloatArray, noises: Noises) -> None:
         self._law = WeightedNoise.of(coefficients, noises)
+        self._given = np.asarray(coefficients, dtype=np.float64), noises
 
     @property
     def variance(self) -> float:
@@ -49,23 +51,24 @@ class ErrorLaw:
 
     def mixed_with(self, noises: Noises, weight: float) -> ErrorLaw:
         """The law of (1 − weight) X + weight · (the sum of other, independent noises)."""
-        own = self._law.coefficients * (1 - weight)
-        mixed = ErrorLaw(
-            np.concatenate([own, np.full(len(noises), weight)]),
-            Noises.concatenated([self._law.noises, noises]),
+        coefficients, own = self._given
+        return ErrorLaw(
+            np.concatenate([coefficients * (1 - weight), np.full(len(noises), weight)]),
+            Noises.concatenated([own, noises]),
         )
-        slack = mixed._law.slack + self._law.slack * abs(1 - weight)
-        mixed._law = replace(mixed._law, slack=slack)
-        return mixed
 
     @cached_property
     def _spectrum(self) -> Spectrum:
         return spectrum(self._law, _NEGLECTED)
 
     @cached_property
-    def _single(self) -> _Discrete | None:
-        """The form of its own that the law of a single noise has."""
+    def _single(self) -> _Discrete | _Tabled | None:
+        """The form of its own that the law of a single noise has, or of a sum of noises drawn
+        together."""
         law = self._law
+        if law.joint:
+            tabled = law.joint[0].masses() if len(law.steps) == 1 else None
+            return None if tabled is None else _Tabled(*tabled)
         if len(law.sizes) != 1:
             return None
         own = LAWS[law.noises.laws[0]](float(law.noises.scales[0]))
@@ -75,7 +78,7 @@ class ErrorLaw:
         """Bounds of P(|X| ≤ h), or of P(|X| < h)."""
         if math.isnan(h):
             raise InvalidParameterValue("a half-width is a number, not NaN")
-        if not len(self._law.sizes) or h < 0:
+        if not len(self._law.steps) or h < 0:
             inside = h > 0 or (h == 0 and not strict)
             return Bounds(float(inside), float(inside))
         if h == math.inf:
@@ -99,10 +102,14 @@ class ErrorLaw:
         miss = exact_miss(confidence)
         if not len(self._law.sizes):
             return 0.0
-        if self._single is not None:
+        if isinstance(self._single, _Discrete):
             return self._single.half_width(confidence) + self._law.slack
+        if not len(self._law.steps):
+            return self._law.slack
         if miss < _LEAST_MISS:
             return self._law.reach(float(miss) * (1 - 1e-6)) + self._law.slack
+        if self._single is not None:
+            return self._single.half_width(float(miss) - 1e-15) + self._law.slack
         target, slack = float(1 - miss) + 1e-15, self._law.slack
         if isinstance(self._spectrum, Lattice):
             return self._lattice_half_width(self._spectrum, target)
@@ -119,7 +126,7 @@ class ErrorLaw:
 
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
-        if not 0 < confidence < 1 or not len(self._law.sizes) or self._single is not None:
+        if not 0 < confidence < 1 or not len(self._law.steps) or self._single is not None:
             return self.half_width(confidence)
         miss = float(1 - Fraction(str(confidence))) * (1 - 1e-6)
         return self._law.reach(miss) + self._law.slack
@@ -144,7 +151,7 @@ class ErrorLaw:
 
     def outer_cdf(self, x: float) -> Bounds:
         """Bounds of P(X ≤ x) by Chernoff's bound: quick, and somewhat too far apart."""
-        if not len(self._law.sizes) or self._single is not None or not math.isfinite(x):
+        if not len(self._law.steps) or self._single is not None or not math.isfinite(x):
             return self.cdf(x)
         miss = min(0.5, self._law.tail(max(abs(x) - self._law.slack, 0.0)) + 1e-20)
         return Bounds(1 - miss, 1.0) if x >= 0 else Bounds(0.0, miss)
@@ -174,6 +181,30 @@ class _Discrete:
 
     def half_width(self, confidence: float | Fraction) -> float:
         return self.step * self.law.half_width(confidence)
+
+
+@dataclass(frozen=True)
+class _Tabled:
+    """A K, with P(K = k) for k = 0, 1, …, each to 1e-13."""
+
+    step: float
+    masses: FloatArray
+
+    @cached_property
+    def _beyond(self) -> FloatArray:
+        """At least P(|K| > k)."""
+        tails = np.cumsum(self.masses[::-1])[::-1]
+        return np.append(2 * tails[1:], 0.0) + _TABLED
+
+    def miss(self, h: float, strict: bool) -> float:
+        """P(|X| > h), of P(|X| ≥ h) if strict."""
+        steps = math.ceil(h / self.step) - 1 if strict else math.floor(h / self.step)
+        return (
+            float(min(1.0, self._beyond[min(steps, len(self._beyond) - 1)])) if steps >= 0 else 1.0
+        )
+
+    def half_width(self, miss: float) -> float:
+        return self.step * int(np.searchsorted(-self._beyond, -miss))
 
 
 def _least(

@@ -69,7 +69,7 @@ class Partition:
         noisy = np.delete(np.arange(len(self.sizes)), self.exact)
         places = np.searchsorted(noisy, own)
         shares = self.noises.variances[noisy] / self.noises.variances.sum()
-        one_law = len({*zip(self.noises.laws[noisy], self.noises.scales[noisy], strict=True)}) == 1
+        one_law = self.noises.take(noisy).alike
         shared = self._weights(float(shares[0])) if one_law else None
         return [
             (

@@ -194,19 +194,21 @@ def _common_denominator(ratios: FloatArray) -> int | None:
 
 def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | None:
     """X on a lattice, if the coefficients are whole multiples of a step but for rounding errors."""
-    largest = float(law.coefficients.max())
-    ratios = law.coefficients / largest
+    if not len(law.steps):
+        return None
+    largest = float(law.steps.max())
+    ratios = law.steps / largest
     parts = _common_denominator(ratios)
     if parts is None:
         return None
     step, whole = largest / parts, np.rint(ratios * parts)
-    slack = sum_bound(np.abs(law.coefficients - whole * step) * law.noises.scales, neglected)
+    slack = sum_bound(np.abs(law.steps - whole * step) * law.scales, neglected)
     if not slack <= _OFF_THE_LATTICE * step:
         return None
     half = math.ceil((reach + slack) / step) + 1
     if half > _LATTICE_POINTS:
         return None
     size = 2 * half + 1
-    exact = WeightedNoise(whole, law.noises)
+    exact = law.in_units(step)
     numbers, phi = _alive(exact, half, 2 * math.pi / size)
     return Lattice(step * size, reach, neglected, numbers, phi, step, slack)

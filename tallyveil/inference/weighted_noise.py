@@ -1,11 +1,12 @@
-"""Linear combinations of independent noises.
+"""Linear combinations of noises, independent but for those drawn together (`joint`).
 
 For a combination X = Σ A_k N_k of independent noises, with real coefficients, this file has
 
     K(λ)     = ln E e^{λX}, finite for |λ| below `WeightedNoise.limit`, or a bound of it,
     ln φ(t)  = ln E e^{itX}, where every factor of φ is positive,
 
-and a bound of P(|X| > x), Chernoff's 2 min_λ e^{K(λ) − λx}.
+and a bound of P(|X| > x), Chernoff's 2 min_λ e^{K(λ) − λx}. Of noises drawn together K is that of
+the independent ones that dominate them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.joint import Functional
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import FloatArray, Noises
 
@@ -37,12 +39,14 @@ class WeightedNoise:
 
     Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first. Terms of less
     than 1e-12 of the largest, such as rounding errors leave, are left out, and ``slack`` bounds
-    |Σ A_k N_k| over them but for a probability of 1e-20.
+    |Σ A_k N_k| over them but for a probability of 1e-20. ``joint`` are the sums of those drawn
+    together, and ``alone`` is which terms are independent, all if that is None.
     """
 
     coefficients: FloatArray
     noises: Noises
     slack: float = 0.0
+    joint: tuple[Functional, ...] = ()
 
     @classmethod
     def of(cls, coefficients: FloatArray, noises: Noises) -> WeightedNoise:
@@ -55,7 +59,40 @@ class WeightedNoise:
         largest = float(sizes[order[0]]) if len(order) else 0.0
         number = np.count_nonzero(sizes > _DUST * largest)
         slack = sum_bound(sizes[order[number:]], 1e-20)
-        return cls(a[order[:number]], noises.take(order[:number]), slack)
+        if noises.together is None:
+            return cls(a[order[:number]], noises.take(order[:number]), slack)
+        weights = np.asarray(coefficients, dtype=np.float64)
+        joint = tuple(one for one in noises.functionals(weights) if len(one.steps))
+        slack += sum(one.slack for one in joint)
+        return cls(a[order[:number]], noises.take(order[:number]), slack, joint)
+
+    @cached_property
+    def independent(self) -> WeightedNoise:
+        """The terms that are."""
+        together = self.noises.together
+        if together is None and not self.joint:
+            return self
+        own = (
+            np.arange(len(self.sizes)) if together is None else np.flatnonzero(together.owners < 0)
+        )
+        return WeightedNoise(self.coefficients[own], self.noises.take(own))
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """X is a sum of whole multiples of these."""
+        parts = [self.independent.coefficients, *(one.steps for one in self.joint)]
+        return np.concatenate(parts)
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """By step, of what it is a multiple."""
+        return np.concatenate([self.independent.noises.scales, *(one.scales for one in self.joint)])
+
+    def in_units(self, step: float) -> WeightedNoise:
+        """X/step, of which the coefficients are whole but for rounding errors."""
+        whole = np.rint(self.independent.coefficients / step)
+        joint = tuple(one.in_units(step) for one in self.joint)
+        return WeightedNoise(whole, self.independent.noises, 0.0, joint)
 
     @cached_property
     def sizes(self) -> FloatArray:
@@ -64,8 +101,10 @@ class WeightedNoise:
 
     @cached_property
     def variance(self) -> float:
-        """Σ A_k² Var N_k."""
-        return float((self.coefficients**2 * self.noises.variances).sum())
+        """Σ A_k² Var N_k of the independent terms, and what the others have."""
+        own = self.independent
+        alone = float((own.coefficients**2 * own.noises.variances).sum())
+        return alone + sum(one.variance for one in self.joint)
 
     def _terms(self, chunk: slice) -> Iterator[tuple[type[NoiseLaw], FloatArray, FloatArray]]:
         """By law the coefficients and scales of some terms."""
@@ -125,10 +164,17 @@ class WeightedNoise:
         return rates
 
     def log_phi(self, points: FloatArray) -> FloatArray:
-        """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-12.
+        """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-12, of φ or of 1.
 
         The terms for which t is small are summed up by their cumulants, the others one by one.
         """
+        own = self.independent
+        if own is not self:
+            alone = own.log_phi(points) if len(own.sizes) else np.zeros(len(points))
+            alive = np.flatnonzero(alone > _DEAD)
+            for one in self.joint:
+                alone[alive] += one.log_phi(points[alive])
+            return np.where(alone > _DEAD, alone, -np.inf)
         split = max(self._small_from(float(points[-1])), self._last_without_series)
         total = np.zeros(len(points))
         if split < len(self.sizes):
@@ -146,8 +192,12 @@ class WeightedNoise:
     def dead_between(self, first: float, last: float) -> bool:
         """Whether φ(t) < 2e-18 for all t from ``first`` to ``last`` follows from φ(first).
 
-        Of a term it does as long as A_k (first + last) ≤ 2π; no other counts.
+        Of a term it does as long as A_k (first + last) ≤ 2π; no other counts, and none of those
+        drawn together.
         """
+        own = self.independent
+        if own is not self:
+            return bool(len(own.sizes)) and own.dead_between(first, last)
         within = np.flatnonzero(self.coefficients * (first + last) <= 2 * math.pi)
         near = WeightedNoise(self.coefficients[within], self.noises.take(within))
         terms = near._terms(slice(None))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tallyveil.accountant import Basis
 from tallyveil.inference import ErrorLaw, Noises
+from tallyveil.inference.noise import Signature
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["Criterion", "Estimate", "Weights", "improves", "surpasses"]
@@ -42,7 +43,7 @@ class Weights:
 
     @cached_property
     def variance(self) -> float:
-        return float((self.values**2 * self.noises.variances).sum())
+        return self.noises.variance_of(self.values)
 
     def half_width(self, confidence: Fraction) -> float:
         if self.rough:
@@ -51,23 +52,26 @@ class Weights:
         return size * half_width_of(*unit, confidence) * _ROUNDED_UP
 
     @cached_property
-    def signature(self) -> tuple[bytes, bytes, bytes]:
+    def signature(self) -> tuple[bytes, Signature]:
         """Equal where weights differ by rounding errors and by order only."""
         return self._signature(self.values)
 
     @cached_property
-    def _unit(self) -> tuple[float, bytes, bytes, bytes]:
+    def _unit(self) -> tuple[float, bytes, Signature]:
         """The largest weight, and the signature in units of it: many estimates differ in nothing
         else."""
         size = float(np.abs(self.values).max(initial=0.0)) or 1.0
         return size, *self._signature(self.values / size)
 
-    def _signature(self, values: npt.NDArray[np.float64]) -> tuple[bytes, bytes, bytes]:
-        parts, powers = np.frexp(np.abs(values))
+    def _signature(self, values: npt.NDArray[np.float64]) -> tuple[bytes, Signature]:
+        """The sign of a weight says something where noises are drawn together."""
+        alone = self.noises.together is None
+        parts, powers = np.frexp(np.abs(values) if alone else values)
         weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
         order = np.lexsort((weights, self.noises.scales, self.noises.laws))
-        laws, scales = self.noises.laws[order], self.noises.scales[order]
-        return weights[order].tobytes(), laws.tobytes(), scales.tobytes()
+        if not alone:
+            order = np.lexsort((weights, self.noises.numbers))
+        return weights[order].tobytes(), self.noises.take(order).signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +99,7 @@ class Estimate:
         return len(self.numbers) == 1 and float(self.weights.values[0]) == 1.0
 
     @property
-    def signature(self) -> tuple[bytes, bytes, bytes]:
+    def signature(self) -> tuple[bytes, Signature]:
         return self.weights.signature
 
     def half_width(self, confidence: Fraction) -> float:
@@ -132,15 +136,14 @@ class Estimate:
 
 
 @lru_cache(maxsize=4096)
-def _error(weights: bytes, laws: bytes, scales: bytes) -> ErrorLaw:
-    noises = Noises(np.frombuffer(laws, dtype=np.int8), np.frombuffer(scales))
-    return ErrorLaw(np.frombuffer(weights), noises)
+def _error(weights: bytes, noises: Signature) -> ErrorLaw:
+    return ErrorLaw(np.frombuffer(weights), Noises.signed(noises))
 
 
 @lru_cache(maxsize=16384)
-def half_width_of(weights: bytes, laws: bytes, scales: bytes, confidence: Fraction) -> float:
-    """Of the error Σ weights · noise, each given as the bytes of an array."""
-    return _error(weights, laws, scales).half_width(confidence)
+def half_width_of(weights: bytes, noises: Signature, confidence: Fraction) -> float:
+    """Of the error Σ weights · noise, the weights given as the bytes of an array."""
+    return _error(weights, noises).half_width(confidence)
 
 
 class WithError(Protocol):

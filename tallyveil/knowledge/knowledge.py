@@ -119,7 +119,7 @@ class Knowledge:
         outlooks = list(found.outlooks)
         if bought is not None:
             self._take_in(bought)
-            _put(found.aims, bought, rows)
+            _put(self._state, found.aims, bought, rows)
             if not found.alone and not bought.mechanism.needs.public_range:
                 _, seen = self._learned()
                 outlooks = [
@@ -220,11 +220,15 @@ def _estimated(aims: Sequence[Aim]) -> list[int]:
     return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
 
 
-def _put(aims: Sequence[Aim], found: Bought, rows: list[Sequence[Known | None]]) -> None:
+def _put(
+    state: State, aims: Sequence[Aim], found: Bought, rows: list[Sequence[Known | None]]
+) -> None:
     """The answers that were bought, where they are better than what was known."""
     for place, number in enumerate(found.columns):
         own, by = found.rows[place].tolist(), aims[number].criterion
-        fresh = answers_of(found.mechanism, found.scales[place], found.values[place])
+        fresh = state.known(state.of_charge(found.charge_id, place))
+        if fresh is None:
+            fresh = answers_of(found.mechanism, found.scales[place], found.values[place])
         left = {n: row for n, row in enumerate(rows[number]) if row is not None}
         if len(own) + len(left) == len(rows[number]):
             if not left:

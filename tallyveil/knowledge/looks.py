@@ -16,6 +16,7 @@ import numpy as np
 from tallyveil.accountant import Basis
 from tallyveil.cache import Cache
 from tallyveil.inference import Noises
+from tallyveil.knowledge.answer import Estimated
 from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.knowledge.found import Bought, Found, Outlook
 from tallyveil.knowledge.matrix import COLUMN, most
@@ -146,13 +147,12 @@ class Looks:
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
         mixed = [list(estimates) for estimates in outlook.rows]
         for number, of, own in zip(used, mine, rows, strict=True):
-            answer, noises = state.answers[number], state.noises(number)
-            if noises is None:
+            answer, numbers = state.answers[number], state.noise_numbers(number).tolist()
+            if answer.law is None:
                 return outlook
-            numbers = state.noise_numbers(number).tolist()
             for place, row in enumerate(own.tolist()):
-                before = mixed[of][row]
-                if before is not None:
+                before, noises = mixed[of][row], state.noises(number, place)
+                if before is not None and noises is not None:
                     mixed[of][row] = before.mixed(
                         number, numbers[place], answer.values[place], noises
                     )
@@ -207,6 +207,10 @@ def _joined(
 
 def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
     """Of one column, each of whose rows has its own answer in the recorded column ``number``."""
+    drawn = state.known(number)
+    if drawn is not None:
+        estimates = tuple(one.estimate for one in drawn if isinstance(one, Estimated))
+        return Outlook(outlook.columns, outlook.seen, (estimates,))
     noises = state.noises(number)
     own = Weights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
     basis = Basis(own=(number,))

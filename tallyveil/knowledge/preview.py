@@ -20,6 +20,7 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
 from tallyveil.inference import NoiseLaw, Noises
+from tallyveil.knowledge.drawn import noises_of
 from tallyveil.knowledge.matrix import Related, related
 from tallyveil.knowledge.nesting import may_nest
 from tallyveil.knowledge.precision import Precision, Preview, row_bytes, stretches, too_complex
@@ -140,7 +141,7 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
     # Columns bought together are looked at one by one as well, where this is not all.
     found = _fitting(every, len(fresh) + (needed if len(fresh) == 1 else 0))
     laws = [_noises(one.law, one.column) for one in fresh]
-    laws += [_noises(one.law, one.column) for one in others if one.law is not None]
+    laws += [_recorded_noises(one) for one in others if one.law is not None]
     values = [np.full(one.column.height, np.nan) for one in fresh]
     values += [np.array(answer.values, dtype=np.float64) for answer in others]
     origin = [np.full(one.column.height, one.number) for one in fresh]
@@ -163,6 +164,16 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
 
 def _noises(law: NoiseLaw, column: Column) -> Noises:
     return Noises.of(law.family, np.full(column.height, law.scale))
+
+
+def _recorded_noises(answer: Answer) -> Noises:
+    """Noise that was drawn together counts as independent noise of its variances, which say as
+    much together with what is exact."""
+    noises = noises_of(answer)
+    if noises.together is None:
+        return noises
+    plain = Noises(noises.laws, noises.scales)
+    return Noises(noises.laws, noises.scales * np.sqrt(noises.variances / plain.variances))
 
 
 def _fitting(every: Sequence[Prepared], needed: int) -> Related:

@@ -17,6 +17,7 @@ from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
+from tallyveil.knowledge.drawn import DrawnRows
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
@@ -30,6 +31,7 @@ __all__ = ["EXACT", "State"]
 EXACT = "exact"  # instead of a mechanism's name
 _BASES = 4  # of a row, for as many criteria: the latest
 _PORTION = 2_000  # rows between two looks at the deadline
+_LESS = 1 - 1e-9
 
 
 class State:
@@ -46,6 +48,7 @@ class State:
         self._holding: dict[bytes, tuple[int, ...]] = {}
         self._of_charge: dict[int, list[int]] = {}
         self._bases: dict[bytes, Mapping[Criterion, Basis]] = {}
+        self._drawn: dict[int, DrawnRows] = {}
 
     def declare(self, column: Column, values: Sequence[int]) -> None:
         """The rows of a column are known exactly; before anything is learnt."""
@@ -59,10 +62,11 @@ class State:
         self.answers.append(answer)
         self._starts.append(self._starts[-1] + column.height)
         self._of_charge.setdefault(answer.charge_id, []).append(number)
+        if answer.together is not None:
+            self._drawn[number] = DrawnRows.of(number, answer, self.noise_numbers(number))
         self._hold(number, column)
-        noises = _noises(answer)
-        if noises is not None and column.height:
-            self.relevance.add(number, column, float(noises.variances[0]))
+        if answer.law is not None and column.height:
+            self.relevance.add(number, column, variance_of(answer.law))
 
     def _hold(self, number: int, column: Column) -> None:
         here = (number,)  # one object for the keys that are held nowhere else
@@ -147,46 +151,60 @@ class State:
         deadline.check()
         held = [self._holding.get(key, ()) for key in keys]
         best = {numbers: self._best(numbers, only) for numbers in set(held)}
-        if len(best) == 1:
-            (answer,) = best.values()
-            law = None if answer is None else answer.law
-            if answer and law and law.scale and answer.column.row_keys == keys:
-                return Alike(tuple(map(int, answer.values)), law)
-        alike = _alike(best, held, keys)
+        drawn = [number for number in best.values() if number in self._drawn]
+        if len(best) == len(drawn) == 1 and self.answer(drawn[0]).column.row_keys == keys:
+            return self._drawn[drawn[0]].known
+        answers = {own: None if n is None else self.answer(n) for own, n in best.items()}
+        alike = None if drawn else _alike(answers, held, keys)
         if alike is not None:
             return alike
         found: list[Known | None] = []
         for place, (key, numbers) in enumerate(zip(keys, held, strict=True)):
             if not place % _PORTION:
                 deadline.check()
-            answer = best[numbers]
-            found.append(None if answer is None else _said(answer, key, place))
+            number = best[numbers]
+            if number is None:
+                found.append(None)
+            elif number in self._drawn:
+                found.append(
+                    self._drawn[number].known[_place(self.answer(number).column, key, place)]
+                )
+            else:
+                found.append(_said(self.answer(number), key, place))
         return found
 
-    def _best(self, numbers: Sequence[int], only: str | None) -> Answer | None:
+    def known(self, number: int) -> Sequence[Known] | None:
+        """What a recorded column says by itself, if its noise is drawn together."""
+        return self._drawn[number].known if number in self._drawn else None
+
+    def _best(self, numbers: Sequence[int], only: str | None) -> int | None:
         """The one of the least spread, the first among equals."""
-        answers = map(self.answer, numbers)
-        own = [one for one in answers if only == (one.mechanism if one.law is None else None)]
-        return min(own, key=_spread, default=None)
+        own = [
+            number
+            for number in numbers
+            if only == (one.mechanism if (one := self.answer(number)).law is None else None)
+        ]
+        return min(own, key=lambda number: _spread(self.answer(number)), default=None)
 
     def sequence(self, column: Column, seen: int) -> list[list[Look]]:
-        """Of each row the answers of its own with noise, among the first ``seen`` recorded columns,
-        in the order they were charged."""
+        """Of each row the answers of its own with independent noise, among the first ``seen``
+        recorded columns, in the order they were charged."""
         found = []
         for place, key in enumerate(column.row_keys):
             looks = []
             for number in self._holding.get(key, ()):
                 if 0 <= number < seen:
                     answer = self.answers[number]
-                    if answer.law is not None and answer.scale:
+                    if answer.law is not None and answer.scale and answer.together is None:
                         value = int(answer.values[_place(answer.column, key, place)])
                         looks.append(((answer.charge_id, number), (answer.law, value)))
             found.append([look for _, look in sorted(looks, key=lambda one: one[0])])
         return found
 
-    def noises(self, number: int) -> Noises | None:
+    def noises(self, number: int, row: int = 0) -> Noises | None:
         """Of one row of a column; None if they are not added."""
-        return _noises(self.answer(number))
+        drawn = self._drawn.get(number)
+        return _noises(self.answer(number)) if drawn is None else drawn.noises.take(np.array([row]))
 
     def noise_numbers(self, number: int) -> IntArray:
         """What tells the noises of a column's rows apart from all others."""
@@ -204,16 +222,27 @@ class State:
 
     def all_noises(self, numbers: Sequence[int]) -> Noises:
         """Of all rows of some columns, whose noise is added."""
-        each = [noises for n in numbers if (noises := self.noises(n)) is not None]
-        heights = [self.answer(n).column.height for n in numbers]
-        return Noises.concatenated(each).take(np.repeat(np.arange(len(each)), heights))
+        each = [noises for n in numbers if (noises := self._every(n)) is not None]
+        heights = [1 if n in self._drawn else self.answer(n).column.height for n in numbers]
+        sizes = [len(noises) for noises in each]
+        return Noises.concatenated(each).take(
+            np.repeat(np.arange(sum(sizes)), np.repeat(heights, sizes))
+        )
+
+    def _every(self, number: int) -> Noises | None:
+        """Of all rows of a column drawn together, else of one for all."""
+        drawn = self._drawn.get(number)
+        return _noises(self.answer(number)) if drawn is None else drawn.noises
 
     def with_own(self, estimate: Estimate | None, number: int, key: bytes) -> Estimate | None:
         """The estimate of a row together with the row's own answer in column ``number``."""
-        answer, noises = self.answers[number], self.noises(number)
-        if noises is None or key not in answer.column.row_keys:
+        answer = self.answers[number]
+        if answer.law is None or key not in answer.column.row_keys:
             return estimate
         place = _place(answer.column, key, 0)
+        noises = self.noises(number, place)
+        if noises is None:
+            return estimate
         value, noise = float(answer.values[place]), self._starts[number] + place
         if estimate is None:
             weights = Weights(np.ones(1), noises)
@@ -268,9 +297,12 @@ def _of_law(law: NoiseLaw) -> Noises:
 
 
 def _spread(answer: Answer) -> float:
-    """By which answers of one kind are compared."""
+    """By which answers of one kind are compared; of noise that is drawn together it is less than of
+    such independent noise."""
     law = answer.law
-    return _ranged_spread(answer.mechanism, answer.scale) if law is None else variance_of(law)
+    if law is None:
+        return _ranged_spread(answer.mechanism, answer.scale)
+    return variance_of(law) * (1 if answer.together is None else _LESS)
 
 
 @lru_cache(maxsize=4096)

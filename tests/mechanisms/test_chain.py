@@ -7,9 +7,9 @@ import pytest
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
+from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms.constrained.chain import Chains, effective_draws, r_hat
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-from tallyveil.mechanisms.constrained.tree import Tree
 
 LAPLACE, GAUSS, EXACT = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.5), DiscreteLaplaceLaw(0.0)
 

@@ -15,10 +15,10 @@ from scipy import stats
 
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms.constrained import conditioned
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds
-from tallyveil.mechanisms.constrained.tree import Tree
 from tallyveil.mechanisms.constrained.weights import weights_of
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)

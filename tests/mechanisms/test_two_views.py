@@ -10,8 +10,8 @@ import pytest
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms.constrained.imaging import Imaged
-from tallyveil.mechanisms.constrained.tree import Tree
 from tallyveil.mechanisms.constrained.views import (
     conditioned,
     imaged,

@@ -24,7 +24,7 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.inference.noise import FloatArray
-from tallyveil.mechanisms.constrained.tree import Tree
+from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms.constrained.weights import weights_of
 from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.mechanisms.units import IntArray

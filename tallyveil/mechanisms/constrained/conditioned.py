@@ -37,9 +37,9 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained.marginals import variances
 from tallyveil.mechanisms.constrained.tables import Bounds, Tables
-from tallyveil.mechanisms.constrained.tree import Node, Tree
 from tallyveil.mechanisms.constrained.weights import decimal, weights_of
 
 __all__ = ["Atom", "Conditioned", "happens"]

@@ -18,7 +18,7 @@ from scipy import sparse
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.projection import projected
-from tallyveil.mechanisms.constrained.tree import Tree
+from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms.constrained.weights import weights_of
 
 __all__ = ["Imaged"]

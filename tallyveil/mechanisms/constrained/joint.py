@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tallyveil.mechanisms.constrained.tree import Tree
+from tallyveil.inference.tree import Tree
 
 __all__ = ["JointNoise"]
 

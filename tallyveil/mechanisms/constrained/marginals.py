@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.tree import Node
 from tallyveil.mechanisms.constrained.tables import Table, Tables
-from tallyveil.mechanisms.constrained.tree import Node
 
 __all__ = ["variances"]
 

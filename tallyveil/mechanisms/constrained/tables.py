@@ -20,7 +20,7 @@ import numpy as np
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.noise import FloatArray
-from tallyveil.mechanisms.constrained.tree import Node
+from tallyveil.inference.tree import Node
 from tallyveil.mechanisms.constrained.weights import Tilt, Weights, weights_of
 
 __all__ = ["LOG_FALLBACK", "Bounds", "Table", "Tables"]

@@ -8,8 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.inference import NoiseLaw
-from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.inference.laws import NoiseLaw
 
 __all__ = ["Node", "Tree"]
 
@@ -97,10 +96,13 @@ class Tree:
 
         Raises FeatureNotSupported for other noise, and ValueError for a change of what is exact.
         """
-        noisy = self._noisy(moved)
-        if not all(law.heavy for _, law in noisy):
-            raise FeatureNotSupported("Gaussian noise has no cost in epsilon alone")
-        return sum((abs(d) * rate(law.scale, "epsilon") for d, law in noisy), Fraction(0))
+        total = Fraction(0)
+        for change, law in self._noisy(moved):
+            step = law.epsilon_of_step
+            if step is None:
+                raise FeatureNotSupported("Gaussian noise has no cost in epsilon alone")
+            total += abs(change) * step
+        return total
 
     def rho(self, moved: Sequence[int]) -> Fraction:
         """The same in ρ: Σ_v Δ_v² / 2σ_v² for Gaussian noise on all of them, ε²/2 for Laplace.
@@ -116,7 +118,7 @@ class Tree:
             raise FeatureNotSupported("Laplace and Gaussian noise on one tree have no known cost")
         if heavy == {True}:
             return self.epsilon(moved) ** 2 / 2
-        return sum((d * d * rate(law.scale, "rho") for d, law in noisy), Fraction(0))
+        return sum((d * d * law.rho_of_step for d, law in noisy), Fraction(0))
 
     def _noisy(self, moved: Sequence[int]) -> list[tuple[int, NoiseLaw]]:
         """By how much each count changes, and the law of its own noise, where it has one."""

@@ -1,0 +1,72 @@
+"""Noise of a charge that is drawn together, as the ledger records it: its joint law for good.
+
+A `Joint` names a law and has its public parameters; the scales are the charge's. `Joint.drawn` is
+what estimates and the drawing have to know of it. Every law it can have is dominated by independent
+noise of the charge's law (`inference.joint`), and costs no more than that does, for tables that
+agree on what is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tallyveil.errors import LedgerError
+from tallyveil.inference import NoiseLaw
+from tallyveil.inference.conditional import laws_of_atoms
+from tallyveil.inference.joint import JointLaw
+from tallyveil.inference.tree import Tree
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["CONDITIONED", "Drawn", "Joint"]
+
+CONDITIONED: Final = "conditioned"
+"""Independent noise on the rows, given that it adds up as they do (`inference.conditional`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Row i of a charge is in place ``places[i]`` of the draw ``owners[i]``, numbered from 0, −1
+    for one that is independent; ``laws`` are those of the draws. ``tree`` is what they add up in.
+    """
+
+    owners: IntArray
+    places: IntArray
+    laws: tuple[JointLaw, ...]
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The law ``name`` of the noise of so many ``rows``. ``parents[i]`` is the number of the row
+    around row i, −1 for none: each row with rows inside it is the sum of these. From number
+    ``rows`` on these are rows that are exact.
+
+    Raises LedgerError for a law that this program does not know.
+    """
+
+    name: str
+    rows: int
+    parents: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.name != CONDITIONED:
+            raise LedgerError(
+                f"noise in the ledger was drawn together by a law this program does not know:"
+                f" {self.name}"
+            )
+
+    def drawn(self, laws: Sequence[NoiseLaw | None]) -> Drawn:
+        """Where the rows' own noise is of these laws."""
+        exact = [type(law)(0.0) for law in laws if law is not None][:1]
+        tree = Tree(self.parents, (*laws, *exact * (len(self.parents) - self.rows)))
+        owners, places = np.full((2, self.rows), -1, dtype=np.int64)
+        atoms = laws_of_atoms(tree)
+        for number, (_, _, inside) in enumerate(atoms):
+            for row, place in inside.items():
+                if row < self.rows:
+                    owners[row], places[row] = number, place
+        return Drawn(owners, places, tuple(law for _, law, _ in atoms), tree)

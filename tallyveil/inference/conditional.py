@@ -1,0 +1,365 @@
+"""The law of independent noises given that they add up as the counts of a hierarchy do.
+
+In an atom of a tree (`tree.Tree.atoms`) the noises u_i of the leaves are independent of law f, and
+those of some inner counts v have laws g_v; what is known is that each u_v is the sum of those
+inside it, and that the root is 0 if it is exact (INVARIANTS §5.1):
+
+    P(u) ∝ ∏_leaves f(u_i) ∏_v g_v(Σ_{i in v} u_i).
+
+On a circle of M whole numbers, of which no sum comes near the ends, all that is asked of it is made
+of f̂(θ) = E e^{iθu}, with θ in steps of 2π/M. A sum of n leaves has f̂ⁿ; weights a_i on the leaves
+turn that into ∏ f̂(a_i t + θ), g_v convolves it with ĝ_v, and an exact root is the mean over θ. So φ
+is a mean of products of positive numbers. Where only p leaves of one count have a weight, and all
+the same, P(S = s) is the product of how likely p leaves are s and all else is −s.
+
+The independent noises dominate it (`joint`). Discrete Laplace noise mixes discrete Gaussians, whose
+law on a sublattice has a smaller E e^{Σ a_i u_i} than on the whole lattice (Regev &
+Stephens-Davidowitz 2017, "An Inequality for Gaussians on Lattices", Theorem 1.1); and that the sums
+are what they are makes narrow ones more likely, for which it is smaller too (Harris' inequality).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil import deadline
+from tallyveil.inference.circle import (
+    AT_ONCE,
+    Complex,
+    Jet,
+    back,
+    circle,
+    cosines,
+    log_of,
+    others,
+    power,
+    product,
+    transformed,
+    variance_of,
+    with_noise,
+)
+from tallyveil.inference.laws import NoiseLaw
+from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.tree import Node, Tree
+from tallyveil.inference.weighted_noise import sum_bound
+
+__all__ = ["ConditionalLaw", "laws_of_atoms"]
+
+_ALIKE: Final = 1e-10  # weights that differ by less, of the largest, differ by rounding errors
+_NOTHING: Final = 1e-18
+
+_Ints: TypeAlias = npt.NDArray[np.int64]
+_Groups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
+"""By count the weights of the leaves right inside it, and how many leaves have each."""
+
+_numbers = itertools.count()
+
+
+class ConditionalLaw:
+    """Of an atom: ``parents[i]`` is the count around count i, after which it comes, −1 for the
+    root 0; ``laws[i]`` is None for one without noise of its own. Places are those of the counts,
+    the first of the leaves in one count standing for all of these.
+
+    Raises ValueError for leaves of several laws.
+    """
+
+    def __init__(self, parents: tuple[int, ...], laws: tuple[NoiseLaw | None, ...]) -> None:
+        self.number = next(_numbers)
+        inner = sorted({*parents[1:]})
+        self._inside: dict[int, list[int]] = {v: [] for v in inner}
+        self._leaves = dict.fromkeys(inner, 0)
+        places, first = list(range(len(parents))), dict[int, int]()
+        for number, parent in enumerate(parents[1:], 1):
+            if number in self._leaves:
+                self._inside[parent].append(number)
+            else:
+                self._leaves[parent] += 1
+                places[number] = first.setdefault(parent, number)
+        leaves = {law for number, law in enumerate(laws) if number not in self._leaves}
+        law = leaves.pop() if len(leaves) == 1 else None
+        if law is None:
+            raise ValueError("the leaves of an atom have noise of one law")
+        self.law, self._laws, self._parents = law, laws, parents
+        self.places = np.array(places, dtype=np.int64)
+        self.exact = laws[0] is not None and not laws[0].scale
+        self._masses: dict[tuple[int, int], FloatArray] = {}
+
+    @cached_property
+    def size(self) -> int:
+        """M."""
+        return circle(self.law, sum(self._leaves.values()))
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Of leaves whose sum alone is known c(I − J/n), as of independent ones of variance c."""
+        own = [0.0 if law is None else law.variance for law in self._laws]
+        if self.exact and len(self._leaves) == 1 and self._leaves[0] > 1:
+            own[1:] = [self._spread] * self._leaves[0]
+        return np.array(own)
+
+    @cached_property
+    def _spread(self) -> float:
+        n = self._leaves[0]
+        return variance_of(self.masses(0, 1)) * n / (n - 1)
+
+    def functional(self, places: _Ints, weights: FloatArray) -> Weighted:
+        added = dict.fromkeys(self._inside, 0.0)
+        own: dict[int, list[tuple[float, int]]] = {v: [] for v in self._inside}
+        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
+            if place in added:
+                added[place] += weight
+            else:
+                own[self._parents[place]].append((weight, 1))
+        for v, parent in zip(self._inside, (self._parents[v] for v in self._inside), strict=True):
+            added[v] += added.get(parent, 0.0)
+            more = [(weight + added[v], count) for weight, count in own[v]]
+            own[v] = [*more, (added[v], self._leaves[v] - len(more))]
+        return Weighted.of(self, own)
+
+    def whole_or_part(self, groups: _Groups) -> tuple[int, int] | None:
+        """Which p leaves right inside a count the groups are, or of p = 0 all leaves inside it."""
+        if len(groups) == 1:
+            [(v, own)] = groups.items()
+            if len(own) == 1:
+                return v, own[0][1]
+        for v in self._inside:
+            counts = {w: self._leaves[w] for w in self._within(v) if self._leaves[w]}
+            if counts == {w: sum(count for _, count in own) for w, own in groups.items()}:
+                return v, 0
+        return None
+
+    def _within(self, v: int) -> list[int]:
+        found = [v]
+        for one in found:
+            found += self._inside[one]
+        return found
+
+    # On the circle: arrays of all s, 0 first, and of θ ≥ 0.
+
+    def steps(self) -> FloatArray:
+        return np.fft.fftfreq(self.size, 1 / self.size).astype(np.float64)
+
+    def own_law(self, v: int) -> FloatArray | None:
+        """g_v, None for a count without noise of its own."""
+        law = self._laws[v]
+        return None if law is None or not law.scale else np.exp(law.log_mass(self.steps()))
+
+    @cached_property
+    def _leaf(self) -> FloatArray:
+        """f̂."""
+        return transformed(np.exp(self.law.log_mass(self.steps())))
+
+    @cached_property
+    def _sums(self) -> dict[int, FloatArray]:
+        """By count the transform of its sum, as what is inside it alone has it."""
+        found: dict[int, FloatArray] = {}
+        for v in reversed(self._inside):
+            found[v] = self._leaf ** self._leaves[v]
+            for child in self._inside[v]:
+                found[v] = found[v] * self._noisy(child, found[child])
+        return found
+
+    def _noisy(self, v: int, sums: FloatArray) -> FloatArray:
+        own = self.own_law(v)
+        return sums if own is None else transformed(back(sums, self.size) * own)
+
+    @cached_property
+    def _outside(self) -> dict[int, FloatArray]:
+        """By count how likely all else makes its sum, by s."""
+        root = np.zeros(self.size)
+        root[0] = 1
+        own = self.own_law(0)
+        found = {0: root if self.exact else np.ones(self.size) if own is None else own}
+        for v, inside in self._inside.items():
+            deadline.check()
+            rest = transformed(found[v]) * self._leaf ** self._leaves[v]
+            sums = [self._noisy(child, self._sums[child]) for child in inside]
+            for child, besides in zip(inside, others(sums), strict=True):
+                outside = back(rest * besides, self.size)
+                own = self.own_law(child)
+                found[child] = outside if own is None else outside * own
+        return found
+
+    def masses(self, v: int, leaves: int) -> FloatArray:
+        """P(S = s), s = 0, 1, …, of so many leaves right inside a count, or of all inside it."""
+        if (v, leaves) not in self._masses:
+            self._masses[v, leaves] = self._massed(v, leaves)
+        return self._masses[v, leaves]
+
+    def _massed(self, v: int, leaves: int) -> FloatArray:
+        if leaves:
+            here = back(self._leaf**leaves, self.size)
+            rest = self._leaf ** (self._leaves[v] - leaves)
+            for child in self._inside[v]:
+                rest = rest * self._noisy(child, self._sums[child])
+            here = here * back(transformed(self._outside[v]) * rest, self.size)
+        else:
+            here = back(self._sums[v], self.size) * self._outside[v]
+        here = np.maximum(here / float(here.sum()), 0.0)[: (self.size + 1) // 2]
+        last = int(np.flatnonzero(here > _NOTHING)[-1])
+        result: FloatArray = here[: last + 1]
+        return result
+
+    def log_phi(self, groups: _Groups, points: FloatArray) -> FloatArray:
+        """Of Σ a_i u_i, by θ."""
+        at_once = max(1, AT_ONCE // self.size)
+        found = [np.zeros(0)]
+        total = self._mean(groups, np.zeros(1))[0]
+        for start in range(0, len(points), at_once):
+            deadline.check()
+            found.append(self._mean(groups, points[start : start + at_once]) / total)
+        return log_of(np.concatenate(found))
+
+    def _mean(self, groups: _Groups, points: FloatArray) -> FloatArray:
+        angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
+        found: dict[int, Complex] = {}
+        for v in reversed(self._inside):
+            left = self._leaves[v]
+            here = np.ones((len(points), self.size), dtype=np.complex128)
+            for weight, count in groups.get(v, ()):
+                left -= count
+                here = here * self._phi(weight * points[:, None] + angles) ** count
+            here = here * self._phi(angles) ** left
+            for child in self._inside[v]:
+                here = here * found.pop(child)
+            own = self.own_law(v)
+            found[v] = here if own is None or not v else np.fft.fft(np.fft.ifft(here) * own)
+        return self._at_root(found[0])
+
+    def _phi(self, angles: FloatArray) -> FloatArray:
+        around = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
+        return self.law.phi(around.ravel()).reshape(angles.shape)
+
+    def variance(self, groups: _Groups) -> float:
+        """E (Σ a_i u_i)²: with each sum go the first two derivatives of its transform by t."""
+        if self.exact and len(self._leaves) == 1 and self._leaves[0] > 1:
+            sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]
+            return max(0.0, self._spread * (sums[1] - sums[0] ** 2 / self._leaves[0]))
+        steps, found = self.steps(), dict[int, Jet]()
+        law = np.exp(self.law.log_mass(steps))
+        leaf = [np.fft.fft((1j * steps) ** k * law) for k in range(3)]
+        for v in reversed(self._inside):
+            left = self._leaves[v] - sum(count for _, count in groups.get(v, ()))
+            here = power((leaf[0], 0 * leaf[1], 0 * leaf[2]), left)
+            for a, count in groups.get(v, ()):
+                here = product(here, power((leaf[0], a * leaf[1], a * a * leaf[2]), count))
+            for child in self._inside[v]:
+                here = product(here, found.pop(child))
+            own = self.own_law(v)
+            if own is not None and v:
+                here = with_noise(here, own)
+            found[v] = here
+        at = [self._at_root(one) for one in found[0]]
+        return max(0.0, -float(at[2] / at[0]))
+
+    def _at_root(self, sums: Complex) -> npt.NDArray[np.float64]:
+        """The sum over the last axis, which goes through θ, of what the root lets through."""
+        own = self.own_law(0)
+        if self.exact:
+            return np.real(sums.mean(axis=-1))
+        return np.real(sums[..., 0] if own is None else (np.fft.ifft(sums) * own).sum(axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0."""
+
+    law: ConditionalLaw
+    groups: _Groups
+    slack: float = 0.0
+
+    @classmethod
+    def of(cls, law: ConditionalLaw, groups: _Groups) -> Weighted:
+        """Weights that differ by rounding errors are made the same; where all leaves add up to 0,
+        the most frequent is made 0."""
+        every = [one for own in groups.values() for one in own if one[1]]
+        heads, largest = list[float](), max((abs(a) for a, _ in every), default=0.0)
+        for a in sorted({a for a, _ in every} | {0.0}, key=lambda a: (a != 0, a)):
+            if all(abs(a - head) > _ALIKE * largest for head in heads):
+                heads.append(a)
+        nearest = {a: min(heads, key=lambda head: abs(head - a)) for a, _ in every}
+        off = [abs(a - nearest[a]) for a, count in every for _ in range(count)]
+        counts = Counter[float]()
+        for a, count in every:
+            counts[nearest[a]] += count
+        usual = counts.most_common(1)[0][0] if law.exact and counts else 0.0
+        moved = {}
+        for v, own in groups.items():
+            own_counts = Counter[float]()
+            for a, count in own:
+                own_counts[nearest.get(a, a) - usual] += count
+            kept = [(a, count) for a, count in sorted(own_counts.items()) if a and count]
+            if kept:
+                moved[v] = kept
+        return cls(law, moved, sum_bound(np.array(off) * law.law.scale, 1e-20))
+
+    @cached_property
+    def variance(self) -> float:
+        return self.law.variance(self.groups) if self.groups else 0.0
+
+    @cached_property
+    def _leaves(self) -> Mapping[float, int]:
+        """How many have each weight, but for its sign."""
+        found = Counter[float]()
+        for a, count in itertools.chain.from_iterable(self.groups.values()):
+            found[abs(a)] += count
+        return found
+
+    @property
+    def steps(self) -> FloatArray:
+        return np.array(list(self._leaves))
+
+    @property
+    def scales(self) -> FloatArray:
+        return self.law.law.scale * np.array(list(self._leaves.values()))
+
+    def in_units(self, step: float) -> Weighted:
+        groups = {
+            v: [(float(round(a / step)), count) for a, count in own]
+            for v, own in self.groups.items()
+        }
+        return Weighted(self.law, groups)
+
+    def masses(self) -> tuple[float, FloatArray] | None:
+        found = self.law.whole_or_part(self.groups) if len(self.steps) == 1 else None
+        signs = {a > 0 for own in self.groups.values() for a, _ in own}
+        if found is None or len(signs) > 1:
+            return None
+        return float(self.steps[0]), self.law.masses(*found)
+
+    def log_phi(self, points: FloatArray) -> FloatArray:
+        if not self.groups:
+            return np.zeros(len(points))
+        known = self.masses()
+        if known is None:
+            return self.law.log_phi(self.groups, points)
+        return log_of(cosines(known[1], known[0] * points))
+
+
+def laws_of_atoms(tree: Tree) -> list[tuple[Node, ConditionalLaw, dict[int, int]]]:
+    """Of each atom of several counts its root, its law, and the place there of each count."""
+    found = []
+    for root in tree.atoms:
+        if root.children:
+            nodes, parents = [root], [-1]
+            for number, node in enumerate(nodes):
+                nodes.extend(node.children)
+                parents.extend([number] * len(node.children))
+            law = _law(tuple(parents), tuple(node.law for node in nodes))
+            places = {node.number: int(law.places[n]) for n, node in enumerate(nodes)}
+            found.append((root, law, places))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _law(parents: tuple[int, ...], laws: tuple[NoiseLaw | None, ...]) -> ConditionalLaw:
+    return ConditionalLaw(parents, laws)
