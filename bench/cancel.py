@@ -1,8 +1,8 @@
 """How long a statement runs on after its cancel, whatever it is at.
 
-Each statement spends its time in another phase, and is cancelled at random moments, as the server
-does it: by the flag that every phase asks for, and by an interrupt of the public database. What
-has been charged is drawn and recorded before the cancel takes effect. Meant are at most 200 ms.
+Each statement spends its time in another phase, and is cancelled at random moments, over the wire:
+every other one is prepared first, as drivers do, which parses and describes it. What has been
+charged is drawn and recorded before the cancel takes effect. Meant are at most 200 ms.
 
     make bench NAME=cancel
     REPEATS=20 make bench NAME=cancel
@@ -15,21 +15,23 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import duckdb
+import psycopg
+from psycopg.pq import TransactionStatus
 
 from bench.measure import percentiles, report
-from tallyveil import TallyveilError, parse_policy
+from tallyveil import parse_policy
 from tallyveil.gate import Gate
-from tallyveil.gate.session import GateSession
-from tallyveil.proxy.housekeeping import short_pauses
+from tallyveil.proxy import Server, ServerThread
 
-__all__ = ["STATEMENTS", "Cancelled", "cancel_after", "opened", "statement"]
+__all__ = ["STATEMENTS", "Cancelled", "cancel_after", "connected", "opened", "statement"]
 
 REPEATS = int(os.environ.get("REPEATS", "8"))
 
@@ -76,7 +78,7 @@ class Cancelled:
     """``latency`` is from the cancel to the end, in seconds; ``error`` None if it ended before."""
 
     latency: float
-    error: TallyveilError | None
+    error: psycopg.Error | None
 
 
 def opened(base: Path) -> Gate:
@@ -96,19 +98,32 @@ def statement(name: str, number: int) -> str:
     return STATEMENTS[name].replace("{n}", str(number))
 
 
-def cancel_after(session: GateSession, sql: str, seconds: float) -> Cancelled:
-    """Execute ``sql`` in a thread of its own and cancel it after so long."""
-    flag, done = threading.Event(), threading.Event()
-    raised: list[TallyveilError] = []
+@contextmanager
+def connected(gate: Gate) -> Iterator[psycopg.Connection[Any]]:
+    """A client of a server in front of the gate."""
+    with (
+        ServerThread(Server(gate.session, port=0)) as server,
+        psycopg.connect(
+            f"postgresql://analyst@127.0.0.1:{server.port}/t", autocommit=True
+        ) as connection,
+    ):
+        yield connection
+
+
+def cancel_after(
+    connection: psycopg.Connection[Any], sql: str, seconds: float, *, prepare: bool = False
+) -> Cancelled:
+    """Execute ``sql`` in a thread of its own and cancel it so long after it was sent."""
+    done = threading.Event()
+    raised: list[psycopg.Error] = []
     ended: list[float] = []
 
     def execute() -> None:
         try:
-            (parsed,) = session.parse(sql)
-            session.describe(parsed)
-            with session.limited(flag.is_set):
-                session.execute(parsed)
-        except TallyveilError as error:
+            # All its messages at once: a cancel between two of them would find nothing to do.
+            with connection.pipeline() if prepare else nullcontext():
+                connection.execute(sql, prepare=prepare)
+        except psycopg.Error as error:
             raised.append(error)
         finally:
             ended.append(time.monotonic())
@@ -116,10 +131,11 @@ def cancel_after(session: GateSession, sql: str, seconds: float) -> Cancelled:
 
     worker = threading.Thread(target=execute)
     worker.start()
+    while connection.info.transaction_status == TransactionStatus.IDLE and not done.wait(0.001):
+        pass
     done.wait(seconds)
     start = time.monotonic()
-    flag.set()
-    session.interrupt()
+    connection.cancel_safe()
     worker.join(_PATIENCE)
     if worker.is_alive():
         raise TimeoutError(f"it runs on {_PATIENCE:g} s after a cancel: {sql[:60]}")
@@ -127,23 +143,24 @@ def cancel_after(session: GateSession, sql: str, seconds: float) -> Cancelled:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, short_pauses():
-        gate = opened(Path(directory))
-        session = gate.session("analyst")
-        moments = random.Random()
-        number = 0
+    moments = random.Random()
+    number = 0
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        closing(opened(Path(directory))) as gate,
+        connected(gate) as connection,
+    ):
         for name in STATEMENTS:
             times: list[float] = []
             for _ in range(REPEATS):
                 number += 1
-                found = cancel_after(session, statement(name, number), moments.uniform(0, _WITHIN))
-                if found.error is not None:
+                sql, seconds = statement(name, number), moments.uniform(0, _WITHIN)
+                found = cancel_after(connection, sql, seconds, prepare=number % 2 > 0)
+                if isinstance(found.error, psycopg.errors.QueryCanceled):
                     times.append(1000 * found.latency)
             if times:
                 most = round(max(times), 1)
                 report(bench="cancel", statement=name, **percentiles(times), max_ms=most)
-        session.close()
-        gate.close()
 
 
 if __name__ == "__main__":
