@@ -121,6 +121,7 @@ def row_parts(
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
     starts = _starts(rows)
     present = rows[starts]
+    deadline.check()
     for row in present.tolist():
         scalars[row] = 1
     numbers = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
@@ -172,7 +173,9 @@ class _Piece:
 
     def digest(self, scalars: list[int], found: list[list[tuple[str, bytes]]]) -> None:
         """Multiply each row's content into its scalar and add the digest of what remains."""
+        deadline.check()
         starts = _starts(self.rows)
+        deadline.check()
         content, primitive = _primitive(self.coefficients, starts)
         deadline.check()
         ends = np.append(starts[1:], len(self.rows))
@@ -311,6 +314,7 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
     """
     magnitude = np.abs(coefficients).view(np.uint64)
     divisor = np.gcd.reduceat(magnitude, starts)
+    deadline.check()
     if (divisor == 1).all() and (coefficients[starts] > 0).all():
         return divisor.view(np.int64), coefficients
     deadline.check()

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT
 from tallyveil.mechanisms.units import IntArray, coded
@@ -86,6 +87,7 @@ def check_magnitude(column: Column, power: int) -> None:
     Whatever is summed here is at most four times Σ_i max_j |C_ij|^p, which for a product of factors
     is ∏_f Σ_i max_j |F_f[i, j]|^p: a sum over rows, however many cells a row has.
     """
+    deadline.check()
     sums = [f.magnitudes[power - 1] for f in column.factors]
     if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
         raise StatementTooComplex(
@@ -143,6 +145,7 @@ def _plain(factor: Factor, power: int) -> Part:
     kept = _PARTS.get(factor, {}).get(power)
     if kept is not None:
         return kept
+    deadline.check()
     if factor.largest <= 1:
         weights = np.bincount(factor.cells, minlength=factor.size)
     else:

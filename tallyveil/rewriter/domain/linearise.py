@@ -48,7 +48,9 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     codes, size = np.zeros(len(cells), dtype=np.int64), 1
     for key in keys:
         deadline.check()
-        own, several = _coded(_plain(key))
+        plain = _plain(key)
+        deadline.check()
+        own, several = _coded(plain)
         deadline.check()
         codes, size = codes * several + own, size * several
         if size > _CODES:
@@ -206,7 +208,9 @@ def _stably(values: IntArray, numbers: IntArray, size: int) -> IntArray:
     deadline.check()
     line = sparse.csr_array((own, places, whole), (1, size))
     deadline.check()
-    result: IntArray = line.tocsc().data.astype(np.int64)
+    ordered = line.tocsc().data
+    deadline.check()
+    result: IntArray = ordered.astype(np.int64)
     return result
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.rewriter.resolve.records import is_aggregate
 from tallyveil.rewriter.sql.check import function_name
@@ -52,7 +53,9 @@ def read_query(piece: Piece, dialect: Dialect) -> Query:
     if noted is None:
         tree = parse_query(piece.sql, dialect, written)
         own = any(is_session_function(node) for node in tree.find_all(exp.Func))
+        deadline.check()
         noted = (count(tree), asks_the_time(tree), own)
+        deadline.check()
         shape = None if one is None else _SHAPES.learn(one, dialect, tree)
         if shape is not None:
             _NOTED.put(shape.key, noted)

@@ -14,6 +14,7 @@ from sqlglot.dialects import DuckDB, Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.errors import (
     FeatureNotSupported,
@@ -123,6 +124,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise SQLSyntaxError(
             "a string, identifier or comment is not terminated", position=_unterminated(sql)
         ) from error
+    deadline.check()
     if len(tokens) > MAX_TOKENS:
         raise StatementTooComplex(
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
@@ -237,6 +239,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise SQLSyntaxError("expected one statement", position=1)
     tree = trees[0]
+    deadline.check()
     for node in list(tree.walk()):
         if isinstance(node, exp.ByteString):
             node.replace(_escaped(node, sql, dialect))
@@ -246,10 +249,13 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
             node.set("this", exp.Star())  # DuckDB's count()
     if not isinstance(tree, exp.Query):
         raise _no_query(sql.split(None, 1)[0], 1)
+    deadline.check()
     if dialect == "postgres":
         refuse_other_functions(tree, tokens)
+        deadline.check()
         spell_out_rows(tree)
     balance(tree)
+    deadline.check()
     return tree
 
 
