@@ -31,6 +31,7 @@ _DUST: Final = 1e-12
 _CHUNK: Final = 8192
 _SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
 _ORDER: Final = 10  # of cumulants
+_NEAR: Final = 1 - np.geomspace(1e-3, 0.9, 16)  # shares of the limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +160,7 @@ class WeightedNoise:
         limit if that is beyond."""
         rates = normal * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
         if rates[-1] > 0.5 * self.limit:  # elsewhere K is nearly that of a normal law
-            near = 1 - np.geomspace(1e-3, 0.9, 16)
-            rates = np.concatenate([rates[rates < 0.999 * self.limit], near * self.limit])
+            rates = np.concatenate([rates[rates < 0.999 * self.limit], _NEAR * self.limit])
         return rates
 
     def log_phi(self, points: FloatArray) -> FloatArray:

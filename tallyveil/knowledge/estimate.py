@@ -47,7 +47,7 @@ class Weights:
 
     def half_width(self, confidence: Fraction) -> float:
         if self.rough:
-            return self.error.outer_half_width(confidence)
+            return _outer_half_width(*self.signature, confidence)
         size, *unit = self._unit
         return size * half_width_of(*unit, confidence) * _ROUNDED_UP
 
@@ -144,6 +144,12 @@ def _error(weights: bytes, noises: Signature) -> ErrorLaw:
 def half_width_of(weights: bytes, noises: Signature, confidence: Fraction) -> float:
     """Of the error Σ weights · noise, the weights given as the bytes of an array."""
     return _error(weights, noises).half_width(confidence)
+
+
+@lru_cache(maxsize=4096)
+def _outer_half_width(weights: bytes, laws: bytes, scales: bytes, confidence: Fraction) -> float:
+    """A quick bound of it."""
+    return _error(weights, laws, scales).outer_half_width(confidence)
 
 
 class WithError(Protocol):

@@ -62,6 +62,11 @@ class Outlook:
     """What was looked at of them, with how much work, if it is all that matters."""
 
     @property
+    def looked_at(self) -> bool:
+        """Whether it is more than nothing for want of room."""
+        return self.system is not None or self.outside
+
+    @property
     def weight(self) -> int:
         known = (one for rows in self.rows for one in rows if one is not None)
         system = 0 if self.system is None else 2 * self.system.nbytes  # and its rows' exact sums

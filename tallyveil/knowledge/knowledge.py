@@ -146,7 +146,7 @@ class Knowledge:
         exact, large = self._exact.span is not None, is_large(found.columns)
         if exact if large else len(outlooks) > 1:
             return self._looks.agreeing(found.columns, _estimated(found.aims))
-        return [one for one in outlooks if exact or len(one.columns) > 1]
+        return [one for one in outlooks if exact or (len(one.columns) > 1 and not large)]
 
     def _looked_at(
         self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]

@@ -1,7 +1,8 @@
 """A look at what is recorded: the best estimates of a statement's rows, kept while they hold.
 
 The rows that one statement asks are estimated together, so that what follows from them linearly has
-an estimate that follows from theirs, unless together they tell too many cells apart.
+an estimate that follows from theirs. Where they are too many, or tell too many cells apart, half of
+its columns are, and so on. All of them share the work that one statement is worth.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,17 +25,37 @@ from tallyveil.knowledge.outside import separate
 from tallyveil.knowledge.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import System
+from tallyveil.knowledge.system import KINDS, System
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["Looks", "is_large"]
 
-_ROWS: Final = 2_000  # of a statement with more, rows have their own answers only
-_COLUMNS: Final = 100  # as well
+_ROWS: Final = 2_000  # that are looked at together
+_EVERY_ROW: Final = 4_000  # of a statement; of more, rows have their own answers only
+_COLUMNS: Final = 100  # of a statement with more as well
 _WORK: Final = 100_000  # entries of a system
+_PART: Final = 20_000  # of one of several: of more, few would be solved
 _WRITTEN_OUT: Final = 2_000_000  # of one that is not solved
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
-_SHARED: Final = 4  # so many times the work of one column is shared by all of a statement's
+_SHARED: Final = 4  # so many times the work of one system is shared by all of a statement's columns
+
+
+class _Share(NamedTuple):
+    """Of what one statement is worth: entries of a system, and laws of errors."""
+
+    work: int
+    kinds: int
+
+    @classmethod
+    def of(cls, columns: int, every: int) -> _Share:
+        """For some columns of all that a statement asks."""
+        if columns == every:
+            return cls(_WORK, KINDS)
+        work = min(_PART, _WORK * _SHARED * columns // every)
+        return cls(work, max(1, KINDS * columns // every))
+
+
+_EXACT: Final = _Share(_WRITTEN_OUT, 0)  # by exact rows alone
 
 
 class Looks:
@@ -46,59 +67,65 @@ class Looks:
 
     def at(self, columns: Sequence[Column], which: Sequence[int], seen: int) -> tuple[Outlook, ...]:
         """What the first ``seen`` recorded columns say of all rows of some columns, together if
-        that can be."""
-        if not which:
-            return ()
-        whole = self._look(columns, tuple(which), seen, 1) if len(which) > 1 else None
-        if whole is not None:
-            return (whole,)
-        alone = (self._look(columns, (n,), seen, len(which)) for n in which)
-        return tuple(one for one in alone if one is not None)
+        that can be; of the last ones nothing, where there are too many rows."""
+        found: list[Outlook] = []
+        left, parts = _EVERY_ROW, [tuple(which)] if which else []
+        while parts:
+            part = parts.pop()
+            some = [columns[n] for n in part]
+            height = sum(column.height for column in some)
+            one = None
+            if 0 < height <= min(left, _ROWS) and len(which) <= _COLUMNS:
+                one = self._look(some, part, seen, _Share.of(len(part), len(which)))
+            elif len(part) == 1:
+                one = Outlook.nothing(part, some, seen)
+            if one is None:
+                middle = (len(part) + 1) // 2
+                parts += [part[middle:], part[:middle]]
+                continue
+            left -= height if one.looked_at else 0
+            found.append(one)
+        return tuple(found)
 
     def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
         """By exact rows alone: so fresh answers, and those of large statements, agree with them."""
         some = [columns[n] for n in which]
         if not sum(column.height for column in some):
             return ()
-        key = ("exact", *_key(some, 0))
+        key = _key(some, _EXACT)
         found = self._outlooks.find(key)
         if found is None:
-            system = System.of(self._state, some, (), _WRITTEN_OUT)
+            system = System.of(self._state, some, (), *_EXACT)
             found = replace(Outlook.nothing(tuple(which), some, -1), system=system)
             self._outlooks.put(key, found)
         return (replace(found, columns=tuple(which)),)
 
     def _look(
-        self, every: Sequence[Column], which: tuple[int, ...], seen: int, among: int
+        self, columns: Sequence[Column], which: tuple[int, ...], seen: int, share: _Share
     ) -> Outlook | None:
-        """What the first ``seen`` recorded columns say of some columns, which are ``among`` so many
-        that share the work; None if several are too large to be looked at together."""
-        columns = [every[n] for n in which]
-        height = sum(column.height for column in columns)
-        nothing = Outlook.nothing(which, columns, seen)
-        if not 0 < height <= _ROWS or max(among, len(which)) > _COLUMNS:
-            return nothing if len(which) == 1 else None
-        key = _key(columns, among)
+        """What the first ``seen`` recorded columns say of some columns; None if several are too
+        large to be looked at together."""
+        key = _key(columns, share)
         latest = self._outlooks.find(key)
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
-        found = self._looked(columns, nothing, max(_SHARED, among), latest)
+        found = self._looked(columns, Outlook.nothing(which, columns, seen), share, latest)
         if found is not None and (latest is None or latest.seen < seen):
             self._outlooks.put(key, found)
         return found
 
     def _looked(
-        self, columns: Sequence[Column], nothing: Outlook, shares: int, latest: Outlook | None
+        self, columns: Sequence[Column], nothing: Outlook, share: _Share, latest: Outlook | None
     ) -> Outlook | None:
         """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
         same."""
         state, seen = self._state, nothing.seen
-        taken, work = self._chosen(columns, seen, shares)
+        taken, work = self._chosen(columns, seen, share.work)
         if taken is None and len(columns) == 1:
             return replace(nothing, outside=True)
         if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
-        system = System.of(state, columns, taken or (), work)
+        system = System.of(state, columns, taken or (), work, share.kinds)
         if taken is None:
             return None if system is None else replace(nothing, system=system, outside=True)
         if system is None:
@@ -108,15 +135,14 @@ class Looks:
         return replace(nothing.estimated(system), chosen=(taken, work))
 
     def _chosen(
-        self, columns: Sequence[Column], seen: int, shares: int
+        self, columns: Sequence[Column], seen: int, work: int
     ) -> tuple[tuple[int, ...] | None, int]:
         """Which recorded columns are to be looked at beside some columns, those with rows of theirs
         first, and the work they are worth; None if these can say nothing of any combination of the
         columns' rows. Those that tell too many cells apart are left out."""
-        state, same, work = self._state, self._state.holding(columns, seen), _WORK
+        state, same = self._state, self._state.holding(columns, seen)
         if not same:
-            work = min(_WORK, _UNKNOWN * sum(column.height for column in columns))
-        work = work * _SHARED // shares
+            work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
         # Nothing follows from a part of what is recorded if nothing does from all of it.
         if not same and state.relevance.is_short and state.outside(columns):
             return None, work
@@ -135,13 +161,13 @@ class Looks:
     def once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""
         state = self._state
-        if outlook.system is None and not outlook.outside and not any(map(any, outlook.rows)):
+        if not outlook.looked_at and not any(map(any, outlook.rows)):
             return outlook  # of too many rows
         columns = [found.columns[n] for n in outlook.columns]
         places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
+        share = _Share.of(len(columns), sum(len(one.columns) for one in found.outlooks))
         if not places:
-            now = self._look(found.columns, outlook.columns, seen, len(found.columns))
-            return now or outlook
+            return self._look(columns, outlook.columns, seen, share) or outlook
         used = [state.of_charge(bought.charge_id, place) for place in places]
         rows = [bought.rows[place] for place in places]
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
@@ -161,7 +187,7 @@ class Looks:
             now = outlook
         elif seen == outlook.seen + len(bought.columns):
             now = replace(now, seen=seen)
-            self._outlooks.put(_key(columns, len(found.outlooks)), now)
+            self._outlooks.put(_key(columns, share), now)
         best = tuple(
             tuple(better(a, b, found.aims[n].criterion) for a, b in zip(*pair, strict=True))
             for n, *pair in zip(now.columns, now.rows, mixed, strict=True)
@@ -174,8 +200,8 @@ def is_large(columns: Sequence[Column]) -> bool:
     return sum(column.height for column in columns) > _ROWS
 
 
-def _key(columns: Sequence[Column], among: int) -> tuple[Hashable, ...]:
-    return (max(_SHARED, among), *(column.row_keys for column in columns))
+def _key(columns: Sequence[Column], share: _Share) -> tuple[Hashable, ...]:
+    return (share, *(column.row_keys for column in columns))
 
 
 def _joined(

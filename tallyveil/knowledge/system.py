@@ -18,17 +18,19 @@ from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column, IntArray
 
-__all__ = ["System"]
+__all__ = ["KINDS", "System"]
 
-_KINDS: Final = 64  # of a question's estimates with more laws, the others' intervals are bounds
+KINDS: Final = 64
+"""Of a question's estimates with more laws, the others' intervals are bounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class System:
     """``history`` (m×n) and ``question`` (k×n) are over the same cells. Row i of the history was
     answered by ``values[i]`` with the noise ``noises[i]``, whose number is ``numbers[i]``; ``used``
-    are the recorded columns that the rows are of. All rows of the question that follow from one
-    another linearly have estimates that do so too (docs/mathematics.md, "Rows that add up")."""
+    are the recorded columns that the rows are of, and so many ``kinds`` of errors have their laws
+    worked out. All rows of the question that follow from one another linearly have estimates that
+    do so too (docs/mathematics.md, "Rows that add up")."""
 
     history: sparse.csr_matrix
     question: sparse.csr_matrix
@@ -36,10 +38,16 @@ class System:
     noises: Noises
     numbers: IntArray
     used: tuple[int, ...]
+    kinds: int
 
     @classmethod
     def of(
-        cls, state: State, columns: Sequence[Column], numbers: Sequence[int], work: int
+        cls,
+        state: State,
+        columns: Sequence[Column],
+        numbers: Sequence[int],
+        work: int,
+        kinds: int = KINDS,
     ) -> System | None:
         """Of the rows of some columns, with exact rows and the recorded columns ``numbers`` as far
         as there is the ``work`` for them, from the first; None if the question is too large."""
@@ -55,6 +63,7 @@ class System:
             state.all_noises(found.used),
             np.concatenate([np.zeros(0, np.int64), *map(state.noise_numbers, found.used)]),
             tuple(n for n in found.used if n >= 0),
+            kinds,
         )
 
     @property
@@ -75,7 +84,7 @@ class System:
                 continue
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
-                weights[found.kind] = Weights(found.weights, noises, len(weights) >= _KINDS)
+                weights[found.kind] = Weights(found.weights, noises, len(weights) >= self.kinds)
             if (self.numbers[found.places] < 0).all():
                 # Exact rows alone: that it is exact takes a certificate (`exact`).
                 result.append(None)
@@ -102,4 +111,5 @@ class System:
             Noises.concatenated([self.noises, noises]),
             np.concatenate([self.numbers, numbers]),
             (*self.used, *used),
+            self.kinds,
         )

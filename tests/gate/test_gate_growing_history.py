@@ -93,9 +93,9 @@ def test_an_answer_too_wide_to_be_looked_at_costs_a_repeated_count_no_new_look(
     laid_out: list[int] = []
     make = System.of
 
-    def noted(state: State, columns: Any, numbers: Any, work: int) -> System | None:
+    def noted(state: State, columns: Any, numbers: Any, *work: int) -> System | None:
         laid_out.append(len(numbers))
-        return make(state, columns, numbers, work)
+        return make(state, columns, numbers, *work)
 
     monkeypatch.setattr(System, "of", noted)
     connection.execute(COUNT).fetchall()

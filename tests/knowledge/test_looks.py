@@ -1,0 +1,69 @@
+"""What looking at history takes, of a statement of many columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tallyveil.accountant import Answer
+from tallyveil.knowledge.looks import Looks
+from tallyveil.knowledge.state import State
+from tallyveil.knowledge.system import System
+from tallyveil.workload.workload import Column, Factor
+
+DAYS, PARTS = 100, 3
+
+
+def _column(first: int, part: int | None = None) -> Column:
+    """A row for each day from the first on, of one part of the records or of all."""
+    days = np.arange(first, DAYS, dtype=np.int64)
+    one = np.ones(len(days), dtype=np.int64)
+    by_day = Factor(("day",), (DAYS,), len(days), days - first, days, one)
+    if part is None:
+        return Column((by_day,))
+    own = np.array([part], dtype=np.int64)
+    return Column((by_day, Factor(("part",), (PARTS,), 1, own * 0, own, own * 0 + 1)))
+
+
+@pytest.fixture
+def state() -> State:
+    """The days of each part were asked dozens of times."""
+    result = State()
+    for number in range(90):
+        column = _column(number // PARTS, number % PARTS)
+        result.learn(
+            Answer(number, "laplace", column, 5.0, (7.0,) * column.height, "discrete_laplace")
+        )
+    return result
+
+
+def test_the_columns_of_one_statement_share_the_work_of_a_look(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty columns of a hundred rows were looked at one by one, which took seconds."""
+    rows = []
+    estimates = System.estimates
+
+    def counted(system: System) -> list[object]:
+        rows.append(system.question.shape[0])
+        return [*estimates(system)]
+
+    monkeypatch.setattr(System, "estimates", counted)
+    columns = [_column(number) for number in range(60)]
+    found = Looks(state).at(columns, range(60), len(state.answers))
+    assert [n for outlook in found for n in outlook.columns] == [*range(60)]
+    for outlook in found:
+        assert [*map(len, outlook.rows)] == [columns[n].height for n in outlook.columns]
+    assert sum(rows) <= 4_000
+    assert len(rows) <= 8
+
+
+def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(state: State) -> None:
+    columns, seen = [_column(number) for number in range(60)], len(state.answers)
+    (few,) = Looks(state).at(columns, range(5), seen)
+    many = Looks(state).at(columns, range(60), seen)
+    for one, other in zip(few.rows, many[0].rows, strict=False):
+        for a, b in zip(one, other, strict=True):
+            assert a is not None
+            assert b is not None
+            assert b.variance <= a.variance * 1.25
