@@ -77,11 +77,20 @@ class CountMatrix:
         size = 1 << self.n.bit_length()
         low = np.full((self.n + 1, size), 2**64 - 1, dtype=np.uint64)
         high = low.copy()
+        known: dict[int, tuple[int, int]] = {}  # where outputs depend on their distance alone
         for truth, column in enumerate(self.weights):
-            sums = [one << 64 for one in accumulate(column[:-1])]
-            low[truth, : self.n] = [min(one // self.total, 2**64 - 1) for one in sums]
-            high[truth, : self.n] = [max(one - 1, 0) // self.total for one in sums]
+            sums = [*accumulate(column[:-1])]
+            for one in sums:
+                if one not in known:
+                    known[one] = self._bounded(one)
+            told = np.array([known[one] for one in sums], dtype=np.uint64)
+            low[truth, : self.n], high[truth, : self.n] = told.T
         return low, high
+
+    def _bounded(self, weight: int) -> tuple[int, int]:
+        """The largest integers that are at most 2⁶⁴ times a probability, and that are less."""
+        whole, rest = divmod(weight << 64, self.total)
+        return min(whole, 2**64 - 1), whole if rest else max(whole - 1, 0)
 
     def probability(self, output: int, truth: int) -> Fraction:
         """P[output | truth], exactly."""

@@ -54,9 +54,10 @@ def choose(
     Both programs are solved with RM and S, which §V-A found to come at no additional cost.
     Guarantee and errors as in `design`, whose default objective L0 it minimises.
     """
-    match flowchart(n, alpha, properties):
+    leaf, geometrical = _leaf(n, alpha, properties)
+    match leaf:
         case "GM":
-            return geometric(n, alpha)
+            return geometrical
         case "EM":
             return explicit_fair(n, alpha)
         case "WH":
@@ -75,13 +76,20 @@ def flowchart(n: int, alpha: Fraction | float | str, properties: Iterable[str] =
 
     Raises InvalidParameterValue for parameters out of range or unknown.
     """
+    return _leaf(n, alpha, properties)[0]
+
+
+def _leaf(
+    n: int, alpha: Fraction | float | str, properties: Iterable[str]
+) -> tuple[Leaf, CountMatrix]:
+    """As `flowchart`, and GM, of which that depends."""
     asked = closure(properties)
     matrix = geometric(checked_range(n), checked_alpha(alpha))
     if Property.FAIR in asked:
-        return "EM"
+        return "EM", matrix
     if _has(matrix, asked):
-        return "GM"
-    return "WM" if Property.COLUMN_HONEST in asked else "WH"
+        return "GM", matrix
+    return ("WM" if Property.COLUMN_HONEST in asked else "WH"), matrix
 
 
 def design(

@@ -27,9 +27,8 @@ def geometric(n: int, alpha: Fraction | float | str) -> CountMatrix:
     # Times (p + q) qⁿ⁻¹.
     inner = [(q - p) * p**k * q ** (n - 1 - k) for k in range(n)]
     end = [p**k * q ** (n - k) for k in range(n + 1)]
-    columns = [
-        [end[j], *(inner[abs(i - j)] for i in range(1, n)), end[n - j]] for j in range(n + 1)
-    ]
+    by_difference = [*inner[:0:-1], *inner]  # i − j from 1 − n to n − 1
+    columns = [[end[j], *by_difference[n - j : 2 * n - 1 - j], end[n - j]] for j in range(n + 1)]
     return CountMatrix("GM", level, columns)
 
 

@@ -28,13 +28,17 @@ def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:
     """
     level = checked_alpha(alpha)
     p, q = level.numerator, level.denominator
-    _columns_of_one_total(weights)
-    for j, (here, there) in enumerate(pairwise(weights)):
-        for i, (a, b) in enumerate(zip(here, there, strict=True)):
-            if not (p * a <= q * b and p * b <= q * a):
+    columns = [*map(tuple, weights)]  # held, so that no two integers have one identity
+    _columns_of_one_total(columns)
+    proved: set[tuple[int, int]] = set()  # the same two integers stand at many places
+    for j, (here, there) in enumerate(pairwise(columns)):
+        new = set(zip(map(id, here), map(id, there), strict=True)) - proved
+        for i, (a, b) in enumerate(zip(here, there, strict=True) if new else ()):
+            if (id(a), id(b)) in new and not (p * a <= q * b and p * b <= q * a):
                 raise UnprovenPrivacy(
                     f"output {i} tells truth {j} from {j + 1} by more than alpha {level} allows"
                 )
+        proved |= new
 
 
 def _columns_of_one_total(weights: Weights) -> int:
@@ -45,7 +49,7 @@ def _columns_of_one_total(weights: Weights) -> int:
     for j, column in enumerate(weights):
         if len(column) != outputs:
             raise UnprovenPrivacy(f"truth {j} has {len(column)} outputs, not {outputs}")
-        if not all(type(weight) is int and weight >= 0 for weight in column):
+        if {*map(type, column)} - {int} or min(column, default=0) < 0:
             raise UnprovenPrivacy(f"a weight of truth {j} is not an integer of at least zero")
         if sum(column) != total:
             raise UnprovenPrivacy(f"the weights of truth {j} have another total than those of 0")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -238,3 +240,14 @@ def test_properties_are_known_by_name() -> None:
     with pytest.raises(InvalidParameterValue, match="XY") as caught:
         parse_properties(["XY"])
     assert "RH, RM, CH, CM, F, WH, S" in str(caught.value)
+
+
+@given(st.lists(st.permutations([1, 2, 2, 2, 2, 3]), min_size=2, max_size=7))
+def test_a_proof_looks_at_every_pair_of_integers_wherever_else_they_stand(
+    columns: list[list[int]],
+) -> None:
+    """The same few integers stand at many places, as in a geometric mechanism."""
+    pairs = [pair for two in pairwise(columns) for pair in zip(*two, strict=True)]
+    private = all(a <= 2 * b and b <= 2 * a for a, b in pairs)
+    with nullcontext() if private else pytest.raises(UnprovenPrivacy, match="tells truth"):
+        prove_pure(columns, "0.5")
