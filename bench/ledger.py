@@ -1,8 +1,9 @@
 """A ledger of very many releases: opening it in a fresh process, and asking beside it.
 
 The releases are counts with two predicates, sums and answers of ten groups, made through the
-accountant's public face. A line says how long it takes to open the ledger, and at how much memory;
-another how long a fresh count takes through `connect`, as ratio to the same without releases.
+accountant's public face. A line says how long it takes to open the ledger and to learn what it
+knows, and at how much memory, the first time and with the summary that it leaves; another how long
+a fresh count takes through `connect`, as ratio to the same without releases.
 
     make bench NAME=ledger                  4,000 and 100,000 releases
     RELEASES=4000 make bench NAME=ledger
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -28,7 +30,10 @@ from bench.latency import POLICY, TABLE, counts
 from bench.measure import percentiles, report
 from tallyveil import connect, load_policy
 from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant.memory import Noisy
+from tallyveil.boundary import Receipt
 from tallyveil.gate.gate import accounts
+from tallyveil.knowledge import Knowledge
 from tallyveil.policy import Policy
 from tallyveil.workload.workload import Column, Factor, Workload
 
@@ -49,6 +54,7 @@ def main() -> None:
             policy = folder / f"{releases}.toml"
             policy.write_text(f'ledger = "{releases}.sqlite"\n{POLICY}')
             _write(load_policy(policy), releases)
+            _report("opening the first time", releases, **_child("opened", policy))
             _report("opening", releases, **_child("opened", policy))
             figures = _child("asked", policy)
             before = before or figures
@@ -68,12 +74,20 @@ def _child(what: str, policy: Path) -> dict[str, float]:
 
 
 def opened(policy: Path) -> dict[str, float]:
-    """Seconds and megabytes at the most, for the ledger alone."""
+    """Seconds, of these in the processor and for learning, and megabytes at the most."""
     loaded = load_policy(policy)
-    empty, start = _megabytes(), time.perf_counter()
-    Accountant(Ledger(loaded.ledger), accounts(loaded)).balance("person")
-    seconds = time.perf_counter() - start
-    return {"seconds": round(seconds, 3), "peak_mb": _megabytes(), "peak_mb_before": empty}
+    empty, start, worked = _megabytes(), time.perf_counter(), time.process_time()
+    accountant = Accountant(Ledger(loaded.ledger), accounts(loaded))
+    read = time.process_time()
+    Knowledge(accountant, "person").learn()
+    learnt = time.process_time()
+    return {
+        "seconds": round(time.perf_counter() - start, 3),
+        "cpu_s": round(learnt - worked, 3),
+        "cpu_s_learning": round(learnt - read, 3),
+        "peak_mb": _megabytes(),
+        "peak_mb_before": empty,
+    }
 
 
 def asked(policy: Path) -> dict[str, float]:
@@ -97,11 +111,13 @@ def _write(policy: Policy, releases: int) -> None:
     for start in range(0, releases, _TOGETHER):
         number = min(_TOGETHER, releases - start)
         some = list(itertools.islice(_charges(draw), number))
-        for charge, receipt in zip(some, accountant.charge(some, "bench"), strict=True):
-            heights = [column.height for column in charge.workload.columns]
-            noisy = [[draw.randrange(-99, 9999) for _ in range(height)] for height in heights]
-            accountant.record(receipt, noisy)
+        accountant.sell(some, "bench", partial(_noisy, draw, [one.workload for one in some]))
     ledger.close()
+
+
+def _noisy(draw: random.Random, asked: list[Workload], number: int, _: Receipt) -> Noisy:
+    heights = [column.height for column in asked[number].columns]
+    return tuple(tuple(draw.randrange(-99, 9999) for _ in range(height)) for height in heights)
 
 
 def _charges(draw: random.Random) -> Iterator[Charge]:

@@ -11,7 +11,9 @@ from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
 from tallyveil.accountant.joint import CONDITIONED, Drawn, Joint
 from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.memory import Release
 from tallyveil.accountant.quote import Quote, TableQuote
+from tallyveil.accountant.summary import Arrays
 from tallyveil.accountant.values import (
     Account,
     Amount,
@@ -33,6 +35,7 @@ __all__ = [
     "Accountant",
     "Amount",
     "Answer",
+    "Arrays",
     "Balance",
     "Basis",
     "Charge",
@@ -45,6 +48,7 @@ __all__ = [
     "Overtaken",
     "Quote",
     "Reading",
+    "Release",
     "Room",
     "Sale",
     "Share",

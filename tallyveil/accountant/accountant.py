@@ -14,11 +14,11 @@ from tallyveil.accountant.chain import Position
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
 from tallyveil.accountant.ledger import Ledger
-from tallyveil.accountant.memory import Noisy
+from tallyveil.accountant.memory import Noisy, Release
 from tallyveil.accountant.pricing import Priced
 from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.refusal import exceeded
-from tallyveil.accountant.summary import write_summary
+from tallyveil.accountant.summary import Arrays, write_summary
 from tallyveil.accountant.values import Account, Answer, Charge
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError
@@ -72,6 +72,7 @@ class Accountant(Balances):
             bind(ledger, accounts)
         super().__init__(ledger, dict(accounts), Books(ledger, accounts))
         self._published: dict[str, tuple[Column, ...]] = {}
+        self._derive: dict[str, Callable[[], Arrays]] = {}
         self.summarise(_LONG)
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
@@ -105,13 +106,25 @@ class Accountant(Balances):
             self._published[table] = published_columns(self._ledger, table)
             return self._published[table]
 
+    def derived(self, table: str, derive: Callable[[], Arrays]) -> Arrays:
+        """What ``derive`` gave before the last summary was written, without arrays if there is
+        none: it follows from some of a table's first releases, and from nothing else. From now on
+        ``derive`` is asked for it before a summary is written."""
+        with self._lock:
+            self._derive[table] = derive
+            return self._books.derived.pop(table, {})
+
     def summarise(self, least: int = _LONG) -> None:
         """Write down what follows from the ledger, if there are so many charges that no summary
         covers: then the next process opens it sooner (`summary`). What opening has worked out is
         written at once."""
+        if self._ledger.path is None or self._books.unsummarised < least:
+            return
+        # Before the position: what it follows from is no more than the summary covers.
+        derived = {table: derive() for table, derive in tuple(self._derive.items())}
         with self._lock:
-            summary = self._books.summary(least)
-        if summary is not None and self._ledger.path is not None:
+            summary = self._books.summary(least, derived)
+        if summary is not None:
             write_summary(self._ledger.path, self._accounts, summary)
 
     def quote(
@@ -287,13 +300,13 @@ class Accountant(Balances):
             )
 
     def learned(
-        self, table: str, answers: int, derivations: int
-    ) -> tuple[list[Answer], list[Derivation]]:
-        """The recorded answers about a table, and the derivations, from these numbers on, in one
+        self, table: str, releases: int, derivations: int
+    ) -> tuple[list[Release], list[Derivation]]:
+        """The answered charges of a table, and the derivations, from these numbers on, in one
         snapshot: a derivation's answers are among them. More are only appended."""
         with self._taken_in() as books:
             memory = books.memory
-            return memory.answers(table, answers), memory.derivations(table, derivations)
+            return memory.releases(table, releases), memory.derivations(table, derivations)
 
     def pending(self, table: str) -> list[Answer]:
         """What is charged and not recorded yet, whose values are NaN: it may be drawn at any

@@ -12,14 +12,14 @@ from tallyveil.accountant.chain import START, Position
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
-from tallyveil.accountant.memory import Asked, Memory, Noisy
+from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.pricing import Priced, Pricing
 from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.recomposition import Recomposition
 from tallyveil.accountant.recording import Recording
 from tallyveil.accountant.stored import charge_of
 from tallyveil.accountant.stored_charge import StoredCharge
-from tallyveil.accountant.summary import Summary, read_summary
+from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.accountant.values import Account, Amount, Charge
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 
@@ -70,6 +70,8 @@ class Books:
         self.taken_in = 0
         """How many charges and answers were read from the ledger: those of other processes, above
         all."""
+        self.derived: dict[str, Arrays] = {}
+        """By table what others have derived from its first releases, until they ask for it."""
 
     # Reading
 
@@ -152,9 +154,8 @@ class Books:
     ) -> None:
         """Charges that were appended are durable."""
         for end, charge, one, filters in zip(ends, charges, priced, steps, strict=True):
-            self._admit(
-                end.number, Asked(one.table, one.mechanism, partial(_same, charge)), filters
-            )
+            decoded = partial(_same, charge)
+            self._admit(Release(end.number, one.table, one.mechanism, decoded), filters)
             self.recording.add(one.table, analyst, one.amount)
             if charge.translates:
                 self._translated.add(one.table)
@@ -209,7 +210,7 @@ class Books:
                 for stored, position in self._ledger.charges_after(before, most):
                     self._charges = position
                     if stored.table in summary.tables:
-                        self.memory.expect(stored.id, _asked(stored))
+                        self.memory.expect(_asked(stored))
                     elif stored.table in self._accounts:
                         return False
             if self._charges == before:
@@ -231,12 +232,18 @@ class Books:
             self.recording.add(table, analyst, amount)
         self.readings.update(summary.readings)
         self._summarised = summary.charges.number
+        self.derived.update(summary.derived)
         self._translated.update(summary.tables)
         return (self._charges, self._answers) == (summary.charges, summary.answers)
 
-    def summary(self, least: int) -> Summary | None:
+    @property
+    def unsummarised(self) -> int:
+        """How many charges the last summary does not cover."""
+        return self._charges.number - self._summarised
+
+    def summary(self, least: int, derived: Mapping[str, Arrays]) -> Summary | None:
         """Of all that was taken in, if it is so many charges more than the last one covers."""
-        if self._charges.number - self._summarised < least:
+        if self.unsummarised < least:
             return None
         self._summarised = self._charges.number
         return Summary(
@@ -246,6 +253,7 @@ class Books:
             self.filters.shares,
             dict(self.recording.amounts),
             dict(self.readings),
+            {**self.derived, **derived},
         )
 
     def _replay(self) -> None:
@@ -319,22 +327,22 @@ class Books:
         if charge.plainly:
             plainly = frozenset(charge.plainly)
             filters = self.recomposition.filters(filters, stored.table, plainly, stored.id)
-        self._admit(stored.id, _asked(stored), filters.after(stored.table, stored.analyst, loss))
+        self._admit(_asked(stored), filters.after(stored.table, stored.analyst, loss))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
         if self._opened:  # whoever died before does not answer any more
             self.memory.expect_elsewhere(stored.id, charge)
 
-    def _admit(self, number: int, asked: Asked, filters: Filters) -> None:
+    def _admit(self, asked: Release, filters: Filters) -> None:
         """Keep a charge, the filters after it, and the odometer's reading of its table."""
-        self.memory.expect(number, asked)
+        self.memory.expect(asked)
         meter = filters.tables[asked.table]
-        self.filters, self.readings[number] = filters, (meter.spent, meter.exact)
+        self.filters, self.readings[asked.charge_id] = filters, (meter.spent, meter.exact)
 
 
-def _asked(stored: StoredCharge) -> Asked:
+def _asked(stored: StoredCharge) -> Release:
     row = stored.table, stored.mechanism
-    return Asked(*row, partial(charge_of, *row, stored.columns))
+    return Release(stored.id, *row, partial(charge_of, *row, stored.columns))
 
 
 def _same(charge: Charge) -> Charge:

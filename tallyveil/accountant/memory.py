@@ -7,7 +7,6 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tallyveil.accountant.codec import decode_answers
@@ -16,37 +15,50 @@ from tallyveil.accountant.ledger import StoredDerivation
 from tallyveil.accountant.values import Answer, Charge
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 
-__all__ = ["Asked", "Memory", "Noisy"]
+__all__ = ["Memory", "Noisy", "Release"]
 
 Noisy: TypeAlias = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A charge, which ``decoded`` gives."""
+class Release:
+    """A charge, which ``decoded`` gives, and what was answered, as `codec.encode_answers` writes
+    it if that is bytes, None before it is recorded. Threads may share it."""
 
-    table: str
-    mechanism: str
-    decoded: Callable[[], Charge]
+    __slots__ = ("_answers", "charge_id", "decoded", "mechanism", "noisy", "table")
 
-    def answers(self, charge_id: int, noisy: Noisy | bytes | None) -> list[Answer]:
-        """One for each column; bytes are as `codec.encode_answers` writes them, and NaN stands for
-        None."""
-        charge = self.decoded()
-        heights = charge.heights
-        values: Sequence[Sequence[float]]
-        if noisy is None:
-            values = [(math.nan,) * height for height in heights]
-        else:
-            values = decode_answers(noisy, heights) if isinstance(noisy, bytes) else noisy
-        starts = itertools.accumulate(heights, initial=0)
-        drawn = charge.drawn_together
-        return [
-            Answer(charge_id, charge.mechanism, column, scale, tuple(own), charge.law, drawn, first)
-            for column, scale, own, first in zip(
-                charge.workload.columns, charge.scales, values, starts, strict=False
+    def __init__(
+        self, charge_id: int, table: str, mechanism: str, decoded: Callable[[], Charge]
+    ) -> None:
+        self.charge_id = charge_id
+        self.table = table
+        self.mechanism = mechanism
+        self.decoded = decoded
+        self.noisy: Noisy | bytes | None = None
+        self._answers: tuple[Answer, ...] = ()
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """One for each column; values that are not recorded yet are NaN."""
+        if not self._answers:
+            noisy, charge = self.noisy, self.decoded()
+            values: Sequence[Sequence[float]]
+            if noisy is None:
+                values = [(math.nan,) * height for height in charge.heights]
+            else:
+                values = (
+                    decode_answers(noisy, charge.heights) if isinstance(noisy, bytes) else noisy
+                )
+            starts, drawn = itertools.accumulate(charge.heights, initial=0), charge.drawn_together
+            about, law = (self.charge_id, charge.mechanism), charge.law
+            columns = zip(charge.workload.columns, charge.scales, values, starts, strict=False)
+            answers = tuple(
+                Answer(*about, column, scale, tuple(own), law, drawn, first)
+                for column, scale, own, first in columns
             )
-        ]
+            if noisy is None:
+                return answers
+            self._answers = answers
+        return self._answers
 
 
 class Memory:
@@ -54,18 +66,16 @@ class Memory:
     accountant's lock."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, Release] = {}
         self.elsewhere: dict[int, tuple[float, Charge]] = {}
         """Charges of other processes that are not answered, and since when they are known."""
-        self._undecoded: dict[str, list[tuple[int, Asked, Noisy | bytes]]] = defaultdict(list)
-        self._answers: dict[str, list[Answer]] = defaultdict(list)
-        self._recorded: Counter[str] = Counter()
+        self._recorded: dict[str, list[Release]] = defaultdict(list)
         self._states: Counter[str] = Counter()
         self._derivations: dict[str, list[Derivation]] = {}
         self._derived: Counter[tuple[str, str]] = Counter()
 
-    def expect(self, charge_id: int, asked: Asked) -> None:
-        self._asked[charge_id] = asked
+    def expect(self, asked: Release) -> None:
+        self._asked[asked.charge_id] = asked
         self._states[asked.table] += 1
 
     def expect_elsewhere(self, charge_id: int, charge: Charge) -> None:
@@ -79,7 +89,7 @@ class Memory:
         self.elsewhere = {n: one for n, one in self.elsewhere.items() if one[0] > since}
         return [charge for _, charge in self.elsewhere.values()]
 
-    def awaited(self, charge_id: int) -> Asked | None:
+    def awaited(self, charge_id: int) -> Release | None:
         """The charge, unless it is unknown here or answered already."""
         return self._asked.get(charge_id)
 
@@ -87,22 +97,23 @@ class Memory:
         """Take in the answer of an awaited charge."""
         asked = self._asked.pop(charge_id)
         self.elsewhere.pop(charge_id, None)
-        self._undecoded[asked.table].append((charge_id, asked, noisy))
-        self._recorded[asked.table] += 1
+        asked.noisy = noisy
+        self._recorded[asked.table].append(asked)
         self._states[asked.table] += 1
 
-    def answers(self, table: str, start: int) -> list[Answer]:
-        """Those of a table from number ``start`` on, in the order they were recorded."""
-        return self._decoded(table)[start:]
+    def releases(self, table: str, start: int) -> list[Release]:
+        """Those of a table that are answered, from number ``start`` on, in the order in which they
+        were recorded."""
+        return self._recorded[table][start:]
 
     def pending(self, table: str) -> list[Answer]:
         """The columns of charges that are not answered; their values are NaN. Of copies of records
         there are none: nobody estimates counts from these."""
         return [
             answer
-            for charge_id, asked in self._asked.items()
+            for asked in self._asked.values()
             if asked.table == table and asked.mechanism != Sanitiser.name
-            for answer in asked.answers(charge_id, None)
+            for answer in asked.answers
         ]
 
     def state(self, table: str) -> int:
@@ -110,7 +121,7 @@ class Memory:
 
     def recorded(self, table: str) -> int:
         """How many charges are answered."""
-        return self._recorded[table]
+        return len(self._recorded[table])
 
     def derive(self, stored: StoredDerivation) -> None:
         derivation = decode_derivation(stored.body)
@@ -118,15 +129,9 @@ class Memory:
         self._derived[stored.table, stored.analyst] += len(stored.body)
 
     def derivations(self, table: str, start: int) -> list[Derivation]:
-        """As `answers`."""
+        """As `releases`."""
         return self._derivations.get(table, [])[start:]
 
     def derived_bytes(self, table: str, analyst: str) -> int:
         """Of the derivations of estimates that an analyst was given."""
         return self._derived[table, analyst]
-
-    def _decoded(self, table: str) -> list[Answer]:
-        waiting = self._undecoded[table]
-        self._answers[table] += [a for one in waiting for a in one[1].answers(one[0], one[2])]
-        waiting.clear()
-        return self._answers[table]

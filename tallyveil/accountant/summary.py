@@ -2,8 +2,9 @@
 
 It is a cache, believed only where it is whole, was made for the same declarations, and the chains
 of the ledger's charges and answers pass through its ends. Then every row up to there is what it was
-when they were taken in one by one, and so is what follows from them. Whoever deletes it waits
-longer the next time, and loses nothing else.
+when they were taken in one by one, and so is what follows from them: also what others have derived
+from a table's first releases, which is kept here for them. Whoever deletes it waits longer the next
+time, and loses nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +33,19 @@ from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.losses.partition import Partition
 from tallyveil.mechanisms.losses.tensors import Tensor
 
-__all__ = ["Summary", "read_summary", "write_summary"]
+__all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
+_FORMAT: Final = 2  # of the file, and of what others derive
 _DIGEST: Final = 32
+
+Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Summary:
     """Up to ``charges`` and ``answers``: the filters' meters, what is recorded by table and
-    analyst, and the odometer's readings by charge."""
+    analyst, the odometer's readings by charge, and by table what follows from its first
+    releases."""
 
     charges: Position
     answers: Position
@@ -48,6 +53,7 @@ class Summary:
     shares: Mapping[tuple[str, str], Meter]
     amounts: Mapping[tuple[str, str], Amount]
     readings: Mapping[int, tuple[int, bool]]
+    derived: Mapping[str, Arrays]
 
 
 def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summary | None:
@@ -64,8 +70,12 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
     about = json.loads(arrays["about"].tobytes())
+    if about.get("format") != _FORMAT:
+        return None
     keys = _keys(accounts)
-    if any(about["keys"].get(table, key) != key for table, key in keys.items()):
+    if about.get("format") != _FORMAT or any(
+        about["keys"].get(table, key) != key for table, key in keys.items()
+    ):
         return None
     meters = [_meter(one, arrays) for one in about["meters"]]
     charges, answers = (Position(n, bytes.fromhex(chain)) for n, chain in about["ends"])
@@ -82,6 +92,11 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
                 strict=True,
             )
         ),
+        {
+            table: {key: arrays[f"{n}/{key}"] for key in names}
+            for n, (table, names) in enumerate(about["derived"])
+            if table in keys
+        },
     )
 
 
@@ -96,13 +111,17 @@ def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summar
         return meters[id(meter)]
 
     about = {
+        "format": _FORMAT,
         "keys": _keys(accounts),
         "ends": [(end.number, end.chain.hex()) for end in (summary.charges, summary.answers)],
         "tables": [(table, number(meter)) for table, meter in summary.tables.items()],
         "shares": [(*key, number(meter)) for key, meter in summary.shares.items()],
         "amounts": [(*key, held.rows, held.size) for key, held in summary.amounts.items()],
         "meters": writer.meters,
+        "derived": [(table, [*arrays]) for table, arrays in summary.derived.items()],
     }
+    for n, arrays in enumerate(summary.derived.values()):
+        writer.arrays |= {f"{n}/{key}": array for key, array in arrays.items()}
     spent = [one for one, _ in summary.readings.values()]
     writer.arrays["charges"] = np.array(list(summary.readings), dtype=np.int64)
     writer.arrays["exact"] = np.array([one for _, one in summary.readings.values()], dtype=np.bool_)

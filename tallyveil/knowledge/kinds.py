@@ -9,7 +9,7 @@ import copy
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,7 +20,7 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["FIRST", "Axes", "Growing", "Hull", "Kind", "Spans", "hull_of"]
+__all__ = ["ARRAYS", "FIRST", "Axes", "Growing", "Hull", "Kind", "Spans", "hull_of"]
 
 FIRST: Final = 16
 _BLOCK: Final = 1024
@@ -116,6 +116,9 @@ class Kind:
         return [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
 
 
+ARRAYS: Final = tuple(field.name for field in fields(Kind))[2:]
+
+
 class Growing:
     """Columns of one kind, in arrays that double."""
 
@@ -140,6 +143,18 @@ class Growing:
         alone = cls(tuple(factor.axes for factor in column.factors), column.shape)
         alone.add(0, column, 0.0)
         return alone.before(None)
+
+    @classmethod
+    def resumed(cls, every: Kind) -> Growing:
+        """With these columns, to add to."""
+        result = cls(every.axes, every.shape)
+        result._all, result._count = every, len(every.numbers)
+        for start in range(0, result._count, _BLOCK):
+            some = every.take(slice(start, start + _BLOCK))
+            narrow = ~some.wide
+            rows = np.minimum(some.rows[0], some.rows[narrow].min(axis=0, initial=math.inf))
+            result._least.append((float(some.variances[narrow].min(initial=math.inf)), rows))
+        return result
 
     @property
     def is_long(self) -> bool:

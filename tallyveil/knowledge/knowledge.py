@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Charge
+from tallyveil.accountant import Accountant, Arrays, Charge
 from tallyveil.invariants import Span
 from tallyveil.knowledge.adding_up import add_up
 from tallyveil.knowledge.aim import Aim
@@ -43,6 +43,7 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Knowledge"]
 
+_LONG: Final = 1_000  # releases that take long to learn
 _FEW: Final = 8  # columns that take whoever needs them next to no time
 
 
@@ -190,29 +191,40 @@ class Knowledge:
         return list(previews(charge, state, seen, left))
 
     def learn(self) -> None:
-        """Take in what is recorded, which takes long where that is much: before anybody asks."""
-        self._learned()
+        """Take in what is recorded, which takes long where that is much: before anybody asks. What
+        takes long is written down for the next process."""
+        written = self._accountant.derived(self._table, self._written)
+        with self._lock:
+            known = self._state.resume(written) if written else 0
+        state, _ = self._learned()
+        if state.releases - known > _LONG:
+            self._accountant.summarise(0)
+
+    def _written(self) -> Arrays:
+        """What `State.resume` takes, of what is learnt by now."""
+        with self._lock:
+            return self._state.written()
 
     def _learned(self) -> tuple[State, int]:
         """What is recorded, and how many columns of it are looked at."""
         state = self._state
         with self._lock:
-            start, first = len(state.answers), state.derivations
-        answers, derivations = self._accountant.learned(self._table, start, first)
+            start, first = state.releases, state.derivations
+        releases, derivations = self._accountant.learned(self._table, start, first)
         with self._lock:
             # Somebody else may have learnt the first of them meanwhile.
-            for answer in answers[len(state.answers) - start :]:
-                state.learn(answer)
+            for release in releases[state.releases - start :]:
+                state.learn(release)
             for derivation in derivations[state.derivations - first :]:
                 state.derive(derivation)
-            return state, len(state.answers)
+            return state, state.recorded
 
     def _take_in(self, bought: Bought) -> None:
         """Learn what was bought, and prepare it if it is much: who bought it has that done, and not
         the next who asks something else."""
         state, _ = self._learned()
         for place in range(len(bought.columns) if len(bought.columns) > _FEW else 0):
-            prepared([state.answers[state.of_charge(bought.charge_id, place)].column])
+            prepared([state.answer(state.of_charge(bought.charge_id, place)).column])
 
 
 def _estimated(aims: Sequence[Aim]) -> list[int]:

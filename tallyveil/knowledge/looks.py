@@ -155,7 +155,7 @@ class Looks:
         every = every[: state.relevance.room(every, columns, work, COLUMN)]
         if not same and state.outside(columns, every):
             return None, work
-        fits = fitting(prepared([state.answers[n].column for n in every]), prepared(columns))
+        fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))
         return tuple(itertools.compress(every, fits)), work
 
     def once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
@@ -173,7 +173,7 @@ class Looks:
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
         mixed = [list(estimates) for estimates in outlook.rows]
         for number, of, own in zip(used, mine, rows, strict=True):
-            answer, numbers = state.answers[number], state.noise_numbers(number).tolist()
+            answer, numbers = state.answer(number), state.noise_numbers(number).tolist()
             if answer.law is None:
                 return outlook
             for place, row in enumerate(own.tolist()):
@@ -243,7 +243,7 @@ def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
     rows = tuple(
         Estimate(value, noise, own, basis)
         for value, noise in zip(
-            state.answers[number].values, state.noise_numbers(number)[:, None], strict=True
+            state.answer(number).values, state.noise_numbers(number)[:, None], strict=True
         )
     )
     return Outlook(outlook.columns, outlook.seen, (rows,))

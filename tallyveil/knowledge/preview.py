@@ -127,7 +127,7 @@ class _Recorded:
 
     def _answer(self, number: int) -> Answer:
         if number < self._seen:
-            return self._state.answers[number]
+            return self._state.answer(number)
         return self._pending[number - self._seen]
 
 

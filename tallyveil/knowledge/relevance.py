@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 import numpy as np
 
+from tallyveil.accountant import Arrays
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.kinds import (
+    ARRAYS,
     FIRST,
     Axes,
     Growing,
@@ -49,6 +52,27 @@ class Relevance:
         self._kinds[kind].add(number, column, variance)
         self._kind_of.extend([-1] * (number + 1 - len(self._kind_of)))
         self._kind_of[number] = kind
+
+    def written(self) -> Arrays:
+        """What is in it, for `resumed`."""
+        kinds = [kind.before(None) for kind in self._kinds]
+        about = json.dumps([(kind.axes, kind.shape) for kind in kinds]).encode()
+        return {
+            "kinds": np.frombuffer(about, np.uint8),
+            "kind_of": np.array(self._kind_of),
+            **{f"{n}/{a}": getattr(kind, a) for n, kind in enumerate(kinds) for a in ARRAYS},
+        }
+
+    @classmethod
+    def resumed(cls, written: Arrays) -> Relevance:
+        result = cls()
+        for n, (axes, shape) in enumerate(json.loads(written["kinds"].tobytes())):
+            own = tuple(map(tuple, axes))
+            every = Kind(own, tuple(shape), *(written[f"{n}/{name}"] for name in ARRAYS))
+            result._by_axes[own] = n
+            result._kinds.append(Growing.resumed(every))
+        result._kind_of = array("i", written["kind_of"].tobytes())
+        return result
 
     def copy(self, seen: int) -> Relevance:
         """Of the columns with a number below ``seen``, to add to: others may be added here since

@@ -94,7 +94,7 @@ class Reported:
     def _derive(self, part: Column, basis: Basis) -> None:
         """Make again the estimates of some rows that were made from ``basis``."""
         state = self._state
-        if max((*basis.whole, *basis.own), default=0) >= len(state.answers):
+        if max((*basis.whole, *basis.own), default=0) >= state.recorded:
             return
         system = System.of(state, [part], basis.whole, _WHATEVER)
         estimates = [None] * part.height if system is None else system.estimates()

@@ -6,19 +6,21 @@ they were declared. An exact row is an answer of variance 0.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.accountant import ROW_BYTES, Answer, Basis, Derivation
+from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
 from tallyveil.knowledge.drawn import DrawnRows
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
+from tallyveil.knowledge.holding import Holding
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.outside import keys_of, outside
@@ -38,48 +40,67 @@ class State:
     """Grows in the order of the ledger; whoever lets it grow sees to it that it is one thread."""
 
     def __init__(self) -> None:
-        self.answers: list[Answer] = []
         self.exact: list[Answer] = []
         self.relevance = Relevance()
         self._exact_relevance = Relevance()
         self.derivations = 0
-        self._starts = [0]
+        self._releases: list[Release] = []
+        self._places: dict[int, int] = {}  # by charge, among the releases
+        self._first = array("q")  # column of each release
+        self._release_of = array("q")  # each column
+        self._starts = array("q", [0])
         self._exact_starts = [0]
-        self._holding: dict[bytes, tuple[int, ...]] = {}
-        self._of_charge: dict[int, list[int]] = {}
+        self._holding = Holding()
+        self._exact_holding = Holding()
         self._bases: dict[bytes, Mapping[Criterion, Basis]] = {}
-        self._drawn: dict[int, DrawnRows] = {}
+        self._drawn: dict[int, DrawnRows | None] = {}  # None before somebody looks
 
     def declare(self, column: Column, values: Sequence[int]) -> None:
         """The rows of a column are known exactly; before anything is learnt."""
         self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
         self._exact_relevance.add(len(self.exact), column, 0.0)
-        self._hold(-len(self.exact), column)
+        self._exact_holding.add(-len(self.exact), column.row_keys)
 
-    def learn(self, answer: Answer) -> None:
-        number, column = len(self.answers), answer.column
-        self.answers.append(answer)
-        self._starts.append(self._starts[-1] + column.height)
-        self._of_charge.setdefault(answer.charge_id, []).append(number)
-        if answer.together is not None:
-            self._drawn[number] = DrawnRows.of(number, answer, self.noise_numbers(number))
-        self._hold(number, column)
-        if answer.law is not None and column.height:
-            self.relevance.add(number, column, variance_of(answer.law))
+    def learn(self, release: Release) -> None:
+        """The columns of the next release; without looking at it, if they are known (`resume`)."""
+        place = len(self._releases)
+        self._places[release.charge_id] = place
+        self._releases.append(release)
+        if place < len(self._first):
+            return
+        self._first.append(len(self._release_of))
+        for answer in release.answers:
+            number, column = len(self._release_of), answer.column
+            self._release_of.append(place)
+            self._starts.append(self._starts[-1] + column.height)
+            self._holding.add(number, column.row_keys)
+            if answer.together is not None:
+                self._drawn[number] = None
+            if answer.law is not None and column.height:
+                self.relevance.add(number, column, variance_of(answer.law))
 
-    def _hold(self, number: int, column: Column) -> None:
-        here = (number,)  # one object for the keys that are held nowhere else
-        for keys in deadline.portions(column.row_keys):
-            if self._holding.keys().isdisjoint(keys):
-                self._holding.update(dict.fromkeys(keys, here))
-                continue
-            for key in keys:
-                before = self._holding.get(key)
-                if before is None:
-                    self._holding[key] = here
-                elif before[-1] != number:
-                    self._holding[key] = before + here
+    def written(self) -> Arrays:
+        """What was made of the releases so far, for `resume`."""
+        numbers, keys = self._holding.written()
+        return {
+            "first": np.array(self._first),
+            "release_of": np.array(self._release_of),
+            "starts": np.array(self._starts),
+            "drawn": np.array([*self._drawn], dtype=np.int64),
+            "numbers": numbers,
+            "keys": np.frombuffer(keys, np.uint8),
+            **self.relevance.written(),
+        }
+
+    def resume(self, written: Arrays) -> int:
+        """Know the columns of the first releases, which are still to be learnt: of how many."""
+        for name in ("first", "release_of", "starts"):
+            setattr(self, f"_{name}", array("q", written[name].tobytes()))
+        self._drawn.update(dict.fromkeys(written["drawn"].tolist()))
+        self._holding = Holding(written["numbers"], written["keys"].tobytes())
+        self.relevance = Relevance.resumed(written)
+        return len(self._first)
 
     def derive(self, derivation: Derivation) -> None:
         """For each criterion the latest is the best."""
@@ -106,15 +127,36 @@ class State:
         first_by = sorted(found, key=lambda one: one != by)
         return tuple(dict.fromkeys(found[one] for one in first_by))
 
+    @property
+    def releases(self) -> int:
+        """How many were learnt."""
+        return len(self._releases)
+
+    @property
+    def recorded(self) -> int:
+        """How many columns are recorded."""
+        return len(self._release_of)
+
     def answer(self, number: int) -> Answer:
-        return self.answers[number] if number >= 0 else self.exact[-1 - number]
+        if number < 0:
+            return self.exact[-1 - number]
+        place = self._release_of[number]
+        return self._releases[place].answers[number - self._first[place]]
 
     def of_charge(self, charge_id: int, place: int) -> int:
         """The number of a recorded charge's column."""
-        return self._of_charge[charge_id][place]
+        return self._first[self._places[charge_id]] + place
 
     def answered(self, charge_id: int) -> bool:
-        return charge_id in self._of_charge
+        return charge_id in self._places
+
+    def _held(self, column: Column) -> list[tuple[int, ...]] | None:
+        """For each row the columns that have it, exact ones first; None if no row is held."""
+        keys = column.row_keys
+        exact, recorded = self._exact_holding.find(keys), self._holding.find(keys)
+        if exact is None or recorded is None:
+            return exact or recorded
+        return [a + b for a, b in zip(exact, recorded, strict=True)]
 
     def holding(self, columns: Iterable[Column], seen: int) -> list[int]:
         """Of the first ``seen`` recorded columns those with rows of some others, the latest first,
@@ -122,11 +164,11 @@ class State:
         found = {
             n
             for column in columns
-            for key in column.row_keys
-            for n in self._holding.get(key, ())
-            if 0 <= n < seen
+            for numbers in self._holding.find(column.row_keys) or ()
+            for n in numbers
+            if n < seen
         }
-        return sorted((n for n in found if self.answers[n].law is not None), reverse=True)
+        return sorted((n for n in found if self.answer(n).law is not None), reverse=True)
 
     def outside(self, columns: Sequence[Column], numbers: Sequence[int] | None = None) -> bool:
         """Whether it can be seen at once that no combination of the columns' rows, but for 0,
@@ -145,15 +187,14 @@ class State:
     def own(self, column: Column, only: str | None = None) -> Sequence[Known | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is
         added, or those by the mechanism ``only`` with a public range."""
-        keys = column.row_keys
-        if all(map(self._holding.keys().isdisjoint, deadline.portions(keys))):
+        keys, held = column.row_keys, self._held(column)
+        if held is None:
             return [None] * column.height
         deadline.check()
-        held = [self._holding.get(key, ()) for key in keys]
         best = {numbers: self._best(numbers, only) for numbers in set(held)}
         drawn = [number for number in best.values() if number in self._drawn]
         if len(best) == len(drawn) == 1 and self.answer(drawn[0]).column.row_keys == keys:
-            return self._drawn[drawn[0]].known
+            return self.known(drawn[0]) or ()
         answers = {own: None if n is None else self.answer(n) for own, n in best.items()}
         alike = None if drawn else _alike(answers, held, keys)
         if alike is not None:
@@ -163,19 +204,27 @@ class State:
             if not place % _PORTION:
                 deadline.check()
             number = best[numbers]
+            rows = None if number is None else self._drawn_rows(number)
             if number is None:
                 found.append(None)
-            elif number in self._drawn:
-                found.append(
-                    self._drawn[number].known[_place(self.answer(number).column, key, place)]
-                )
+            elif rows is not None:
+                found.append(rows.known[_place(self.answer(number).column, key, place)])
             else:
                 found.append(_said(self.answer(number), key, place))
         return found
 
     def known(self, number: int) -> Sequence[Known] | None:
         """What a recorded column says by itself, if its noise is drawn together."""
-        return self._drawn[number].known if number in self._drawn else None
+        drawn = self._drawn_rows(number)
+        return None if drawn is None else drawn.known
+
+    def _drawn_rows(self, number: int) -> DrawnRows | None:
+        """Of a recorded column whose noise is drawn together."""
+        found = self._drawn.get(number)
+        if found is None and number in self._drawn:
+            answer, numbers = self.answer(number), self.noise_numbers(number)
+            found = self._drawn[number] = DrawnRows.of(number, answer, numbers)
+        return found
 
     def _best(self, numbers: Sequence[int], only: str | None) -> int | None:
         """The one of the least spread, the first among equals."""
@@ -189,12 +238,15 @@ class State:
     def sequence(self, column: Column, seen: int) -> list[list[Look]]:
         """Of each row the answers of its own with independent noise, among the first ``seen``
         recorded columns, in the order they were charged."""
+        held = self._holding.find(column.row_keys)
+        if held is None:
+            return [[]] * column.height
         found = []
-        for place, key in enumerate(column.row_keys):
+        for place, (key, numbers) in enumerate(zip(column.row_keys, held, strict=True)):
             looks = []
-            for number in self._holding.get(key, ()):
-                if 0 <= number < seen:
-                    answer = self.answers[number]
+            for number in numbers:
+                if number < seen:
+                    answer = self.answer(number)
                     if answer.law is not None and answer.scale and answer.together is None:
                         value = int(answer.values[_place(answer.column, key, place)])
                         looks.append(((answer.charge_id, number), (answer.law, value)))
@@ -203,7 +255,7 @@ class State:
 
     def noises(self, number: int, row: int = 0) -> Noises | None:
         """Of one row of a column; None if they are not added."""
-        drawn = self._drawn.get(number)
+        drawn = self._drawn_rows(number)
         return _noises(self.answer(number)) if drawn is None else drawn.noises.take(np.array([row]))
 
     def noise_numbers(self, number: int) -> IntArray:
@@ -231,12 +283,12 @@ class State:
 
     def _every(self, number: int) -> Noises | None:
         """Of all rows of a column drawn together, else of one for all."""
-        drawn = self._drawn.get(number)
+        drawn = self._drawn_rows(number)
         return _noises(self.answer(number)) if drawn is None else drawn.noises
 
     def with_own(self, estimate: Estimate | None, number: int, key: bytes) -> Estimate | None:
         """The estimate of a row together with the row's own answer in column ``number``."""
-        answer = self.answers[number]
+        answer = self.answer(number)
         if answer.law is None or key not in answer.column.row_keys:
             return estimate
         place = _place(answer.column, key, 0)

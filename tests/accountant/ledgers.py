@@ -8,7 +8,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-__all__ = ["altered", "forked", "raw"]
+from tallyveil.accountant import Accountant, Answer
+
+__all__ = ["altered", "forked", "raw", "recorded_answers"]
 
 
 def raw(path: Path) -> closing[sqlite3.Connection]:
@@ -39,3 +41,7 @@ def forked(work: Callable[[int], None]) -> tuple[int, int]:
             os._exit(0)
     os.close(writer)
     return child, reader
+
+
+def recorded_answers(accountant: Accountant, table: str) -> list[Answer]:
+    return [one for release in accountant.learned(table, 0, 0)[0] for one in release.answers]

@@ -30,6 +30,7 @@ from tallyveil.mechanisms import mechanism
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.limits import Limits
 from tallyveil.workload.workload import Column, Workload
+from tests.accountant.ledgers import recorded_answers
 
 LAPLACE = mechanism("laplace")
 
@@ -150,7 +151,7 @@ def test_a_receipt_opens_the_answer_it_paid_for(cubes: Any) -> None:
     answer = TrueAnswer(charge.workload.key, [[7, 3]])
     (noisy,) = LAPLACE.release(answer, receipt)
     accountant.record(receipt, [noisy])
-    [answer_recorded] = accountant.learned("person", 0, 0)[0]
+    [answer_recorded] = recorded_answers(accountant, "person")
     assert answer_recorded.values == tuple(noisy)
 
 
@@ -280,9 +281,9 @@ def test_what_one_process_records_another_recalls(cubes: Any, open_accountant: A
     serving, shell = open_accountant(), open_accountant()
     charge = one(cubes, [[1, 0]], 20.0)
     (receipt,) = serving.charge([charge], "alice")
-    assert shell.learned("person", 0, 0)[0] == []
+    assert recorded_answers(shell, "person") == []
     serving.record(receipt, [[42]])
-    [known] = shell.learned("person", 0, 0)[0]
+    [known] = recorded_answers(shell, "person")
     assert known.values == (42,)
     with pytest.raises(TallyveilError):
         shell.record(receipt.charge_id, [[43]])

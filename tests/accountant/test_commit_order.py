@@ -21,6 +21,7 @@ from tallyveil.deadline import Deadline
 from tallyveil.errors import BudgetExceeded, LedgerError, ReceiptError
 from tallyveil.mechanisms import Relation, mechanism
 from tallyveil.workload.workload import Workload
+from tests.accountant.ledgers import recorded_answers
 
 LAPLACE = mechanism("laplace")
 COST = Fraction(1, 20)
@@ -73,7 +74,7 @@ class World:
         if accountant is None:
             with closing(Ledger(self.path)) as ledger:
                 return self.known(Accountant(ledger, self.accounts))
-        answers = [(a.charge_id, a.values) for a in accountant.learned("person", 0, 0)[0]]
+        answers = [(a.charge_id, a.values) for a in recorded_answers(accountant, "person")]
         charges = [entry.charge_id for entry in accountant.history()]
         return accountant.balance("person").spent, charges, answers
 
@@ -310,5 +311,5 @@ def test_losses_add_up_whatever_fails(cubes: Any, tmp_path: Path) -> None:
     assert spent * 10**12 == cubes.truth(drawn, relation)
     assert world.known()[0] == spent
     assert len(drawn) == len(world.accountant.history())
-    assert len(world.accountant.learned("person", 0, 0)[0]) < len(drawn)
+    assert len(recorded_answers(world.accountant, "person")) < len(drawn)
     world.ledger.close()

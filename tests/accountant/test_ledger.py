@@ -29,7 +29,7 @@ from tallyveil.accountant.codec import (
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms import Relation
 from tallyveil.workload.workload import Workload
-from tests.accountant.ledgers import altered, raw
+from tests.accountant.ledgers import altered, raw, recorded_answers
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_others_can_charge_while_a_ledger_is_opened(
     assert len(opened.history()) == 8
     assert opened.balance("person") == accountant.balance("person")
     known = [
-        [(a.charge_id, a.values) for a in one.learned("person", 0, 0)[0]]
+        [(a.charge_id, a.values) for a in recorded_answers(one, "person")]
         for one in (opened, accountant)
     ]
     assert known[0] == known[1]

@@ -14,6 +14,7 @@ import pytest
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.errors import LedgerError
 from tallyveil.workload.workload import Workload
+from tests.accountant.ledgers import recorded_answers
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def path(cubes: Any, charge: Charge, tmp_path: Path) -> Path:
 def known(cubes: Any, path: Path) -> Any:
     with closing(Ledger(path, create=False)) as ledger:
         accountant = Accountant(ledger, {"person": cubes.account()})
-        answers = [(a.charge_id, a.scale, a.values) for a in accountant.learned("person", 0, 0)[0]]
+        answers = [(a.charge_id, a.scale, a.values) for a in recorded_answers(accountant, "person")]
         with ledger.reading():
             data = ledger.snapshot("person")
         return accountant.balance("person"), accountant.history(), answers, data

@@ -15,6 +15,7 @@ from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.schema import APPLICATION_ID
 from tallyveil.errors import LedgerError
+from tests.accountant.ledgers import recorded_answers
 
 OLD_TABLES = """
 CREATE TABLE protected_table (
@@ -84,7 +85,7 @@ def before(cubes: Any, path: Path, charge: Charge) -> Iterator[Accountant]:
 
 
 def known(accountant: Accountant) -> Any:
-    answers = [(a.charge_id, a.values) for a in accountant.learned("person", 0, 0)[0]]
+    answers = [(a.charge_id, a.values) for a in recorded_answers(accountant, "person")]
     return accountant.balance("person"), accountant.history(), answers
 
 

@@ -25,6 +25,7 @@ from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import Relation, mechanism, registry
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.workload.workload import Column, Factor, Workload
+from tests.accountant.ledgers import recorded_answers
 
 
 class Retired(DiscreteLaplace):
@@ -44,7 +45,7 @@ def one(cubes: Any, name: str = "laplace", scale: float = 20.0) -> Charge:
 def spent(path: Path, account: Any) -> tuple[Fraction, list[NoiseLaw | None]]:
     with closing(Ledger(path)) as ledger:
         accountant = Accountant(ledger, {"person": account})
-        laws = [answer.law for answer in accountant.learned("person", 0, 0)[0]]
+        laws = [answer.law for answer in recorded_answers(accountant, "person")]
         return accountant.balance("person").spent, laws
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share, summary
 from tallyveil.errors import LedgerError, LedgerMismatch
-from tests.accountant.ledgers import altered
+from tests.accountant.ledgers import altered, recorded_answers
 
 EVERY_ACCOUNT = pytest.mark.parametrize(
     "account",
@@ -52,7 +52,7 @@ def state(accountant: Accountant) -> Any:
         accountant.most_expensive("person"),
         [
             (a.charge_id, a.mechanism, a.column.row_keys, a.scale, repr(a.values))
-            for a in (*accountant.learned("person", 0, 0)[0], *accountant.pending("person"))
+            for a in (*recorded_answers(accountant, "person"), *accountant.pending("person"))
         ],
         accountant.state("person"),
     )

@@ -13,6 +13,7 @@ from psycopg.errors import QueryCanceled
 from bench import cancel
 from bench.cancel import STATEMENTS, cancel_after, connected, opened, statement
 from tallyveil.gate import Gate
+from tests.accountant.ledgers import recorded_answers
 
 # Far beyond what is meant, 0.2 s: the machine may be busy with other things.
 _SOON = 5.0
@@ -60,7 +61,7 @@ def test_what_was_charged_before_a_cancel_is_answered(
         if spent:
             assert len(connection.execute(sql).fetchall()) == 20_000
             assert account.balance("t").spent - before == 1
-    answered = {answer.charge_id for answer in account.learned("t", 0, 0)[0]}
+    answered = {answer.charge_id for answer in recorded_answers(account, "t")}
     assert answered == {charge.charge_id for charge in account.history("t")}
 
 

@@ -25,6 +25,7 @@ from tallyveil.knowledge import Precision, Preview
 from tallyveil.knowledge.nesting import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
+from tests.accountant.ledgers import recorded_answers
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -245,7 +246,7 @@ def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
     """The recorded rows over state × sex, with their noises."""
     shape = {"state": 5, "sex": 3}
     rows, scales = [], []
-    for answer in connection._gate.accountant.learned("person", 0, 0)[0]:
+    for answer in recorded_answers(connection._gate.accountant, "person"):
         noise = mechanism(answer.mechanism)
         assert not isinstance(noise, CountMechanism)
         assert noise.law(answer.scale).family == DiscreteLaplaceLaw

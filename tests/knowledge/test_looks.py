@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallyveil.accountant import Answer
 from tallyveil.knowledge.looks import Looks
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column, Factor
+from tests.knowledge.columns import release
 
 DAYS, PARTS = 100, 3
 
@@ -30,10 +30,7 @@ def state() -> State:
     """The days of each part were asked dozens of times."""
     result = State()
     for number in range(90):
-        column = _column(number // PARTS, number % PARTS)
-        result.learn(
-            Answer(number, "laplace", column, 5.0, (7.0,) * column.height, "discrete_laplace")
-        )
+        result.learn(release(number, _column(number // PARTS, number % PARTS)))
     return result
 
 
@@ -50,7 +47,7 @@ def test_the_columns_of_one_statement_share_the_work_of_a_look(
 
     monkeypatch.setattr(System, "estimates", counted)
     columns = [_column(number) for number in range(60)]
-    found = Looks(state).at(columns, range(60), len(state.answers))
+    found = Looks(state).at(columns, range(60), state.recorded)
     assert [n for outlook in found for n in outlook.columns] == [*range(60)]
     for outlook in found:
         assert [*map(len, outlook.rows)] == [columns[n].height for n in outlook.columns]
@@ -59,7 +56,7 @@ def test_the_columns_of_one_statement_share_the_work_of_a_look(
 
 
 def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(state: State) -> None:
-    columns, seen = [_column(number) for number in range(60)], len(state.answers)
+    columns, seen = [_column(number) for number in range(60)], state.recorded
     (few,) = Looks(state).at(columns, range(5), seen)
     many = Looks(state).at(columns, range(60), seen)
     for one, other in zip(few.rows, many[0].rows, strict=False):

@@ -5,40 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallyveil.accountant import Answer
 from tallyveil.knowledge.state import State
-from tallyveil.workload.workload import Column, Factor
-
-SHAPE = {"a": 4, "b": 5, "c": 3}
-
-
-def factor(axes: tuple[str, ...], dense: np.ndarray) -> Factor:
-    rows, cells = np.nonzero(dense)
-    shape = tuple(SHAPE[axis] for axis in axes)
-    ints = (array.astype(np.int64) for array in (rows, cells, dense[rows, cells]))
-    return Factor(axes, shape, len(dense), *ints)
-
-
-def ranged(axis: str, random: np.random.Generator) -> Factor:
-    low, high = sorted(random.integers(0, SHAPE[axis], 2))
-    places = np.arange(SHAPE[axis])
-    return factor((axis,), ((places >= low) & (places <= high)).astype(np.int64)[None])
-
-
-def any_column(random: np.random.Generator) -> Column:
-    kind = random.integers(0, 7)
-    if kind <= 2:
-        some = [axis for axis in SHAPE if random.random() < 0.6]
-        return Column(tuple(ranged(axis, random) for axis in some))
-    if kind == 3:
-        return Column((factor(("b",), np.eye(5, dtype=np.int64)), ranged("a", random)))
-    if kind == 4:
-        dense = random.integers(0, 2, (1, 12))
-        dense[0, random.integers(0, 12)] = 1
-        return Column((factor(("a", "c"), dense),))
-    if kind == 5:
-        return Column((factor(("a",), random.integers(1, 4, (1, 4))), ranged("c", random)))
-    return Column((factor(("c",), np.array([[1, 0, 1]])), ranged("b", random)))
+from tallyveil.workload.workload import Column
+from tests.knowledge.columns import SHAPE, any_column, release
 
 
 def written_out(column: Column) -> np.ndarray:
@@ -70,11 +39,10 @@ def test_what_is_ruled_out_lies_outside_the_span(seed: int) -> None:
         assert not found or apart
         some = [n for n in range(number) if random.random() < 0.5]
         if state.outside(questions, some):
-            part = np.vstack([exact, *(written_out(state.answers[n].column) for n in some)])
+            part = np.vstack([exact, *(written_out(state.answer(n).column) for n in some)])
             assert rank(np.vstack([part, asked])) == rank(part) + rank(asked)
         one = any_column(random)
-        values = (0.0,) * one.height
-        state.learn(Answer(number, "laplace", one, 5.0, values, "discrete_laplace"))
+        state.learn(release(number, one))
         rows = np.vstack([rows, written_out(one)])
 
 
@@ -87,8 +55,7 @@ def test_a_range_whose_corner_nobody_has_is_ruled_out_at_once() -> None:
 
     state = State()
     for number in range(1500):
-        answer = Answer(number, "laplace", box(number, 2000), 5.0, (0.0,), "discrete_laplace")
-        state.learn(answer)
+        state.learn(release(number, box(number, 2000)))
     assert state.outside([box(3, 1700)], range(1500))
     assert not state.outside([box(3, 1400)], range(1500))
     assert state.outside([box(1700, 2000)], range(1500))

@@ -14,6 +14,7 @@ import pytest
 from psycopg import errors
 
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
+from tests.accountant.ledgers import recorded_answers
 from tests.wire.waiting import until
 
 FEW = "SELECT count(*) FROM person WHERE age < 40"
@@ -144,7 +145,7 @@ def test_what_is_drawn_when_a_statement_is_cancelled_is_kept(
         connection.execute("SET statement_timeout = 0")
         answer = [row[-1] for row in connection.execute(asked).fetchall()]
         assert house.spent() == spent
-    ((held,),) = [[a.values] for a in house.gate.accountant.learned("person", 0, 0)[0]]
+    ((held,),) = [[a.values] for a in recorded_answers(house.gate.accountant, "person")]
     assert sorted(answer) == sorted(held)
 
 

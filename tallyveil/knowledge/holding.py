@@ -1,0 +1,82 @@
+"""Which recorded columns have a row, by the row's key."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil import deadline
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["Holding"]
+
+_Numbers: TypeAlias = tuple[int, ...]
+
+
+class Holding:
+    """Numbers of columns by their rows' keys: ``first`` in arrays, sorted by the first halves of
+    the keys, and the others in a dictionary. Threads may share it, but one at a time adds."""
+
+    def __init__(self, first: IntArray | None = None, keys: bytes = b"") -> None:
+        """Of columns whose ``keys`` follow one another, a number for each."""
+        numbers = np.zeros(0, dtype=np.int64) if first is None else first
+        halves = _halves(keys)
+        order = np.argsort(halves[0], kind="stable")
+        self._halves, self._numbers = halves[:, order], numbers[order]
+        self._others: dict[bytes, _Numbers] = {}
+
+    def add(self, number: int, keys: Sequence[bytes]) -> None:
+        """Column ``number``; numbers ascend."""
+        here = (number,)  # one object for the keys that are held nowhere else
+        for some in deadline.portions(keys):
+            if self._others.keys().isdisjoint(some):
+                self._others.update(dict.fromkeys(some, here))
+                continue
+            for key in some:
+                before = self._others.get(key)
+                if before is None:
+                    self._others[key] = here
+                elif before[-1] != number:
+                    self._others[key] = before + here
+
+    def find(self, keys: Sequence[bytes]) -> list[_Numbers] | None:
+        """For each key the columns with its row, in the order of their numbers; None if no key has
+        any."""
+        others = self._others
+        none = all(map(others.keys().isdisjoint, deadline.portions(keys)))
+        found = None if none else [others.get(key, ()) for key in keys]
+        if not len(self._numbers):
+            return found
+        wanted = _halves(b"".join(keys))
+        start = self._halves[0].searchsorted(wanted[0])
+        count = self._halves[0].searchsorted(wanted[0], side="right") - start
+        if not count.any():
+            return found
+        places = np.repeat(np.arange(len(keys)), count)
+        at = np.arange(len(places)) + np.repeat(start - (np.cumsum(count) - count), count)
+        same = self._halves[1, at] == wanted[1, places]
+        first: list[_Numbers] = [()] * len(keys)
+        numbers = self._numbers[at[same]].tolist()
+        for place, number in zip(places[same].tolist(), numbers, strict=True):
+            first[place] += (number,)
+        return first if found is None else [a + b for a, b in zip(first, found, strict=True)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, each as often as it is held."""
+        return len(self._numbers) + sum(map(len, self._others.values()))
+
+    def written(self) -> tuple[IntArray, bytes]:
+        """What another one begins with."""
+        numbers = [self._numbers, np.array([*itertools.chain(*self._others.values())], np.int64)]
+        keys = b"".join(key * len(own) for key, own in self._others.items())
+        return np.concatenate(numbers), self._halves.T.tobytes() + keys
+
+
+def _halves(keys: bytes) -> npt.NDArray[np.uint64]:
+    """The first halves of all keys, and the second ones."""
+    return np.ascontiguousarray(np.frombuffer(keys, np.uint64).reshape(-1, 2).T)
