@@ -276,10 +276,9 @@ class State:
         """Of all rows of some columns, whose noise is added."""
         each = [noises for n in numbers if (noises := self._every(n)) is not None]
         heights = [1 if n in self._drawn else self.answer(n).column.height for n in numbers]
-        sizes = [len(noises) for noises in each]
-        return Noises.concatenated(each).take(
-            np.repeat(np.arange(sum(sizes)), np.repeat(heights, sizes))
-        )
+        sizes = np.array([len(noises) for noises in each], dtype=np.int64)
+        times = np.repeat(np.array(heights, dtype=np.int64), sizes)
+        return Noises.concatenated(each).take(np.repeat(np.arange(len(times)), times))
 
     def _every(self, number: int) -> Noises | None:
         """Of all rows of a column drawn together, else of one for all."""

@@ -64,3 +64,10 @@ def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(st
             assert a is not None
             assert b is not None
             assert b.variance <= a.variance * 1.25
+
+
+def test_many_columns_are_looked_at_before_anything_is_recorded() -> None:
+    columns = [_column(number) for number in range(40)]
+    found = Looks(State()).at(columns, range(40), 0)
+    assert not any(any(rows) for outlook in found for rows in outlook.rows)
+    assert len(found) == 2
