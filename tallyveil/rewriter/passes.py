@@ -26,6 +26,7 @@ from tallyveil.rewriter.private.division import null_on_zero
 from tallyveil.rewriter.private.interval_columns import hand_on
 from tallyveil.rewriter.private.listings import refuse_counted_listings
 from tallyveil.rewriter.private.noisy_select import turn
+from tallyveil.rewriter.private.picked_groups import pick_groups
 from tallyveil.rewriter.resolve.columns import raw_rows
 from tallyveil.rewriter.resolve.common import inline_common_tables
 from tallyveil.rewriter.resolve.from_clause import FromClause
@@ -122,6 +123,10 @@ def _translate(planning: Planning) -> None:
     scope.refuse_wide(tree)
     for part in [tree] if planning.dialect == "postgres" else expanded_views(tree):
         translate(part, scope)
+
+
+def _pick_groups(planning: Planning) -> None:
+    pick_groups(planning.tree, planning.catalog)
 
 
 def _check_above(planning: Planning) -> None:
@@ -229,6 +234,7 @@ PLANNING: Final[tuple[Pass, ...]] = (
     _translate,
     _of_tree(bound_texts),
     _of_tree(refuse_counted_listings),
+    _pick_groups,
     _check_above,
     _read_public,
     _of_tree(hand_on),

@@ -26,6 +26,7 @@ _DATE_PARTS: Final = frozenset(
     }
 )  # fmt: skip
 _TIME_PARTS: Final = frozenset({"hour", "minute"})
+_TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
 
 
@@ -48,10 +49,12 @@ def make(node: exp.Anonymous, scope: Scope) -> None:
 
 def truncate(node: exp.Func, scope: Scope) -> None:
     unit = node.args["unit"].name.lower()
-    if unit not in _UNITS or node.args.get("zone") is not None:
+    timed = scope.type_of(node.this) in ("DATE", "TIMESTAMP")
+    units = _UNITS | _TIME_UNITS if timed else _UNITS
+    if unit not in units or node.args.get("zone") is not None:
         raise FeatureNotSupported(
             f"date_trunc to {unit} is not answered",
-            hint=f"These are: {', '.join(sorted(_UNITS))}; without a time zone.",
+            hint=f"These are: {', '.join(sorted(units))}; without a time zone.",
             position=position(node),
         )
 

@@ -1,0 +1,135 @@
+"""Groups that a join picks, as BI tools write for the n largest series:
+
+    SELECT …, a, count(*) FROM t JOIN (SELECT a AS k FROM t GROUP BY a ORDER BY count(*) DESC
+    LIMIT n) AS s ON a = k GROUP BY …, a
+
+ON compares groups of the SELECT with all keys of the joined query, which has one row for each of
+its groups. The join then keeps all records of a group or none, each once, and says the same as
+
+    HAVING a IN (SELECT k FROM (…) AS s)
+
+which is about noisy rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from tallyveil.rewriter.resolve.branches import conjunction
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.records import aggregates, reads_records, sources
+from tallyveil.rewriter.sql.check import is_star
+
+__all__ = ["pick_groups"]
+
+_Pair: TypeAlias = tuple[exp.Expr, str]
+"""A group of the SELECT, and the column of the joined query that it is compared with."""
+
+
+def pick_groups(tree: exp.Expr, catalog: Catalog) -> None:
+    """Write each such join as HAVING, in place. Other joins with noisy rows stay as they are."""
+    for select in list(tree.find_all(exp.Select)):
+        for join in list(select.args.get("joins") or ()):
+            query = join.this.this if isinstance(join.this, exp.Subquery) else None
+            if isinstance(query, exp.Select) and aggregates(query) and reads_records(query):
+                pairs = _pairs(select, join, query, catalog)
+                if pairs:
+                    _write(select, join, pairs)
+
+
+def _write(select: exp.Select, join: exp.Join, pairs: Sequence[_Pair]) -> None:
+    join.pop()
+    groups = [group.copy() for group, _ in pairs]
+    keys = [exp.column(name, join.this.alias, quoted=True) for _, name in pairs]
+    picked = exp.Select(
+        expressions=[exp.alias_(key, key.name, quoted=True) for key in keys],
+        from_=exp.From(this=join.this),
+    )
+    whole = groups[0] if len(groups) == 1 else exp.Tuple(expressions=groups)
+    conditions: list[exp.Expr] = [exp.In(this=whole, query=exp.Subquery(this=picked))]
+    if len(groups) > 1:  # to DuckDB rows with NULL inside are alike
+        conditions += [exp.Not(this=exp.Is(this=g.copy(), expression=exp.Null())) for g in groups]
+    having = select.args.get("having")
+    if having is not None:
+        conditions.insert(0, exp.paren(having.this))
+    select.set("having", exp.Having(this=conjunction(conditions)))
+
+
+def _pairs(
+    select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
+) -> Sequence[_Pair]:
+    """What ON compares; nothing where the join is of another kind."""
+    plain = not (join.side or join.args.get("using") or join.this.args["alias"].columns)
+    on = join.args.get("on")
+    if not plain or join.kind not in ("", "INNER") or on is None:
+        return ()
+    columns = _Columns(select, join, query, catalog)
+    inner = on.unnest()
+    parts = inner.flatten() if isinstance(inner, exp.And) else [inner]
+    pairs = [columns.pair(part) for part in parts]
+    found = [pair for pair in pairs if pair is not None and pair[0] in _groups(select)]
+    items = {item.alias_or_name: item.unalias() for item in query.expressions}
+    compared, keys = [items[name] for _, name in found], _groups(query)
+    same = all(key in compared for key in keys) and all(key in keys for key in compared)
+    clear = len(found) == len(pairs) and len(items) == len(query.expressions)
+    return found if keys and same and clear and not columns.read() else ()
+
+
+def _groups(select: exp.Select) -> list[exp.Expr]:
+    """What a plain GROUP BY groups by."""
+    group = select.args.get("group")
+    if group is None or any(value for key, value in group.args.items() if key != "expressions"):
+        return []
+    groups = []
+    for each in group.expressions:
+        number = int(each.this) if isinstance(each, exp.Literal) and each.this.isdigit() else 0
+        known = 1 <= number <= len(select.expressions)
+        groups.append(select.expressions[number - 1].unalias() if known else each)
+    return groups
+
+
+class _Columns:
+    """Which columns of a SELECT are of the query that a join adds."""
+
+    def __init__(
+        self, select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
+    ) -> None:
+        self._select, self._join = select, join
+        self._names = {item.alias_or_name for item in query.expressions}
+        others = [source for source in sources(select) if source is not join.this]
+        self._others = {name for one in others for name in _names(one, catalog)}
+
+    def pair(self, part: exp.Expr) -> _Pair | None:
+        """The sides of an equality, where one is a column of the query and the other has none."""
+        if not isinstance(part, exp.EQ):
+            return None
+        for key, group in ((part.expression, part.this), (part.this, part.expression)):
+            if self._is_of(key) and not any(map(self._is_of, group.find_all(exp.Column))):
+                return group, key.name
+        return None
+
+    def read(self) -> bool:
+        """Whether anything but the join's own condition reads one, or may."""
+        own = {id(column) for column in self._join.find_all(exp.Column)}
+        return any(map(is_star, self._select.expressions)) or any(
+            self._is_of(column) or (not column.table and column.name in self._names)
+            for column in self._select.find_all(exp.Column)
+            if id(column) not in own
+        )
+
+    def _is_of(self, node: exp.Expr) -> bool:
+        if not isinstance(node, exp.Column) or node.name not in self._names:
+            return False
+        return node.table == self._join.this.alias or (
+            not node.table and node.name not in self._others
+        )
+
+
+def _names(source: exp.Expr, catalog: Catalog) -> Sequence[str]:
+    if isinstance(source, exp.Subquery):
+        return [str(name) for name in source.named_selects]
+    domain = catalog.domains.get(source.name)
+    return domain.names if domain is not None else list(catalog.public.get(source.name, ()))
