@@ -5,8 +5,12 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV := .venv
 RUN := $(VENV)/bin
+BI := .bi
+BI_PYTHON ?= $(shell for python in python3.12 python3.11 python3.10 $(PYTHON); do \
+	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
+		&& echo $$python && break; done)
 
-.PHONY: help demo test run-tests check docs audit test-clients test-slow fuzz-sql fuzz-wire fixtures bench clean
+.PHONY: help demo test run-tests check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -45,6 +49,18 @@ test-clients: $(VENV)/stamp  ## Real clients, those installed first that pip and
 		"postgresql unixodbc odbc-postgresql nodejs npm default-jdk-headless libpostgresql-jdbc-java" >&2; done
 	@$(RUN)/pytest -q -rs tests/clients
 
+test-bi: $(VENV)/stamp  ## A live Superset in a browser without a window
+	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \
+		echo "chromium is missing. On Debian and Ubuntu: apt-get install chromium chromium-driver" >&2; \
+	elif [ -n "$(BI_PYTHON)" ]; then $(MAKE) --no-print-directory $(BI)/stamp; \
+	else echo "Superset needs Python 3.10 to 3.12: make test-bi BI_PYTHON=…" >&2; fi
+	@$(RUN)/pytest -q -rs -m slow tests/bi
+
+$(BI)/stamp: tests/bi/requirements.txt
+	$(BI_PYTHON) -m venv $(BI)
+	$(BI)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
 	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m slow
 
@@ -67,7 +83,7 @@ bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; a JSO
 	@$(RUN)/python -m bench.$(NAME)
 
 clean:  ## Remove the environment, the demo and every cache
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BI) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/stamp: pyproject.toml
