@@ -14,7 +14,7 @@ def rows(part: str) -> list[str]:
     return [line for line in part.splitlines() if line.startswith("| ")][1:]
 
 
-def tests(file: Path) -> set[str]:
+def defined(file: Path) -> set[str]:
     return set(re.findall(r"^(?:async )?def (test_\w+)", file.read_text(), re.MULTILINE))
 
 
@@ -23,7 +23,7 @@ def test_each_client_has_a_test_and_each_test_a_line() -> None:
     named = [re.findall(r"`(test_clients_\w+\.py)::(test_\w+)` \|$", row) for row in rows(clients)]
     assert all(len(found) == 1 for found in named)
     files = (ROOT / "tests" / "clients").glob("test_*.py")
-    assert {found[0] for found in named} == {(f.name, test) for f in files for test in tests(f)}
+    assert {found[0] for found in named} == {(f.name, test) for f in files for test in defined(f)}
     named = [re.findall(r"`(test_\w+)` \|$", row) for row in rows(superset)]
     assert all(len(found) == 1 for found in named)
-    assert {found[0] for found in named} == tests(ROOT / "tests" / "bi" / "test_superset.py")
+    assert {found[0] for found in named} == defined(ROOT / "tests" / "bi" / "test_superset.py")
