@@ -191,7 +191,12 @@ class BudgetExceeded(TallyveilError):
 
 
 class StatementError(TallyveilError):
-    """The statement is wrong or not answered. Nothing was charged."""
+    """The statement is wrong or not answered. Nothing was charged.
+
+    ``about`` is the column or table it complains of, where its position is still to be found.
+    """
+
+    about: str | None = None
 
 
 class SQLSyntaxError(StatementError):
@@ -238,6 +243,14 @@ class CannotCoerce(StatementError):
 
 class InvalidCursorDefinition(StatementError):
     sqlstate = "42P11"
+
+
+class InvalidColumnReference(StatementError):
+    sqlstate = "42P10"
+
+
+class DuplicateAlias(StatementError):
+    sqlstate = "42712"
 
 
 class GroupingError(StatementError):

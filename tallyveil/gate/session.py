@@ -31,7 +31,7 @@ from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.request import request_of
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Dialect, Plan, Query, split
+from tallyveil.rewriter import Dialect, Plan, Query, place_of, split
 
 __all__ = ["GateSession"]
 
@@ -80,7 +80,7 @@ class GateSession:
         if statement.kind not in ("select", "explain"):
             return Description((), None)
         query = _query(statement)
-        with self.limited(), _positions_from(query.offset):
+        with self.limited(), _placed(query):
             types = self._planner.types(query, parameter_types)
             if statement.kind == "explain":
                 return Description(types, _EXPLAIN_COLUMNS)
@@ -151,7 +151,7 @@ class GateSession:
             result = self.execute(statement, parameters)
             return _as_arrow(result), result
         query = _query(statement)
-        with self.limited(), _positions_from(query.offset), ExitStack() as after:
+        with self.limited(), _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, parameters)
             released = self._answering.release(plan, query.sql, lambda columns: None, after)
             with self._cursor.tables(released.tables):
@@ -168,7 +168,7 @@ class GateSession:
         if [one.kind for one in statements] != ["select"]:
             raise FeatureNotSupported("expected one SELECT", hint="Send queries one by one.")
         query = _query(statements[0])
-        with self.limited(), _positions_from(query.offset):
+        with self.limited(), _placed(query):
             plan = self._planner.plan(query, (), shares=False)
             if not plan.private:
                 raise FeatureNotSupported(
@@ -237,7 +237,7 @@ class GateSession:
         def begin(columns: tuple[ColumnType, ...]) -> None:
             takers.append(rows.extend if receive is None else receive(columns))
 
-        with _positions_from(query.offset), ExitStack() as after:
+        with _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, parameters, parameter_types)
             released = self._answering.release(plan, query.sql, begin, after)
             columns, count = self._answering.rows(released, begin, takers)
@@ -263,7 +263,7 @@ class GateSession:
     ) -> Result:
         query = _query(statement)
         gate = self._gate
-        with _positions_from(query.offset):
+        with _placed(query):
             plan, notices = self._planned(query, parameters, parameter_types)
             request = request_of(plan, self.settings, query.sql, self._user)
             forecast = gate.decision.forecast(request)
@@ -297,6 +297,18 @@ def _positions_from(offset: int) -> Iterator[None]:
         if error.position is not None:
             error.position += offset
         raise
+
+
+@contextmanager
+def _placed(query: Query) -> Iterator[None]:
+    """As `_positions_from`, also of what DuckDB complains of by its name."""
+    with _positions_from(query.offset):
+        try:
+            yield
+        except StatementError as error:
+            if error.position is None and error.about is not None:
+                error.position = place_of(error.about, query)
+            raise
 
 
 def _as_arrow(result: Result) -> pa.Table | None:

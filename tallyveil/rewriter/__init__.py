@@ -11,7 +11,7 @@ from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Pr
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.instants import local_now
 from tallyveil.rewriter.sql.parameters import types_of
-from tallyveil.rewriter.sql.query import Query, read_query
+from tallyveil.rewriter.sql.query import Query, place_of, read_query
 from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
 from tallyveil.workload.workload import Column, Workload
 
@@ -33,6 +33,7 @@ __all__ = [
     "Workload",
     "local_now",
     "parse_query",
+    "place_of",
     "read_query",
     "split",
     "types_of",

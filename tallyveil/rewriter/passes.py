@@ -46,6 +46,7 @@ from tallyveil.rewriter.sql.growth import bound_texts
 from tallyveil.rewriter.sql.instants import settle_instants
 from tallyveil.rewriter.sql.naming import name_columns
 from tallyveil.rewriter.sql.query import is_session_function
+from tallyveil.rewriter.sql.references import check_references
 from tallyveil.rewriter.sql.written_out import write_out
 
 __all__ = ["MAX_BLOCKS", "PLANNING", "READING", "Pass"]
@@ -94,6 +95,10 @@ def _replace_session_functions(planning: Planning) -> None:
         if isinstance(item, exp.Select):
             value = exp.alias_(value, name, quoted=True)
         target.replace(value)
+
+
+def _check_references(draft: Draft) -> None:
+    check_references(draft.tree, draft.dialect)
 
 
 def _resolve_tables(planning: Planning) -> None:
@@ -216,6 +221,7 @@ READING: Final[tuple[Callable[[Draft], None], ...]] = (
     _spell_names,
     _of_tree(write_out),
     _of_tree(check),
+    _check_references,
     _expand_views,
 )
 """What is done before the parameters' types are inferred."""

@@ -12,6 +12,7 @@ import pytest
 import tallyveil
 from tallyveil.errors import (
     DatetimeFieldOverflow,
+    FeatureNotSupported,
     InvalidDatetimeFormat,
     InvalidParameterValue,
     StatementError,
@@ -27,6 +28,7 @@ TEXTS = [
     "2014-02-03 10:00 +02", "2014-07-03 10:00 Europe/Paris", "2014-07-03 10:00 UTC",
     "2014-07-03 10:00 PST", "2014-07-03 10:00 IST", "2014-07-03 10:00 BST", "2014-02-30",
     "2014-02-03 23:59:59.123456", "2014-02-03 23:59:59.9999999", "2014-02-03 24:00:00",
+    "2014-02-03 24:00:00.5",
     "0000-02-20", "0000-02-20 10:00", "0001-01-01", "2000-02-29", "1900-02-29", "2014-13-01",
     "2014-00-01", "2014-01-00", "2014-01-01 25:00", "2014-01-01 10:60", "2014-01-01 10:00:60",
     "epoch", "Feb 3 2014", "20140203", "2014-02-03 10:00 x y", "",
@@ -112,6 +114,27 @@ def test_what_postgresql_refuses_is_refused_at_its_place(
     with pytest.raises(StatementError) as caught:
         answer(ours, sql)
     assert caught.value.position == sql.index(at) + 1
+
+
+@pytest.mark.parametrize(
+    ("predicate", "instead"),
+    [
+        ("current_date = 'today'", "current_date"),
+        ("current_date < 'tomorrow'", "current_date + 1"),
+        ("current_date > date ' Yesterday'", "current_date - 1"),
+        ("now() < timestamptz 'now'", "now()"),
+    ],
+)
+def test_a_text_that_means_another_time_each_day_says_what_to_write(
+    ours: GateSession, theirs: psycopg.Connection[Any], predicate: str, instead: str
+) -> None:
+    """PostgreSQL takes both."""
+    theirs.execute(f"SELECT {predicate} AS x".encode())
+    with pytest.raises(FeatureNotSupported, match="is not read as a") as caught:
+        answer(ours, f"SELECT {predicate} AS x")
+    assert caught.value.hint == f"Write {instead}."
+    assert caught.value.position is not None
+    assert answer(ours, f"SELECT {instead} IS NULL AS x") == [(False,)]
 
 
 def test_there_is_no_year_0(ours: GateSession) -> None:

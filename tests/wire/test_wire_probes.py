@@ -126,3 +126,41 @@ def test_a_column_may_name_its_schema(house: Any) -> None:
         assert len(counted) == 3
         with pytest.raises(psycopg.Error):
             connection.execute("SELECT dq.attributes.attribute FROM dp.attributes")
+
+
+MISTAKES = [
+    "SELECT nope FROM {t} WHERE 1=0",
+    "SELECT p.nope FROM {t} p WHERE 1=0",
+    "SELECT q.age FROM {t} p WHERE 1=0",
+    "SELECT age FROM {t} WHERE nope = 1 LIMIT 0",
+    "SELECT age FROM {t} WHERE 1=0 ORDER BY nope",
+    "SELECT age FROM {t} WHERE 1=0 ORDER BY 7",
+    "SELECT age FROM {t} WHERE 1=0 GROUP BY 7",
+    "SELECT age, age FROM {t} WHERE 1=0 GROUP BY state",
+    "SELECT DISTINCT age FROM {t} WHERE 1=0 ORDER BY state",
+    "SELECT 1 FROM {t} p, {t} p WHERE 1=0",
+    "SELECT max(count(*)) FROM {t} LIMIT 0",
+    "SELECT 1 FROM {t} WHERE count(*) > 1 LIMIT 0",
+    "SELECT age, count(*) FROM {t} GROUP BY 7",
+    "SELECT age, count(*) FROM {t} GROUP BY 1 ORDER BY 7",
+    "SELECT x.n FROM (SELECT age, count(*) AS k FROM {t} GROUP BY age) x",
+    "SELECT DISTINCT count(*) FROM {t} GROUP BY age ORDER BY age",
+]
+
+# Of these DuckDB names no part of the statement, or PostgreSQL does not.
+_NO_PLACE = ("max(count(*))", "WHERE count(*)", "{t} p, {t} p")
+
+
+@pytest.mark.parametrize("sql", MISTAKES)
+def test_mistakes_in_names_are_told_as_postgresql_does(
+    free_house: Any, postgres: psycopg.Connection[Any], sql: str
+) -> None:
+    def refused(connection: psycopg.Connection[Any]) -> tuple[str | None, str | None]:
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute(sql.format(t="person").encode())
+        placed = not any(part in sql for part in _NO_PLACE)
+        return error.value.sqlstate, error.value.diag.statement_position if placed else None
+
+    postgres.execute(PERSON.replace("TABLE", "TABLE IF NOT EXISTS"))
+    with free_house.connect() as connection:
+        assert refused(connection) == refused(postgres)

@@ -68,3 +68,18 @@ def test_a_savepoint_is_known_by_its_name(house: Any) -> None:
         connection.execute("ROLLBACK TO SAVEPOINT a")
         connection.execute("COMMIT WORK")
         assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+
+
+@pytest.mark.parametrize("written", ["'a b'", "E'a b'", r"e'a\'b'", "E'a''b'", "$$a b$$"])
+def test_a_value_is_a_string_in_each_way_of_writing_one(
+    house: Any, postgres: psycopg.Connection[Any], written: str
+) -> None:
+    def shown(connection: psycopg.Connection[Any]) -> Any:
+        connection.execute(f"SET application_name = {written}".encode())
+        return connection.execute("SHOW application_name").fetchone()
+
+    with house.connect() as connection:
+        try:
+            assert shown(connection) == shown(postgres)
+        finally:
+            postgres.execute("RESET ALL")

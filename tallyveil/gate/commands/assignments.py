@@ -128,7 +128,7 @@ def _value(reader: Reader, name: str) -> str:
     number = reader.number()
     if number is not None:
         return number
-    text = reader.string()
+    text = reader.escaped_string()
     if text is None:
         text = reader.name()
     quoted = name == "search_path" and not _PLAIN.fullmatch(text)
@@ -155,7 +155,7 @@ def _encoding(reader: Reader) -> str | None:
     reader.usage = "SET NAMES 'UTF8'"
     text = None
     if not reader.ended() and not reader.take("DEFAULT"):
-        text = reader.string()
+        text = reader.escaped_string()
         if text is None:
             raise reader.error()
     reader.end()

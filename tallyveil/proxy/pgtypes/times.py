@@ -61,7 +61,10 @@ def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None]:
         raise bad_datetime(text, name)
     try:
         day = dt.datetime(int(match["Y"]), int(match["M"]), int(match["D"]))
-        return day + _clock(match), _zone(match["z"])
+        ends = match["h"] == "24" and not any(int(match[k] or 0) for k in ("m", "s", "f"))
+        # 24:00 is the next day's midnight, where the time of day counts.
+        since = dt.timedelta(days=name != "date") if ends else _clock(match)
+        return day + since, _zone(match["z"])
     except (ValueError, OverflowError):
         raise datetime_overflow(name) from None
 

@@ -19,7 +19,6 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
     StatementError,
     StatementTooComplex,
-    UndefinedColumn,
     UndefinedFunction,
 )
 from tallyveil.rewriter.engine.duckdb_words import in_postgresqls_words, with_postgresqls_types
@@ -50,12 +49,6 @@ _ERRORS: Final = MappingProxyType(
 # What kind of error it is; once more where it is one of the sum inside LIST_SUM.
 _KIND: Final = re.compile(
     r"^[A-Z][A-Za-z ]+ Error: (No matching aggregate function\s+[A-Z][A-Za-z ]+ Error: )?"
-)
-
-# Every column asked for has a name, so that DuckDB takes one it does not know for its own name.
-_UNKNOWN_COLUMN: Final = re.compile(
-    r'Column "(.+)" referenced that exists in the SELECT clause - but this column cannot be '
-    r"referenced before it is defined"
 )
 
 
@@ -101,9 +94,6 @@ def translate(error: duckdb.Error) -> StatementError:
             detail="This happens somewhere in the public domain.",
             hint="Guard it: CASE WHEN … THEN … END.",
         )
-    unknown = _UNKNOWN_COLUMN.match(message)
-    if isinstance(error, duckdb.BinderException) and unknown:
-        return UndefinedColumn(f'column "{unknown[1]}" does not exist')
     if isinstance(error, duckdb.ParserException):
         return FeatureNotSupported(
             "DuckDB does not read a construct of the statement", hint="Write it in another way."

@@ -13,6 +13,7 @@ from tallyveil.errors import (
     CannotCoerce,
     CardinalityViolation,
     DatetimeFieldOverflow,
+    GroupingError,
     InvalidDatetimeFormat,
     InvalidParameterValue,
     InvalidTextRepresentation,
@@ -20,13 +21,15 @@ from tallyveil.errors import (
     StatementError,
     UndefinedColumn,
     UndefinedFunction,
+    UndefinedTable,
 )
 
 __all__ = ["in_postgresqls_words", "with_postgresqls_types"]
 
 
 class _Saying(NamedTuple):
-    """``message`` may name the groups of the pattern; ``type`` is said by PostgreSQL's name."""
+    """``message`` may name the groups of the pattern; ``type`` is said by PostgreSQL's name, and
+    ``name`` stands in the statement."""
 
     pattern: re.Pattern[str]
     error: type[StatementError]
@@ -128,19 +131,41 @@ _SAYINGS: Final = (
         'column "{value}" does not exist',
     ),
     _saying(
-        r'Referenced column "(?P<value>.+?)" (?:was )?not found.*',
+        r'Referenced column "(?P<name>.+?)" (?:was )?not found.*',
         UndefinedColumn,
-        'column "{value}" does not exist',
+        'column "{name}" does not exist',
     ),
     _saying(
-        r'Referenced table "(?P<value>.+?)" not found.*',
+        # Every column asked for has a name, so that DuckDB takes one it does not know for its own.
+        r'Column "(?P<name>.+)" referenced that exists in the SELECT clause - but this column '
+        r"cannot be referenced before it is defined.*",
         UndefinedColumn,
-        'missing FROM-clause entry for table "{value}"',
+        'column "{name}" does not exist',
     ),
     _saying(
-        r'Table "(?P<table>.+?)" does not have a column named "(?P<value>.+?)".*',
+        r'Referenced table "(?P<name>.+?)" not found.*',
+        UndefinedTable,
+        'missing FROM-clause entry for table "{name}"',
+    ),
+    _saying(
+        r'(?:Table|Values list) "(?P<table>.+?)" does not have a column named "(?P<name>.+?)".*',
         UndefinedColumn,
-        "column {table}.{value} does not exist",
+        "column {table}.{name} does not exist",
+    ),
+    _saying(
+        r'column "(?P<name>.+?)" must appear in the GROUP BY clause or .*',
+        GroupingError,
+        'column "{name}" must appear in GROUP BY or inside an aggregate',
+    ),
+    _saying(
+        r"aggregate function calls cannot be nested.*",
+        GroupingError,
+        "aggregate function calls cannot be nested",
+    ),
+    _saying(
+        r"WHERE clause cannot contain aggregates.*",
+        GroupingError,
+        "aggregate functions are not allowed in WHERE",
     ),
     _saying(
         r"\w+(?: \w+)? Function with name \"?(?P<value>\w+)\"? does not exist.*",
@@ -204,5 +229,7 @@ def in_postgresqls_words(message: str) -> StatementError | None:
                 for name, text in match.groupdict("").items()
             }
             hint = saying.hint.format(**values) if saying.hint else None
-            return saying.error(saying.message.format(**values), hint=hint)
+            error = saying.error(saying.message.format(**values), hint=hint)
+            error.about = values.get("name")
+            return error
     return None

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
+from tallyveil.errors import FeatureNotSupported, InvalidColumnReference, StatementTooComplex
 from tallyveil.rewriter.resolve.branches import FIELD
 from tallyveil.rewriter.resolve.records import is_aggregate, level_nodes, own_nodes
 from tallyveil.rewriter.sql.check import position
@@ -39,8 +39,8 @@ class Grouping:
 def grouping(select: exp.Select) -> Grouping:
     """The sets of a SELECT; () alone where nothing is grouped.
 
-    Raises GroupingError for a number that is no item's, StatementTooComplex beyond MAX_SETS,
-    FeatureNotSupported for two columns of one value in different sets.
+    Raises InvalidColumnReference for a number that is no item's, StatementTooComplex beyond
+    MAX_SETS, FeatureNotSupported for two columns of one value in different sets.
     """
     group = select.args.get("group")
     items = [item.unalias() for item in select.expressions]
@@ -113,8 +113,8 @@ def _key(key: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
         return key
     number = int(key.this) if key.this.isdigit() else 0
     if not 1 <= number <= len(items):
-        raise GroupingError(
-            f"GROUP BY position {key.this} is not in the select list", position=position(key)
+        raise InvalidColumnReference(
+            f"GROUP BY position {key.this} is not in select list", position=position(key)
         )
     return items[number - 1]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.errors import GroupingError, StatementTooComplex
+from tallyveil.errors import InvalidColumnReference, StatementTooComplex
 from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.domain.value_types import WIDE
@@ -188,8 +188,8 @@ def _order(outputs: Outputs, order: exp.Order, items: int) -> exp.Order:
         if not isinstance(number, exp.Literal) or number.is_string:
             copy.set("this", outputs.rewrite(part.this))
         elif not number.this.isdigit() or not 1 <= int(number.this) <= items:
-            raise GroupingError(
-                f"ORDER BY position {number.this} is not in the select list",
+            raise InvalidColumnReference(
+                f"ORDER BY position {number.this} is not in select list",
                 position=position(number),
             )
         parts.append(copy)

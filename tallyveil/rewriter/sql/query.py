@@ -10,14 +10,14 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.rewriter.resolve.records import is_aggregate
-from tallyveil.rewriter.sql.check import function_name
+from tallyveil.rewriter.sql.check import function_name, position
 from tallyveil.rewriter.sql.instants import asks_the_time
 from tallyveil.rewriter.sql.parameters import count
 from tallyveil.rewriter.sql.shape import Shape, Shapes, spelled
 from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
-__all__ = ["Query", "is_session_function", "read_query"]
+__all__ = ["Query", "is_session_function", "place_of", "read_query"]
 
 Time: TypeAlias = Literal["day", "instant"]
 
@@ -68,6 +68,16 @@ _SHAPES: Final = Shapes()
 _NOTED: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
     4096, 1 << 26, lambda key, _: len(str(key))
 )
+
+
+def place_of(name: str, query: Query) -> int | None:
+    """Where a column or its table is first called so, counting characters from 1."""
+    called = (
+        position(column)
+        for column in parse_query(query.sql, query.dialect).find_all(exp.Column)
+        if name.lower() in (column.name.lower(), column.table.lower())
+    )
+    return min((place for place in called if place is not None), default=None)
 
 
 def is_session_function(node: exp.Func) -> bool:
