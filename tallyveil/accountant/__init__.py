@@ -9,7 +9,7 @@ from tallyveil.accountant.accountant import Accountant, Draw, Overtaken, Sale
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
-from tallyveil.accountant.joint import CONDITIONED, Drawn, Joint
+from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Release
 from tallyveil.accountant.quote import Quote, TableQuote
@@ -28,7 +28,6 @@ from tallyveil.accountant.values import (
 )
 
 __all__ = [
-    "CONDITIONED",
     "PUBLISHED",
     "ROW_BYTES",
     "Account",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -19,12 +18,10 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional import laws_of_atoms
 from tallyveil.inference.joint import JointLaw
 from tallyveil.inference.tree import Tree
+from tallyveil.mechanisms import CONDITIONED
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["CONDITIONED", "Drawn", "Joint"]
-
-CONDITIONED: Final = "conditioned"
-"""Independent noise on the rows, given that it adds up as they do (`inference.conditional`)."""
+__all__ = ["Drawn", "Joint"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +38,8 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Joint:
-    """The law ``name`` of the noise of so many ``rows``. ``parents[i]`` is the number of the row
+    """The law ``name``: independent noise given that it adds up as the rows do
+    (`inference.conditional`). There are so many ``rows``. ``parents[i]`` is the number of the row
     around row i, −1 for none: each row with rows inside it is the sum of these. From number
     ``rows`` on these are rows that are exact.
 

@@ -32,6 +32,7 @@ from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InsufficientPrivilege
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
+from tallyveil.gate.conditioning import Conditioning, Spread
 from tallyveil.gate.control import Control
 from tallyveil.gate.elsewhere import Elsewhere
 from tallyveil.gate.purchase import Purchase, shortfall
@@ -40,7 +41,7 @@ from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
 from tallyveil.gate.translations import Saving, Translations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
-from tallyveil.mechanisms import PROJECTED, CountMechanism
+from tallyveil.mechanisms import CONDITIONED, EXTENDED, IMAGED, PROJECTED, CountMechanism
 from tallyveil.rewriter import Workload
 
 __all__ = ["Answered", "Decision", "Forecast", "Looks"]
@@ -84,6 +85,8 @@ class Forecast:
     refused: InsufficientPrivilege | None = None
     savings: Mapping[str, Saving] = field(default_factory=dict)
     """By table what is saved by charging other rows, where counts are exact."""
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    """By table how far noise spreads that would be drawn together."""
 
     @property
     def known_rows(self) -> int:
@@ -114,8 +117,10 @@ class Decision:
         knowledge: Mapping[str, Knowledge],
         control: Control,
         translations: Mapping[str, Translations],
+        conditionings: Mapping[str, Conditioning],
     ) -> None:
         self._translations = translations
+        self._conditionings = conditionings
         self._accountant = accountant
         self._control = control
         self._choice = choice
@@ -196,7 +201,16 @@ class Decision:
         known = {table: one.rows for table, one in found.items()}
         bought = sum(p.height for p in purchases)
         savings = self._savings(plain, purchases)
-        return Forecast(known, bought, wanted, scales, quote, refused, savings)
+        return Forecast(
+            known, bought, wanted, scales, quote, refused, savings, self._spreads(purchases)
+        )
+
+    def _spreads(self, purchases: Sequence[Purchase]) -> dict[str, Spread]:
+        found = {}
+        for one in purchases:
+            if one.together is not None:
+                found[one.table] = self._conditionings[one.table].spread(one.charge, one.columns)
+        return found
 
     def _savings(
         self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
@@ -229,10 +243,20 @@ class Decision:
         """
         return {
             table: self._choice.noise(
-                workload, request.target, request.mechanism, additive=table in request.additive
+                workload,
+                request.target,
+                self._mechanism(request, table),
+                additive=table in request.additive,
             )
             for table, workload in request.workloads.items()
         }
+
+    def _mechanism(self, request: Request, table: str) -> str:
+        """What is conditioned is noise of the table's measure."""
+        if request.by_invariants != CONDITIONED:
+            return request.mechanism
+        self._by_invariants(table, CONDITIONED)
+        return self._conditionings[table].noise
 
     def _weigh(
         self, request: Request, wanted: Mapping[str, Noise]
@@ -285,17 +309,22 @@ class Decision:
         """Charged as what serves the ledger best where counts are exact, or as the request says.
 
         Raises FeatureNotSupported for that where none are, or the rows are too many."""
-        if request.by_invariants is not None:
-            tables = [self._by_invariants(one.table, request.by_invariants) for one in purchases]
-            if request.by_invariants == PROJECTED:
-                return purchases
+        asked = request.by_invariants
+        if asked is not None:
+            tables = [self._by_invariants(one.table, asked) for one in purchases]
+        if asked in (PROJECTED, IMAGED):
+            return purchases
+        if asked == EXTENDED:
             return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
-        return [
+        best = [
             one.translated(self._translations[one.table], self._accountant, request.analyst)
             if one.table in self._translations
             else one
             for one in purchases
         ]
+        if asked != CONDITIONED:
+            return best
+        return [self._conditionings[one.table].conditioned(one) for one in best]
 
     def _by_invariants(self, table: str, asked: str) -> Translations:
         found = self._translations.get(table)
@@ -337,7 +366,7 @@ class Decision:
         return sale.quote, bought
 
     def _drawing(self, purchases: Sequence[Purchase]) -> Draw:
-        return lambda number, receipt: purchases[number].mechanism.release(
+        return lambda number, receipt: purchases[number].release(
             self._cubes[purchases[number].table].answer(purchases[number].charge.workload), receipt
         )
 
@@ -346,6 +375,7 @@ class Decision:
         what was asked before."""
         return sum(purchase.height for purchase in purchases) <= _FEW and all(
             not isinstance(purchase.mechanism, CountMechanism)
+            and purchase.together is None
             and self._cubes[purchase.table].has_ready(purchase.charge.workload)
             for purchase in purchases
         )

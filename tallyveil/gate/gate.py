@@ -24,6 +24,7 @@ from tallyveil.cube import (
     relations_read,
 )
 from tallyveil.gate.choice import Choice
+from tallyveil.gate.conditioning import Conditioning
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.declaring import declared_invariants
@@ -185,7 +186,13 @@ class Gate(Shared):
             known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
         self.decision = Decision(
-            self.accountant, choice, cubes, knowledge, control, self._translations()
+            self.accountant,
+            choice,
+            cubes,
+            knowledge,
+            control,
+            self._translations(),
+            self._conditionings(),
         )
 
     def _translations(self) -> dict[str, Translations]:
@@ -196,6 +203,17 @@ class Gate(Shared):
             sources = [sql for sql, columns in each for _ in columns]
             found[name] = Translations(
                 exact.declared.span, self.accountant.published(name), sources, self.accounts[name]
+            )
+        return found
+
+    def _conditionings(self) -> dict[str, Conditioning]:
+        """Of the tables of which something is exact."""
+        found = {}
+        for name, exact in self.published.items():
+            controlled = self.policy.tables[name].inference_control is not None
+            refused = "inference control allows independent noise only" if controlled else None
+            found[name] = Conditioning(
+                exact.declared.span, exact.sources, self.accounts[name].measure, refused
             )
         return found
 

@@ -195,6 +195,7 @@ def explanation(
         lines.append(f"It would be refused: {forecast.refused.message}")
         lines.append(f"  {forecast.refused.hint}")
     lines += _savings(forecast)
+    lines += _spreads(forecast)
     lines += _costs(forecast, plan, accountant, request.analyst)
     return lines
 
@@ -213,6 +214,21 @@ def _savings(forecast: Forecast) -> list[str]:
             f"Saved by invariants of {table}: {measure} {number(saving.saved)}, by"
             f" {'; '.join(saving.invariants)}"
         )
+    return lines
+
+
+def _spreads(forecast: Forecast) -> list[str]:
+    """What is saved by drawing noise together, which costs what independent noise costs."""
+    lines = []
+    for table, spread in forecast.spreads.items():
+        for index, (least, most, alone) in spread.deviations.items():
+            ends = dict.fromkeys(format(one, ".6g") for one in (least, most))
+            lines.append(
+                f"  aggregate {index + 1}: noise drawn together, standard deviation"
+                f" {' to '.join(ends)} instead of {alone:.6g}"
+            )
+        by = "; ".join(spread.invariants) or "the rows' own sums"
+        lines.append(f"Conditioned on what is exact of {table}: {by}")
     return lines
 
 

@@ -67,6 +67,13 @@ class Published:
         return tuple(found)
 
     @property
+    def sources(self) -> list[str]:
+        """Where each row of the span is from."""
+        parts = zip(self.declared.invariants, self.declared.parts, strict=True)
+        columns = ((one.source, column) for one, own in parts for column in own.columns)
+        return [source for source, column in columns for _ in range(column.height)]
+
+    @property
     def total(self) -> int | None:
         """The number of records, if it follows."""
         (one,) = self.declared.span.combinations(Column())

@@ -8,11 +8,14 @@ from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Accountant, Charge
+from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.request import Request
 from tallyveil.gate.translations import Translations
+from tallyveil.inference.tree import Tree
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
+from tallyveil.mechanisms.constrained.joint import JointNoise, release_together
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import IntArray
 
@@ -33,6 +36,14 @@ class Purchase:
     rows: tuple[IntArray, ...]
     raised: bool = False
     """More precise than the target asks, since a statement has a least cost."""
+    together: tuple[Tree, JointNoise] | None = None
+    """What its noise is drawn by, if it is drawn together."""
+
+    def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
+        """The noisy answer. Raises what `Mechanism.release` does."""
+        if self.together is None:
+            return self.mechanism.release(answer, receipt)
+        return release_together(answer, receipt, *self.together)
 
     @property
     def height(self) -> int:

@@ -105,7 +105,7 @@ class Translations:
     def saving(self, plain: Charge, charge: Charge, accountant: Accountant) -> Saving:
         """What a charge as translates saves against that of the rows themselves."""
         saved = accountant.cost(plain) - accountant.cost(charge)
-        squared = mechanism(charge.mechanism).needs.delta
+        squared = mechanism(plain.mechanism).needs.delta
         steps: dict[int, float] = {}
         parts = zip(charge.workload.columns, charge.translates, strict=True)
         for number, (column, translate) in enumerate(parts):

@@ -56,6 +56,7 @@ __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
 _ALIKE: Final = 1e-10  # weights that differ by less, of the largest, differ by rounding errors
 _NOTHING: Final = 1e-18
+_DEAD: Final = -48.0  # the logarithm of a transform that is nothing
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _Groups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
@@ -102,7 +103,7 @@ class ConditionalLaw:
     def variances(self) -> FloatArray:
         """Of leaves whose sum alone is known c(I − J/n), as of independent ones of variance c."""
         own = [0.0 if law is None else law.variance for law in self._laws]
-        if self.exact and len(self._leaves) == 1 and self._leaves[0] > 1:
+        if self._flat and self._leaves[0] > 1:
             own[1:] = [self._spread] * self._leaves[0]
         return np.array(own)
 
@@ -211,7 +212,7 @@ class ConditionalLaw:
 
     def log_phi(self, groups: _Groups, points: FloatArray) -> FloatArray:
         """Of Σ a_i u_i, by θ."""
-        at_once = max(1, AT_ONCE // self.size)
+        at_once = max(1, AT_ONCE // (self.work(groups) if self._flat else self.size))
         found = [np.zeros(0)]
         total = self._mean(groups, np.zeros(1))[0]
         for start in range(0, len(points), at_once):
@@ -219,7 +220,36 @@ class ConditionalLaw:
             found.append(self._mean(groups, points[start : start + at_once]) / total)
         return log_of(np.concatenate(found))
 
+    @cached_property
+    def _flat(self) -> bool:
+        """Whether it is leaves of which the sum is exact."""
+        return self.exact and len(self._leaves) == 1
+
+    def work(self, groups: _Groups) -> int:
+        """About how many operations `log_phi` takes for each point."""
+        if self._flat:
+            left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
+            return len(self._angles(left)) * (len(groups.get(0, ())) + 1) * 8
+        factors = sum(len(own) + 1 for own in groups.values()) + len(self._leaves)
+        return self.size * factors * 16
+
+    def _angles(self, leaves: int) -> FloatArray:
+        """Those θ at which the transform of so many leaves is not nothing."""
+        angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
+        return angles[leaves * np.log(np.maximum(self._phi(angles), 1e-300)) > _DEAD]
+
+    def _mean_of_flat(self, groups: _Groups, points: FloatArray) -> FloatArray:
+        left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
+        angles = self._angles(left)
+        here = self._phi(angles) ** left
+        for weight, count in groups.get(0, ()):
+            here = here * self._phi(weight * points[:, None] + angles) ** count
+        result: FloatArray = np.broadcast_to(here, (len(points), len(angles))).sum(axis=1)
+        return result / self.size
+
     def _mean(self, groups: _Groups, points: FloatArray) -> FloatArray:
+        if self._flat:
+            return self._mean_of_flat(groups, points)
         angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
         found: dict[int, Complex] = {}
         for v in reversed(self._inside):
@@ -241,7 +271,7 @@ class ConditionalLaw:
 
     def variance(self, groups: _Groups) -> float:
         """E (Σ a_i u_i)²: with each sum go the first two derivatives of its transform by t."""
-        if self.exact and len(self._leaves) == 1 and self._leaves[0] > 1:
+        if self._flat and self._leaves[0] > 1:
             sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]
             return max(0.0, self._spread * (sums[1] - sums[0] ** 2 / self._leaves[0]))
         steps, found = self.steps(), dict[int, Jet]()
@@ -328,6 +358,13 @@ class Weighted:
             for v, own in self.groups.items()
         }
         return Weighted(self.law, groups)
+
+    @cached_property
+    def work(self) -> int:
+        if not self.groups:
+            return 0
+        known = self.masses()
+        return self.law.work(self.groups) if known is None else 8 * len(known[1])
 
     def masses(self) -> tuple[float, FloatArray] | None:
         found = self.law.whole_or_part(self.groups) if len(self.steps) == 1 else None

@@ -24,7 +24,7 @@ from tallyveil.inference.confidence import exact_miss
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import FloatArray, Noises
 from tallyveil.inference.roots import root_between
-from tallyveil.inference.spectrum import Bounds, Lattice, Spectrum, spectrum
+from tallyveil.inference.spectrum import Bounds, Lattice, Outer, Spectrum, spectrum
 from tallyveil.inference.weighted_noise import WeightedNoise
 
 __all__ = ["TOLERANCE", "ErrorLaw"]
@@ -106,7 +106,7 @@ class ErrorLaw:
             return self._single.half_width(confidence) + self._law.slack
         if not len(self._law.steps):
             return self._law.slack
-        if miss < _LEAST_MISS:
+        if miss < _LEAST_MISS or (self._single is None and isinstance(self._spectrum, Outer)):
             return self._law.reach(float(miss) * (1 - 1e-6)) + self._law.slack
         if self._single is not None:
             return self._single.half_width(float(miss) - 1e-15) + self._law.slack

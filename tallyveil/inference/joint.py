@@ -50,6 +50,11 @@ class Functional(Protocol):
         """ln E e^{itX} at t = ``points``, −∞ where that is nothing, to 1e-13 of 1."""
         ...
 
+    @property
+    def work(self) -> int:
+        """About how many operations `log_phi` takes for each point."""
+        ...
+
     def masses(self) -> tuple[float, FloatArray] | None:
         """A step g and P(X = kg), k = 0, 1, …, to 1e-13 of 1; None where X is on no such lattice,
         or only `log_phi` is known."""

@@ -36,6 +36,8 @@ __all__ = ["Bounds", "Bracket", "Lattice", "Spectrum", "spectrum"]
 
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17
+_FEWEST_POINTS: Final = 2**10
+_WORK: Final = 20_000_000  # operations, where noises are drawn together
 _FIRST_BLOCK: Final = 32
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000
@@ -114,17 +116,32 @@ class Lattice(Spectrum):
 
 
 @dataclass(frozen=True, eq=False)
+class Outer(Spectrum):
+    """Nothing is summed: Chernoff's bound of what lies beyond."""
+
+    law: WeightedNoise
+
+    def _within(self, h: float, strict: bool) -> Bounds:
+        beyond = 2 * self.law.tail(h * (1 - 1e-12)) if h > 0 else 1.0
+        return Bounds.clipped(1 - beyond - self.neglected, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Bracket(Spectrum):
+    """``degree`` is N."""
+
+    degree: int
+
     @cached_property
     def _table(self) -> FloatArray:
-        share = self.numbers / _BRACKET_POINTS
+        share = self.numbers / self.degree
         f = -(1 - share) / np.tan(math.pi * share) - 1 / math.pi
         return _spread_out(np.array([f * self.phi, (1 - share) * self.phi]), self.numbers)
 
     def _within(self, h: float, strict: bool) -> Bounds:
         waves = _waves(self._table, 2 * math.pi / self.period * h)
-        middle = 2 * h / self.period - 2 / _BRACKET_POINTS * float(waves[0].imag)
-        off = (1 + 2 * float(waves[1].real)) / _BRACKET_POINTS + _ROUNDING
+        middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
+        off = (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
         return Bounds.clipped(middle - off - self.neglected, middle + off)
 
 
@@ -149,12 +166,22 @@ def _waves(tables: FloatArray, angle: float) -> npt.NDArray[np.complex128]:
 def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
     """The best way to end the sum for a law with at least one term; η = ``neglected``."""
     reach = law.reach(neglected)
-    return _lattice(law, reach, neglected) or _bracket(law, reach, neglected)
+    return (
+        _lattice(law, reach, neglected)
+        or _bracket(law, reach, neglected)
+        or Outer(2 * reach, reach, neglected, np.zeros(0), np.zeros(0), law)
+    )
 
 
-def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket:
-    numbers, phi = _alive(law, _BRACKET_POINTS - 1, math.pi / reach)
-    return Bracket(2 * reach, reach, neglected, numbers, phi)
+def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | None:
+    """None where too few points can be worked out."""
+    number = _BRACKET_POINTS
+    while number * law.work > _WORK:
+        number //= 2
+    if number < _FEWEST_POINTS:
+        return None
+    numbers, phi = _alive(law, number - 1, math.pi / reach)
+    return Bracket(2 * reach, reach, neglected, numbers, phi, number)
 
 
 def _alive(law: WeightedNoise, count: int, unit: float) -> tuple[FloatArray, FloatArray]:
@@ -206,7 +233,7 @@ def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | No
     if not slack <= _OFF_THE_LATTICE * step:
         return None
     half = math.ceil((reach + slack) / step) + 1
-    if half > _LATTICE_POINTS:
+    if half > _LATTICE_POINTS or half * law.work > _WORK:
         return None
     size = 2 * half + 1
     exact = law.in_units(step)

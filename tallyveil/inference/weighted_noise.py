@@ -89,6 +89,11 @@ class WeightedNoise:
         """By step, of what it is a multiple."""
         return np.concatenate([self.independent.noises.scales, *(one.scales for one in self.joint)])
 
+    @property
+    def work(self) -> int:
+        """About how many operations φ takes for each point, beside those for independent terms."""
+        return sum(one.work for one in self.joint)
+
     def in_units(self, step: float) -> WeightedNoise:
         """X/step, of which the coefficients are whole but for rounding errors."""
         whole = np.rint(self.independent.coefficients / step)

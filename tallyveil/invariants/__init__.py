@@ -8,6 +8,7 @@ that are published. A row follows from the declared rows C only by a certificate
 from tallyveil.invariants.centres import centres
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
+from tallyveil.invariants.hierarchy import Hierarchy, hierarchy
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate, translated
@@ -16,10 +17,12 @@ __all__ = [
     "Combination",
     "Disclosure",
     "Exact",
+    "Hierarchy",
     "Span",
     "Translate",
     "centres",
     "disclosure",
+    "hierarchy",
     "row_names",
     "translated",
 ]

@@ -56,7 +56,7 @@ def centres(
     several = squares and column.height > 1
     found = []
     if span.nested:
-        joint = span.jointly(column)
+        joint = span.jointly([column])
         sets = None if joint is None else Laminar.of(joint.declared)
         if joint is not None and sets is not None:
             names = numbers[joint.numbers]
@@ -186,7 +186,7 @@ def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
 
 def _plainly(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
     """Over all cells that are told apart."""
-    joint = span.jointly(column)
+    joint = span.jointly([column])
     if joint is None:
         return None
     whole = stacked([joint.declared, joint.asked])

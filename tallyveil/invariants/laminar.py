@@ -35,12 +35,12 @@ _LARGEST = 2**62
 
 class Laminar:
     """Of the rows of a factor; ``owner`` is the set whose atom each cell is in, −1 for none,
-    ``parent`` the least set around each set, −1 for none."""
+    ``parent`` the least set around each set, −1 for none, and ``sizes`` are those of the atoms."""
 
     def __init__(self, factor: Factor, owner: IntArray, parent: IntArray) -> None:
-        self._owner, self._parent = owner, parent
+        self.owner, self.parent = owner, parent
         height = factor.height
-        self._sizes = np.bincount(owner[owner >= 0], minlength=height)
+        self.sizes = np.bincount(owner[owner >= 0], minlength=height)
         starts = np.searchsorted(factor.rows, np.arange(height))
         empty = factor.entries == 0
         first = factor.coefficients[np.where(empty, 0, starts)] if len(factor.rows) else empty
@@ -75,32 +75,32 @@ class Laminar:
 
     def _nearest(self, outermost_first: IntArray) -> IntArray:
         """The set itself if its atom is not empty, else the nearest around it with one."""
-        around = np.arange(len(self._parent))
+        around = np.arange(len(self.parent))
         for row in outermost_first.tolist() if self._nested else ():
-            if not self._sizes[row]:
-                above = self._parent[row]
+            if not self.sizes[row]:
+                above = self.parent[row]
                 around[row] = around[above] if above >= 0 else -1
         return around
 
     @property
     def rank(self) -> int:
-        return int(np.count_nonzero(self._sizes))
+        return int(np.count_nonzero(self.sizes))
 
     def atoms(self, values: Sequence[int]) -> tuple[Factor, list[int]]:
         """The indicators of the atoms that are not empty, over one axis of all cells, and their
         values, from those of the rows."""
         level = [ratio(v, a) for v, a in zip(values, self._coefficients.tolist(), strict=True)]
         counts = list(level)
-        for row, above in enumerate(self._parent.tolist()):
+        for row, above in enumerate(self.parent.tolist()):
             if above >= 0:
                 counts[above] -= level[row]
-        filled = np.flatnonzero(self._sizes)
-        number = np.cumsum(self._sizes > 0) - 1
-        cells = np.flatnonzero(self._owner >= 0)
-        rows = number[self._owner[cells]]
+        filled = np.flatnonzero(self.sizes)
+        number = np.cumsum(self.sizes > 0) - 1
+        cells = np.flatnonzero(self.owner >= 0)
+        rows = number[self.owner[cells]]
         order = np.argsort(rows, kind="stable")
         factor = Factor(
-            ("",), (len(self._owner),), len(filled), rows[order], cells[order], np.ones_like(cells)
+            ("",), (len(self.owner),), len(filled), rows[order], cells[order], np.ones_like(cells)
         )
         return factor, [int(counts[row]) for row in filled.tolist()]
 
@@ -108,9 +108,9 @@ class Laminar:
         """For each row of a factor over the same cells its combination, None if there is none, or
         that would take too much work."""
         found: list[Combination | None] = [None] * asked.height
-        if asked.largest >= _LARGEST or (self._nested and asked.height * len(self._parent) > _WORK):
+        if asked.largest >= _LARGEST or (self._nested and asked.height * len(self.parent) > _WORK):
             return found
-        sets = self._owner[asked.cells]
+        sets = self.owner[asked.cells]
         outside = np.zeros(asked.height, dtype=bool)
         outside[asked.rows[sets < 0]] = True
         kept = np.flatnonzero(~outside[asked.rows])
@@ -120,7 +120,7 @@ class Laminar:
         lengths = np.diff(np.append(starts, len(rows)))
         uneven = values != np.repeat(values[starts], lengths)
         outside[rows[uneven]] = True
-        outside[rows[starts[lengths != self._sizes[sets[starts]]]]] = True
+        outside[rows[starts[lengths != self.sizes[sets[starts]]]]] = True
         rows, sets, values = rows[starts], sets[starts], values[starts]
         ends = np.searchsorted(rows, np.arange(asked.height + 1))
         for number, row in enumerate(np.flatnonzero(~outside).tolist()):
@@ -133,7 +133,7 @@ class Laminar:
     def centres(self, asked: Factor) -> list[Combination]:
         """For each row λ such that λC is half way between the row's least and greatest coefficient
         on each atom: what is left of it is at most half of its range there."""
-        sets = self._owner[asked.cells]
+        sets = self.owner[asked.cells]
         kept = np.flatnonzero(sets >= 0)
         order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
         rows, sets, values = asked.rows[order], sets[order], asked.coefficients[order]
@@ -142,7 +142,7 @@ class Laminar:
             return [Combination((), ())] * asked.height
         lengths = np.diff(np.append(starts, len(rows)))
         rows, sets = rows[starts], sets[starts]
-        rest = np.where(lengths < self._sizes[sets], 0, values[starts])
+        rest = np.where(lengths < self.sizes[sets], 0, values[starts])
         low = np.minimum(np.minimum.reduceat(values, starts), rest)
         twice = low + np.maximum(np.maximum.reduceat(values, starts), rest)
         ends = np.searchsorted(rows, np.arange(asked.height + 1))
@@ -157,7 +157,7 @@ class Laminar:
     def by_atom(self, asked: Factor) -> Iterator[tuple[int, IntArray, FloatArray]]:
         """The set of each atom that some row is not 0 on, these rows, and for each of them its
         coefficients on the atom's cells; cells that all rows are 0 on stand for one."""
-        sets = self._owner[asked.cells]
+        sets = self.owner[asked.cells]
         order = np.lexsort((asked.rows, sets))
         order = order[np.searchsorted(sets[order], 0) :]
         for own in np.split(order, np.flatnonzero(np.diff(sets[order])) + 1):
@@ -165,7 +165,7 @@ class Laminar:
                 rows, row = np.unique(asked.rows[own], return_inverse=True)
                 cells, cell = np.unique(asked.cells[own], return_inverse=True)
                 atom = int(sets[own[0]])
-                matrix = np.zeros((len(rows), len(cells) + bool(len(cells) < self._sizes[atom])))
+                matrix = np.zeros((len(rows), len(cells) + bool(len(cells) < self.sizes[atom])))
                 matrix[row.ravel(), cell.ravel()] = asked.coefficients[own]
                 yield atom, rows, matrix
 
@@ -180,10 +180,10 @@ class Laminar:
     def _combined(self, sets: IntArray, values: IntArray) -> Combination:
         """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""
         if self._nested:
-            level = np.zeros(len(self._parent) + 1, dtype=np.int64)  # the last is 0: of no set
+            level = np.zeros(len(self.parent) + 1, dtype=np.int64)  # the last is 0: of no set
             level[sets] = values
             whole = level[self._around]
-            above = np.where(self._parent >= 0, whole[self._parent], 0)
+            above = np.where(self.parent >= 0, whole[self.parent], 0)
             sets = np.flatnonzero(whole != above)
             values = (whole - above)[sets]
         return _shared(sets.tolist(), values.tolist(), self._coefficients[sets].tolist())

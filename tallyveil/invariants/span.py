@@ -134,21 +134,21 @@ class Span:
         """Of a declared column."""
         return np.arange(self._starts[column], self._starts[column + 1])
 
-    def jointly(self, asked: Column, basis: Sequence[int] | None = None) -> Joint | None:
+    def jointly(self, asked: Sequence[Column], basis: Sequence[int] | None = None) -> Joint | None:
         """The rows of the basis, or of some columns, and those asked over joint classes; None if
         these are too many."""
         basis = self.basis if basis is None else basis
-        columns = [*(self.columns[n] for n in basis), asked]
+        columns = [*(self.columns[n] for n in basis), *asked]
         rows = self._over_classes(columns, Classes.of(columns))
         if rows is None:
             return None
         deadline.check()
         numbers = np.concatenate([self.row_numbers(n) for n in basis])
-        return Joint(stacked(rows[:-1]), rows[-1], numbers)
+        return Joint(stacked(rows[: len(basis)]), stacked(rows[len(basis) :]), numbers)
 
     def _jointly(self, asked: Column, basis: Sequence[int]) -> Sequence[Combination | None]:
         """Of all columns of the basis together."""
-        joint = self.jointly(asked, basis)
+        joint = self.jointly([asked], basis)
         if joint is None:
             return [None] * asked.height
         numbers = joint.numbers.tolist()

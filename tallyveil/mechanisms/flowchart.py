@@ -29,7 +29,9 @@ from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 __all__ = [
     "AUTO",
     "BY_INVARIANTS",
+    "CONDITIONED",
     "EXTENDED",
+    "IMAGED",
     "PROJECTED",
     "Flowchart",
     "canonical_choice",
@@ -40,10 +42,13 @@ AUTO: Final = "auto"
 
 PROJECTED: Final = "projected"
 EXTENDED: Final = "extended"
-BY_INVARIANTS: Final = (PROJECTED, EXTENDED)
-"""Ways to use exact counts (SUBSPACE): noise on the rows as asked, told as the estimate that agrees
-with these counts. Projected, what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
-and their projection is (Thm 12, whose answer has the same law)."""
+CONDITIONED: Final = "conditioned"
+IMAGED: Final = "imaged"
+BY_INVARIANTS: Final = (PROJECTED, EXTENDED, CONDITIONED, IMAGED)
+"""Ways to use exact counts: noise on the rows as asked, told as the estimate that agrees with these
+counts. Projected (SUBSPACE), what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
+and their projection is (Thm 12, whose answer has the same law). Imaged (TWO-VIEWS) is projected, by
+another name; conditioned, the noise is drawn given that it agrees (`constrained.conditioned`)."""
 
 # What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
 _LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(

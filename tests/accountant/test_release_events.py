@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant import Accountant, Charge, Joint, Ledger
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.codec import Event, decode_event, encode_event
 from tallyveil.errors import LedgerError, TallyveilError
@@ -173,3 +173,29 @@ def test_a_translate_is_recorded_with_its_fractions_and_found_again(cubes: Any, 
         held = found.rows, found.declared, found.numerators
         assert ([a.tolist() for a in held], found.denominator) == ([[0], [0], [1]], 2)
     assert spent(path, cubes.account())[0] == Fraction(1, 40)
+
+
+def test_noise_drawn_together_is_recorded_with_its_law(cubes: Any) -> None:
+    """Where each row is in which draw, by what the ledger holds."""
+    column = cubes.column(["hue"], [[1, 0], [0, 1]])
+    joint = Joint("conditioned", 2, (2, 2, -1))
+    law = "discrete_laplace"
+    found = decode_event(encode_event(Event((column,), (2.0,), law, joint=joint)))
+    assert found.joint == joint
+    charge = Charge(Workload("person", found.columns), "conditioned", (2.0,), "", law, joint=joint)
+    drawn = charge.drawn_together
+    assert drawn is not None
+    assert drawn.owners.tolist() == [0, 0]
+    # Of two leaves of a known total each has noise of half the scale.
+    one = drawn.laws[0].functional(drawn.places[:1], np.ones(1))
+    assert one.variance == pytest.approx(DiscreteLaplaceLaw(1.0).variance)
+
+
+def test_a_joint_law_nobody_knows_is_refused(cubes: Any) -> None:
+    column = cubes.column(["hue"], [[1, 0], [0, 1]])
+    joint = Joint("conditioned", 2, (2, 2, -1))
+    event = encode_event(Event((column,), (2.0,), "discrete_laplace", joint=joint))
+    header, _, body = zlib.decompress(event).partition(b"\n")
+    other = header.replace(b'"conditioned"', b'"of a later program"')
+    with pytest.raises(LedgerError, match="does not know"):
+        decode_event(zlib.compress(other + b"\n" + body))

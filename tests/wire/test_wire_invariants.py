@@ -61,3 +61,24 @@ def test_a_policy_without_them_says_nothing_of_them(serve: Any) -> None:
         client.execute("SELECT count(*) FROM person")
         assert client.execute("TABLE dp.invariants").fetchall() == []
         assert not [text for text in notices if "invariants" in text]
+
+
+def test_conditioned_answers_agree_over_the_wire_and_in_another_session(serve: Any) -> None:
+    """As integers, in one statement and the next, and for a client that comes later."""
+    running = house(serve)
+    ask = "SELECT state, married, count(*) FROM person GROUP BY 1, 2 ORDER BY 1, 2"
+    with running.connect() as client:
+        client.execute("SET dp.mechanism = conditioned")
+        rows = client.execute(ask).fetchall()
+        spent = running.spent()
+        assert spent > 0
+    with running.connect() as client:
+        client.execute("SET dp.source = history")
+        assert client.execute(ask).fetchall() == rows
+        for state in EXACT:
+            sql = "SELECT count(*) FROM person WHERE state = %s AND married"
+            ((married,),) = client.execute(sql, [state]).fetchall()
+            ((single,),) = client.execute(sql.replace("AND", "AND NOT"), [state]).fetchall()
+            assert married + single == EXACT[state]
+            assert (state, True, married) in rows
+        assert running.spent() == spent

@@ -1,12 +1,15 @@
-"""What noise on a tree of counts says of itself, whichever view it takes of the constraints."""
+"""Noise that is drawn together, and its release on the rows of a charge."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from tallyveil.boundary import Receipt, TrueAnswer, open_answer
+from tallyveil.errors import ReceiptError
 from tallyveil.inference.tree import Tree
 
-__all__ = ["JointNoise"]
+__all__ = ["JointNoise", "release_together"]
 
 
 class JointNoise(Protocol):
@@ -22,3 +25,25 @@ class JointNoise(Protocol):
     def draw(self) -> list[int]:
         """u: one whole number for each leaf, in the tree's order."""
         ...
+
+
+def release_together(
+    answer: TrueAnswer, receipt: Receipt, tree: Tree, noise: JointNoise
+) -> tuple[tuple[int, ...], ...]:
+    """x + u: the first counts of the tree are the answer's rows, column by column.
+
+    Raises ReceiptError unless the receipt paid for this answer, at the tree's scales; the noise is
+    drawn before the answer is opened.
+    """
+    drawn = tree.sums(noise.draw())
+    exact = open_answer(answer, receipt)
+    _check(tree, receipt, list(map(len, exact)))
+    noises = iter(drawn)
+    return tuple(tuple(value + next(noises) for value in column) for column in exact)
+
+
+def _check(tree: Tree, receipt: Receipt, heights: Sequence[int]) -> None:
+    paid = (scale for scale, n in zip(receipt.scales, heights, strict=True) for _ in range(n))
+    for law, scale in zip(tree.laws, paid, strict=False):
+        if law is None or law.scale != scale:
+            raise ReceiptError("the receipt was issued for noise of other scales")

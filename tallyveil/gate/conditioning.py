@@ -1,0 +1,138 @@
+"""Noise on the rows of a purchase that adds up as they do, by `dp.mechanism = conditioned`.
+
+The rows that are bought, and the invariants, lay out a tree; the noise is independent noise given
+that it adds up in this tree, drawn exactly. It costs what the independent noise costs, and less of
+it is left: the answers are integers that satisfy the invariants as they are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tallyveil.accountant import Charge, Drawn, Joint
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.purchase import Purchase
+from tallyveil.inference.joint import JointLaw
+from tallyveil.invariants import Hierarchy, Span, hierarchy
+from tallyveil.mechanisms import CONDITIONED, Measure
+from tallyveil.mechanisms.constrained.conditioned import Conditioned
+from tallyveil.rewriter import Workload
+
+__all__ = ["Conditioning", "Spread"]
+
+_HINT: Final = "SET dp.mechanism = imaged, or auto: both agree with the invariants too."
+
+
+class Spread(NamedTuple):
+    """Of noise that is drawn together: by column its deviations, in the column's units, and that
+    of independent noise; the invariants of this SQL take part."""
+
+    invariants: list[str]
+    deviations: Mapping[int, tuple[float, float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    joint: Joint
+    drawn: Drawn
+    noise: Conditioned
+
+
+class Conditioning:
+    """Of one table; ``sources`` has the SQL of each declared row. Threads may share it.
+
+    ``refused`` says why its rows can have no such noise, if the policy does not allow it.
+    """
+
+    def __init__(
+        self, span: Span, sources: Sequence[str], measure: Measure, refused: str | None = None
+    ) -> None:
+        self._span, self._sources, self._refused = span, sources, refused
+        self.noise: Final = "laplace" if measure == "epsilon" else "gaussian"
+        self._trees: WeakKeyDictionary[Workload, Hierarchy | str] = WeakKeyDictionary()
+        self._draws: WeakKeyDictionary[Workload, tuple[tuple[float, ...], _Draw]] = (
+            WeakKeyDictionary()
+        )
+
+    def conditioned(self, purchase: Purchase) -> Purchase:
+        """The purchase with noise that is drawn together; as it is where its rows add up to
+        nothing, and the noise is independent whatever it agrees with.
+
+        Raises FeatureNotSupported where they are no hierarchy, and StatementTooComplex for too many
+        rows, or too wide noise, to be drawn together exactly.
+        """
+        charge = purchase.charge
+        tree = self._tree(charge.workload)
+        if self._refused is not None or isinstance(tree, str):
+            raise FeatureNotSupported(
+                f'{CONDITIONED} cannot answer this about table "{charge.workload.table}":'
+                f" {self._refused or tree}",
+                hint=_HINT,
+            )
+        if not tree.ties:
+            return purchase
+        draw = self._drawn(charge, tree)
+        charge = replace(charge, mechanism=CONDITIONED, joint=draw.joint)
+        return replace(purchase, charge=charge, together=(draw.drawn.tree, draw.noise))
+
+    def spread(self, charge: Charge, columns: Sequence[int]) -> Spread:
+        """How far its noise spreads, and what it adds up by; its column n is columns[n] of those
+        asked."""
+        drawn, tree = charge.drawn_together, self._tree(charge.workload)
+        if drawn is None or isinstance(tree, str):
+            raise TypeError("independent noise adds up to nothing")
+        own, first = dict[int, tuple[float, float, float]](), 0
+        for number, (column, scale) in enumerate(
+            zip(charge.workload.columns, charge.scales, strict=True)
+        ):
+            rows = range(first, first + column.height)
+            first = rows.stop
+            law = drawn.tree.laws[rows.start]
+            plain = 0.0 if law is None or not scale else law.variance
+            pairs = {(drawn.owners[row], drawn.places[row]) for row in rows}
+            variances = [
+                plain
+                if owner < 0
+                else drawn.laws[owner].functional(np.array([place]), np.ones(1)).variance
+                for owner, place in pairs
+            ]
+            unit = float(column.multiplier)
+            low, high = min(variances), max(variances)
+            least, most, alone = (unit * math.sqrt(v) for v in (low, high, plain))
+            own[columns[number]] = least, most, alone
+        sources = list(dict.fromkeys(self._sources[n] for n in tree.declared))
+        return Spread(sources, own)
+
+    def _tree(self, workload: Workload) -> Hierarchy | str:
+        found = self._trees.get(workload)
+        if found is None:
+            found = self._trees[workload] = hierarchy(workload.columns, self._span)
+        return found
+
+    def _drawn(self, charge: Charge, tree: Hierarchy) -> _Draw:
+        kept = self._draws.get(charge.workload)
+        if kept is not None and kept[0] == charge.scales:
+            return kept[1]
+        joint = Joint(CONDITIONED, sum(charge.heights), tree.parents)
+        try:
+            drawn = replace(charge, joint=joint).drawn_together
+        except ValueError:
+            drawn = None
+        if drawn is None:
+            raise FeatureNotSupported(
+                f"{CONDITIONED} cannot answer this: rows that add up have noise of several scales",
+                hint=_HINT,
+            )
+        draw = _Draw(joint, drawn, Conditioned(drawn.tree))
+        self._draws[charge.workload] = charge.scales, draw
+        return draw
+
+
+def _variance(law: JointLaw, place: int) -> float:
+    return law.functional(np.array([place]), np.ones(1)).variance

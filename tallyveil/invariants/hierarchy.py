@@ -1,0 +1,164 @@
+"""How asked rows add up, to each other and to what is exact: as a hierarchy, or not at all.
+
+A sum of asked rows is exact if it is constant on each set of cells of which only the total is, and
+0 where nothing is exact. So cells hang together that one asked row holds and no other tells apart,
+and cells of which only the total is exact; what hangs together, and reaches no cell outside, is
+exact, and so are the sums of such parts, and nothing else. With asked rows any two of which are
+nested or disjoint that is a tree (INVARIANTS §2.1, §5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tallyveil import deadline
+from tallyveil.invariants.classes import stacked
+from tallyveil.invariants.laminar import Laminar
+from tallyveil.invariants.modular import Modular
+from tallyveil.invariants.span import Joint, Span
+from tallyveil.workload.workload import Column
+
+__all__ = ["Hierarchy", "hierarchy"]
+
+_TOO_MANY: Final = "its rows and the invariants tell too many cells apart"
+_OVERLAP: Final = "groups whose sums are exact overlap, and neither holds the other"
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """``parents[i]`` is the row around row i of those asked, −1 for none: each row that is around
+    others is the sum of these. After the asked rows come sums of them that are exact.
+    ``declared`` are the numbers of the declared rows that these follow from."""
+
+    parents: tuple[int, ...]
+    declared: tuple[int, ...]
+
+    @property
+    def ties(self) -> bool:
+        """Whether any row is around others."""
+        return any(parent >= 0 for parent in self.parents)
+
+
+def hierarchy(columns: Sequence[Column], span: Span) -> Hierarchy | str:
+    """Of the rows of some columns, none of them exact; or why they have none, as the end of a
+    sentence."""
+    joint = span.jointly(columns)
+    if joint is None:
+        return _TOO_MANY
+    asked = Laminar.of(joint.asked) if (joint.asked.coefficients == 1).all() else None
+    if asked is None:
+        return "its rows are no counts of groups that are nested or disjoint"
+    exact = Laminar.of(joint.declared)
+    whole = exact is not None
+    if exact is None:
+        joint = _measured(joint, asked)
+        exact = Laminar.of(joint.declared)
+        if exact is None:
+            return _OVERLAP
+    parts = _exact_parts(asked, exact)
+    found = _Builder(asked, joint.asked.height).built(parts)
+    if isinstance(found, str):
+        return found
+    ties = len({parent for parent in found if parent >= 0})
+    if not whole and not _complete(span, columns, ties):
+        return _OVERLAP
+    met = np.unique(exact.owner[(exact.owner >= 0) & (asked.owner >= 0)])
+    used = joint.numbers[met] if len(parts) else np.zeros(0, dtype=np.int64)
+    return Hierarchy(tuple(found), tuple(used.tolist()))
+
+
+def _measured(joint: Joint, asked: Laminar) -> Joint:
+    """With those declared rows only that are constant on what no asked row tells apart."""
+    declared, owner = joint.declared, asked.owner[joint.declared.cells]
+    order = np.lexsort((owner, declared.rows))
+    rows, owner = declared.rows[order], owner[order]
+    starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(owner, prepend=-2) != 0))
+    lengths = np.diff(np.append(starts, len(rows)))
+    cut = (owner[starts] < 0) | (lengths != asked.sizes[owner[starts]])
+    kept = np.setdiff1d(np.arange(declared.height), rows[starts[cut]])
+    return joint._replace(declared=declared.take(kept), numbers=joint.numbers[kept])
+
+
+def _complete(span: Span, columns: Sequence[Column], ties: int) -> bool:
+    """Whether there are as many relations as the ranks say: k + rank C − rank (C, W)."""
+    every = span.jointly(columns)
+    if every is None:
+        return False
+    both = Modular(stacked([every.declared, every.asked])).rank
+    return both is not None and every.asked.height + span.rank - both == ties
+
+
+def _exact_parts(asked: Laminar, exact: Laminar) -> list[list[int]]:
+    """The asked rows whose own cells, those of no row inside them, hang together and are exact."""
+    seen = np.flatnonzero((asked.owner >= 0) | (exact.owner >= 0))
+    height, sets = len(asked.sizes), len(exact.sizes)
+    outside = height + sets
+    first = np.where(asked.owner[seen] >= 0, asked.owner[seen], outside)
+    second = np.where(exact.owner[seen] >= 0, height + exact.owner[seen], outside)
+    graph = sparse.coo_matrix(
+        (np.ones(len(seen), dtype=np.int8), (first, second)), shape=(outside + 1, outside + 1)
+    )
+    _, label = csgraph.connected_components(graph, directed=False)
+    parts: dict[int, list[int]] = {}
+    for row in np.flatnonzero(asked.sizes).tolist():
+        if label[row] != label[outside]:
+            parts.setdefault(int(label[row]), []).append(row)
+    return list(parts.values())
+
+
+class _Builder:
+    """A row is tied to those inside it if it is their sum, but for what is exact."""
+
+    def __init__(self, asked: Laminar, height: int) -> None:
+        self._asked = asked
+        self._inside: list[list[int]] = [[] for _ in range(height)]
+        for row, parent in enumerate(asked.parent.tolist()):
+            if parent >= 0:
+                self._inside[parent].append(row)
+
+    def built(self, parts: Sequence[Sequence[int]]) -> list[int] | str:
+        """The parents, with a row more for each exact sum."""
+        alone = {part[0] for part in parts if len(part) == 1}
+        tied = {
+            row
+            for row, inside in enumerate(self._inside)
+            if inside and (row in alone or not self._asked.sizes[row])
+        }
+        sums = [part for part in parts if len(part) > 1 or part[0] not in tied]
+        if any(self._inside[row] for part in sums for row in part):
+            return "a sum that is exact has parts that nobody asked for by themselves"
+        sets = [(self._leaves(row, tied), row) for row in tied]
+        sets += [(set(part), len(self._inside) + n) for n, part in enumerate(sums)]
+        return self._nested(sets, len(self._inside) + len(sums))
+
+    def _leaves(self, row: int, tied: set[int]) -> set[int]:
+        """The rows that add up to it and have none tied to them."""
+        found, todo = set[int](), [row]
+        while todo:
+            deadline.check()
+            here = todo.pop()
+            if here in tied:
+                todo += self._inside[here]
+            else:
+                found.add(here)
+        return found
+
+    def _nested(self, sets: list[tuple[set[int], int]], height: int) -> list[int] | str:
+        parents, top = [-1] * height, list(range(height))
+        size = dict.fromkeys(range(height), 1) | {row: len(leaves) for leaves, row in sets}
+        for leaves, row in sorted(sets, key=lambda one: (len(one[0]), one[1])):
+            deadline.check()
+            tops = {top[leaf] for leaf in leaves}
+            if sum(size[one] for one in tops) != len(leaves):
+                return _OVERLAP
+            for one in tops:
+                parents[one] = row
+            for leaf in leaves:
+                top[leaf] = row
+        return parents

@@ -1,0 +1,295 @@
+"""Noise that is drawn given that it agrees with what is exact: ``dp.mechanism = conditioned``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tallyveil
+from tallyveil.accountant import Accountant, codec, pricing
+from tallyveil.errors import BudgetExceeded, FeatureNotSupported
+from tallyveil.mechanisms.constrained.conditioned import Conditioned
+
+Connect = Callable[..., tallyveil.Connection]
+
+BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
+GROUPS = (
+    "SELECT state, age % 3 AS part, count(*) AS n, dp_interval_low(n) AS low,"
+    " dp_interval_high(n) AS high, dp_stddev(n) AS deviation FROM person"
+    " WHERE state IN ('AL', 'AK', 'WY') AND age IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
+)
+"""Nine groups, three in each of three states."""
+
+ATTRIBUTES: dict[str, Any] = {
+    "state": {"values": ["AL", "AK", "WY"]},
+    "age": {"range": [0, 79]},
+    "sex": {"values": ["F", "M"]},
+}
+
+
+def conditioned(connect: Connect, *, epsilon: float = 1.0, **table: Any) -> tallyveil.Connection:
+    declared: dict[str, Any] = {
+        "neighbours": "replace",
+        "attributes": ATTRIBUTES,
+        "invariants": [{"sql": BY_STATE}],
+        "budget": {"epsilon": 1000.0},
+        "defaults": {"epsilon": epsilon},
+    }
+    connection = connect(**declared | table)
+    connection.execute("SET dp.mechanism = conditioned")
+    return connection
+
+
+def spent(connection: tallyveil.Connection) -> float:
+    return float(connection.budget()[0]["spent"])
+
+
+def exact_counts() -> dict[tuple[str, int], int]:
+    found: Counter[tuple[str, int]] = Counter()
+    for i in range(3000):
+        found[["AL", "AK", "WY"][i % 3], i % 80 % 3] += 1
+    return found
+
+
+def test_answers_are_integers_that_agree_and_cost_what_independent_noise_costs(
+    connect: Connect,
+) -> None:
+    connection = conditioned(connect)
+    rows = connection.execute(GROUPS).fetchall()
+    sums: Counter[str] = Counter()
+    for state, _, n, *_ in rows:
+        assert isinstance(n, int)
+        sums[state] += n
+    assert sums == {"AL": 1000, "AK": 1000, "WY": 1000}
+    assert spent(connection) == pytest.approx(1)
+    used = connection.execute("SELECT mechanism FROM dp.history").fetchall()
+    assert used == [("conditioned",)]
+    # Three cells of a known total at b = 2: the variance of the conditional law.
+    assert [row[5] for row in rows] == pytest.approx([math.sqrt(3.162992)] * 9, abs=1e-6)
+
+
+def test_other_statements_a_restart_and_another_process_know_the_same(connect: Connect) -> None:
+    connection = conditioned(connect)
+    rows = connection.execute(GROUPS).fetchall()
+    other, same = conditioned(connect), "SELECT count(*) AS n, dp_stddev(n) AS d FROM person WHERE "
+    for asked in (connection, other):
+        assert asked.execute(GROUPS).fetchall() == rows
+        asked.execute("SET dp.source = history")
+        both, alone = (
+            asked.execute(same + f"state = 'AL' AND age % 3 {which}").fetchone()
+            for which in ("<> 0", "= 0")
+        )
+        assert both is not None
+        assert alone is not None
+        assert both[0] + alone[0] == 1000
+        assert both[1] == pytest.approx(alone[1])
+        assert alone[1] == pytest.approx(math.sqrt(3.162992), abs=1e-6)
+        # What two cells of different states have in sum is independent.
+        total = asked.execute(same + "state IN ('AL', 'AK') AND age % 3 = 0").fetchone()
+        assert total is not None
+        assert total[1] == pytest.approx(math.sqrt(2 * 3.162992), abs=1e-6)
+        assert spent(asked) == pytest.approx(1)
+
+
+def test_it_composes_with_other_answers(connect: Connect) -> None:
+    """What is bought before and after takes part in one estimate, that is better than each."""
+    connection = conditioned(connect)
+    connection.execute(GROUPS)
+    connection.execute("SET dp.source = fresh")
+    connection.execute("SET dp.mechanism = laplace")
+    connection.execute(GROUPS)
+    connection.execute("SET dp.mechanism = conditioned")
+    connection.execute(GROUPS)
+    assert spent(connection) == pytest.approx(3)
+    connection.execute("SET dp.source = history")
+    rows = connection.execute(GROUPS).fetchall()
+    sums: Counter[str] = Counter()
+    for state, _, n, low, high, deviation in rows:
+        sums[state] += n
+        assert low <= n <= high
+        assert deviation < math.sqrt(3.162992 / 2)
+    assert sums == {"AL": 1000, "AK": 1000, "WY": 1000}
+    assert connection.execute("SELECT count(*) FROM dp.history").fetchall() == [(3,)]
+
+
+def test_rollup_adds_up_whether_or_not_its_levels_are_exact(connect: Connect) -> None:
+    connection = conditioned(connect, invariants=[{"sql": "SELECT count(*) FROM person"}])
+    sql = "SELECT state, sex, count(*) FROM person GROUP BY ROLLUP (state, sex)"
+    explained = connection.explain(sql)
+    assert "noise drawn together, standard deviation" in explained
+    assert "Conditioned on what is exact of person: SELECT count(*) FROM person" in explained
+    answers = {(state, sex): n for state, sex, n in connection.execute(sql).fetchall()}
+    assert answers[None, None] == 3000
+    for state in ("AL", "AK", "WY"):
+        assert answers[state, "F"] + answers[state, "M"] == answers[state, None]
+    assert sum(answers[state, None] for state in ("AL", "AK", "WY")) == 3000
+    assert spent(connection) == pytest.approx(1)
+
+
+def test_gaussian_noise_for_a_budget_of_rho(connect: Connect) -> None:
+    connection = conditioned(connect, budget={"rho": 1.0, "delta": 1e-6}, defaults={"rho": 0.01})
+    rows = connection.execute(GROUPS).fetchall()
+    assert spent(connection) <= 0.01
+    # σ² = 2/2ρ under replace, less the third that the totals take.
+    assert rows[0][5] == pytest.approx(math.sqrt(100 * 2 / 3), rel=0.01)
+    sums: Counter[str] = Counter()
+    for state, _, n, *_ in rows:
+        sums[state] += n
+    assert set(sums.values()) == {1000}
+
+
+def test_explain_names_the_invariants_and_what_is_saved(connect: Connect) -> None:
+    connection = conditioned(connect)
+    explained = connection.explain(GROUPS)
+    assert f"Conditioned on what is exact of person: {BY_STATE}" in explained
+    a = math.exp(-1 / 2)
+    plain, drawn = math.sqrt(2 * a) / (1 - a), math.sqrt(3.16299207)
+    assert f"standard deviation {drawn:.6g} instead of {plain:.6g}" in explained
+    assert "Cost: epsilon 1 " in explained
+    assert spent(connection) == 0
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "margins that cross": (
+        {"invariants": [{"sql": BY_STATE}, {"sql": "SELECT sex, count(*) FROM person GROUP BY 1"}]},
+        "SELECT state, sex, count(*) FROM person GROUP BY 1, 2",
+        "overlap",
+    ),
+    "sums": (
+        {},
+        "SELECT state, sum(age) FROM person GROUP BY 1",
+        "nested or disjoint",
+    ),
+    "inference control": (
+        {"inference_control": {"min_half_width": 1}},
+        GROUPS,
+        "inference control allows independent noise only",
+    ),
+    "nothing exact": ({"invariants": []}, GROUPS, "has none"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_conditioned_is_refused_and_free(connect: Connect, name: str) -> None:
+    table, sql, reason = REFUSED[name]
+    connection = conditioned(connect, **table)
+    for ask in (connection.execute, connection.explain):
+        with pytest.raises(FeatureNotSupported, match=reason) as refused:
+            ask(sql)
+        assert "SET dp.mechanism" in (refused.value.hint or "")
+    assert spent(connection) == 0
+
+
+def test_intervals_over_all_looks_are_refused(connect: Connect) -> None:
+    connection = conditioned(connect)
+    connection.execute("SET dp.coverage = always")
+    with pytest.raises(FeatureNotSupported, match="independent"):
+        connection.execute(GROUPS)
+    assert spent(connection) == 0
+
+
+def test_rows_that_add_up_to_nothing_have_plain_noise(connect: Connect) -> None:
+    """One county of a state: what is exact says nothing of its noise."""
+    connection = conditioned(connect)
+    connection.execute("SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'")
+    found = connection.execute("SELECT mechanism FROM dp.history").fetchall()
+    assert found == [("laplace",)]
+
+
+def test_it_is_charged_before_it_is_drawn(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash in between keeps the charge; the same is bought again, within the budget."""
+    connection = conditioned(connect, budget={"epsilon": 2.0})
+
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Accountant, "record", crash)
+        with pytest.raises(KeyboardInterrupt):
+            connection.execute(GROUPS)
+    again = conditioned(connect, budget={"epsilon": 2.0})
+    assert spent(again) == pytest.approx(1)
+    again.execute("SET dp.source = fresh")
+    again.execute(GROUPS)
+    assert spent(again) == pytest.approx(2)
+    with pytest.raises(BudgetExceeded):
+        again.execute(GROUPS)
+    assert spent(again) == pytest.approx(2)
+
+
+def test_no_two_tables_that_agree_differ_by_more_than_is_charged(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By brute force, from what the ledger records of a statement: whatever the answer, it is at
+    most e^cost times as likely from another table with these totals, one exchange away. And what
+    is released is drawn from that very law."""
+    recorded: list[bytes] = []
+    kept, encoded = Conditioned.draw, codec.encode_event
+
+    def encode(event: codec.Event, relation: Any) -> bytes:
+        recorded.append(encoded(event, relation))
+        return recorded[-1]
+
+    drawn: list[list[int]] = []
+
+    def draw(noise: Conditioned) -> list[int]:
+        drawn.append(kept(noise))
+        return drawn[-1]
+
+    monkeypatch.setattr(pricing, "encode_event", encode)
+    monkeypatch.setattr(Conditioned, "draw", draw)
+    connection = conditioned(connect)
+    rows = connection.execute(GROUPS).fetchall()
+    cost, truth = spent(connection), exact_counts()
+    noise = [n - truth[state, part] for state, part, n, *_ in rows]
+    assert sorted(noise) == sorted(drawn[0])
+    event = codec.decode_event(recorded[-1])
+    assert event.joint is not None
+    parents, [scale] = event.joint.parents, event.scales
+    assert len(parents) == 12
+    for total in range(9, 12):
+        assert parents.count(total) == 3
+    law = {
+        values: math.exp(-sum(map(abs, values)) / scale)
+        for values in itertools.product(range(-7, 8), repeat=3)
+        if not sum(values)
+    }
+    losses = [0.0]
+    for values, chance in law.items():
+        for i, j in itertools.permutations(range(3), 2):
+            moved = tuple(v + (n == i) - (n == j) for n, v in enumerate(values))
+            if moved in law:
+                losses.append(abs(math.log(chance / law[moved])))
+    assert max(losses) == pytest.approx(cost)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_intervals_cover_and_answers_are_unbiased(connect: Connect, confidence: float) -> None:
+    """60 statements of nine groups. Those of a state depend on each other, those of two do not:
+    at 5 deviations of the mean of a state's three the false alarm is below 1e-6 for each."""
+    connection = conditioned(connect, epsilon=0.5)
+    connection.execute("SET dp.source = fresh")
+    connection.execute(f"SET dp.confidence = {confidence}")
+    truth, statements = exact_counts(), 60
+    held, errors, squares = Counter[str](), Counter[int](), 0.0
+    for _ in range(statements):
+        for state, part, n, low, high, deviation in connection.execute(GROUPS).fetchall():
+            held[state] += low <= truth[state, part] <= high
+            errors[part] += n - truth[state, part]
+            squares += (n - truth[state, part]) ** 2 / deviation**2
+    number = 3 * statements
+    for state in held:
+        room = 5 * math.sqrt(statements * 9 * confidence * (1 - confidence))
+        assert held[state] >= number * confidence - room
+    for part in errors:
+        assert abs(errors[part]) <= 5.5 * deviation * math.sqrt(number)
+    # The mean of 540 squares of a law of kurtosis below 6, three of which depend on each other.
+    assert squares / (3 * number) == pytest.approx(1, abs=6 * math.sqrt(5 * 3 / (3 * number)))
+    assert spent(connection) == pytest.approx(statements / 2)
