@@ -147,9 +147,9 @@ def half_width_of(weights: bytes, noises: Signature, confidence: Fraction) -> fl
 
 
 @lru_cache(maxsize=4096)
-def _outer_half_width(weights: bytes, laws: bytes, scales: bytes, confidence: Fraction) -> float:
+def _outer_half_width(weights: bytes, noises: Signature, confidence: Fraction) -> float:
     """A quick bound of it."""
-    return _error(weights, laws, scales).outer_half_width(confidence)
+    return _error(weights, noises).outer_half_width(confidence)
 
 
 class WithError(Protocol):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from tallyveil.inference import DiscreteLaplaceLaw, Noises
+from tallyveil.knowledge.estimate import Weights
 from tallyveil.knowledge.looks import Looks
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -71,3 +75,11 @@ def test_many_columns_are_looked_at_before_anything_is_recorded() -> None:
     found = Looks(State()).at(columns, range(40), 0)
     assert not any(any(rows) for outlook in found for rows in outlook.rows)
     assert len(found) == 2
+
+
+def test_a_quick_bound_of_an_interval_is_no_narrower() -> None:
+    """What is told of the estimates beyond those whose laws are worked out."""
+    values, noises = np.array([0.5, 0.25, -1.0]), Noises.of(DiscreteLaplaceLaw, [3.0, 20.0, 7.5])
+    level = Fraction(19, 20)
+    rough, exact = (Weights(values, noises, rough).half_width(level) for rough in (True, False))
+    assert exact <= rough <= 2 * exact
