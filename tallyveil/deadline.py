@@ -18,15 +18,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 from typing import Final, Protocol, TypeVar
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 
 __all__ = [
     "Deadline",
+    "Phase",
     "canceled",
     "check",
     "current",
+    "doing",
     "portions",
     "remaining",
     "taking",
@@ -37,6 +40,25 @@ T = TypeVar("T")
 
 PORTION: Final = 2_000
 """Values that C handles in some tenths of a millisecond: until it is done no other thread runs."""
+
+
+class Phase(Enum):
+    """What a statement's time is spent on, and what to do where that takes too long."""
+
+    PLANNING = (
+        "planning or evaluating the statement",
+        "Mention fewer attributes, simplify the expressions, or ask in several statements.",
+    )
+    ANSWERING = (
+        "looking at what is known, and choosing what to buy,",
+        "Ask for fewer groups or aggregates in one statement. What has been paid for is"
+        " remembered.",
+    )
+    ROWS = (
+        "the query over the noisy rows",
+        "Simplify what is done with the aggregates: joins, windows and sorting. What has been"
+        " paid for is remembered, so that another query over them is free.",
+    )
 
 
 class Turn(Protocol):
@@ -65,6 +87,7 @@ class Deadline:
         self._limit, self._timeout = now + limit, now + timeout
         self._cancelled = cancelled
         self._interrupted = False
+        self.phase = Phase.PLANNING
 
     @property
     def end(self) -> float:
@@ -111,11 +134,8 @@ class Deadline:
                 "canceling statement due to statement timeout",
                 hint="SET statement_timeout = 0 for no limit but the server's.",
             )
-        return StatementTooComplex(
-            "planning or evaluating the statement took longer than the time limit",
-            hint="Mention fewer attributes, simplify the expressions, or ask in several"
-            " statements. What has been paid for is remembered.",
-        )
+        what, hint = self.phase.value
+        return StatementTooComplex(f"{what} took longer than the time limit", hint=hint)
 
 
 def canceled() -> QueryCanceled:
@@ -130,6 +150,17 @@ def current() -> Deadline | None:
     """The deadline of the statement that this thread works for."""
     found = _current.get()
     return None if found is _ENDLESS else found
+
+
+@contextmanager
+def doing(phase: Phase) -> Iterator[None]:
+    """Inside, what takes too long is this phase of the statement that this thread works for."""
+    found = _current.get()
+    before, found.phase = found.phase, phase
+    try:
+        yield
+    finally:
+        found.phase = before
 
 
 _turn: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)

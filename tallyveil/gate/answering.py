@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from tallyveil.deadline import Phase, doing
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.interface import ColumnType, Notice
 from tallyveil.gate.notices import notice
@@ -60,17 +61,26 @@ class Answering:
         if plan.private:
             see(self._planner.columns(plan))
         if plan.noisy:
-            decision, settings = self._gate.decision, self._settings
-            request = request_of(plan, settings, sql, self._user)
-            answered = decision.answer(request)
-            after.enter_context(charge_explained(request, answered.quote))
-            confidence, nonnegative = request.target.confidence, request.nonnegative
-            looks = decision.over_all_looks(request, answered) if settings.all_looks else None
-            tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
-            if plan.private and settings.notices:
-                notices = (notice(request, answered, self._gate.accountant, looks),)
-                notices += self._guarantees()
+            with doing(Phase.ANSWERING):
+                tables, notices = self._answered(plan, sql, after)
+            after.enter_context(doing(Phase.ROWS))
         return Released(plan, tables | self._planner.relations(plan), notices)
+
+    def _answered(
+        self, plan: Plan, sql: str, after: ExitStack
+    ) -> tuple[dict[str, pa.Table], tuple[Notice, ...]]:
+        """The noisy rows, and what is said of them."""
+        decision, settings = self._gate.decision, self._settings
+        request = request_of(plan, settings, sql, self._user)
+        answered = decision.answer(request)
+        after.enter_context(charge_explained(request, answered.quote))
+        confidence, nonnegative = request.target.confidence, request.nonnegative
+        looks = decision.over_all_looks(request, answered) if settings.all_looks else None
+        tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
+        if not (plan.private and settings.notices):
+            return tables, ()
+        told = notice(request, answered, self._gate.accountant, looks)
+        return tables, (told, *self._guarantees())
 
     @property
     def owes_guarantee(self) -> bool:

@@ -214,3 +214,18 @@ def test_what_the_hint_of_a_slow_condition_says_is_answered(tmp_path: Path) -> N
         assert session.execute(parsed).rows == [(1000,)]
         session.close()
         gate.close()
+
+
+def test_the_time_limit_says_what_took_long_and_what_to_do_about_that(
+    open_gate: Callable[[float], Gate],
+) -> None:
+    """Not to mention fewer attributes where it is the query over the noisy rows."""
+    gate = open_gate(2.5)
+    counts = "(SELECT age, count(*) AS n FROM person GROUP BY age)"
+    crossed = ", ".join(f"{counts} AS t{number}" for number in range(5))
+    total = " + ".join(f"t{number}.n" for number in range(5))
+    with pytest.raises(StatementTooComplex, match="noisy rows took longer than") as caught:
+        asks(gate.session("analyst"), f"SELECT count(*) FROM {crossed} WHERE {total} > 17")
+    assert "attributes" not in str(caught.value.hint)
+    assert "paid for is remembered" in str(caught.value.hint)
+    assert spent(gate) > 0
