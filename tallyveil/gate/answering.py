@@ -39,7 +39,8 @@ class Released:
 
 
 class Answering:
-    """Answers one session's plans; used by one thread at a time."""
+    """Answers one session's plans; used by one thread at a time. ``guaranteed`` are the tables
+    of which it has been told what is guaranteed."""
 
     def __init__(
         self, gate: Shared, cursor: Cursor, settings: Settings, user: str, planner: Planner
@@ -49,7 +50,7 @@ class Answering:
         self._settings = settings
         self._user = user
         self._planner = planner
-        self._guaranteed = False
+        self.guaranteed: frozenset[str] = frozenset()
 
     def release(self, plan: Plan, sql: str, see: See, after: ExitStack) -> Released:
         """Everything the statement over the noisy rows needs. This is where budget is spent.
@@ -80,20 +81,13 @@ class Answering:
         if not (plan.private and settings.notices):
             return tables, ()
         told = notice(request, answered, self._gate.accountant, looks)
-        return tables, (told, *self._guarantees())
+        return tables, (told, *self._guarantees(plan))
 
-    @property
-    def owes_guarantee(self) -> bool:
-        """Whether the next private answer says what is guaranteed."""
-        return bool(self._gate.published) and self._settings.notices and not self._guaranteed
-
-    def _guarantees(self) -> tuple[Notice, ...]:
-        """With a session's first answer: of all tables that have invariants."""
-        if not self.owes_guarantee:
-            return ()
-        self._guaranteed = True
-        said = self._gate.guarantees
-        return tuple(Notice(f"{table}: {said[table]}") for table in self._gate.published)
+    def _guarantees(self, plan: Plan) -> tuple[Notice, ...]:
+        """With a session's first answer about each table that has invariants."""
+        tables = [t for t in plan.workloads if t in self._gate.published.keys() - self.guaranteed]
+        self.guaranteed = self.guaranteed.union(tables)
+        return tuple(Notice(f"{table}: {self._gate.guarantees[table]}") for table in tables)
 
     def rows(
         self, released: Released, begin: See, takers: Sequence[Take]

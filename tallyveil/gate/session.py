@@ -199,9 +199,10 @@ class GateSession:
 
     def standing(self) -> tuple[Hashable, Hashable] | None:
         position = self._gate.accountant.position()
-        if position is None or self._answering.owes_guarantee:
+        if position is None:
             return None
-        return (self._user, self._database, self._dialect, *self.settings.values()), position
+        told = self._answering.guaranteed
+        return (self._user, self._database, self._dialect, told, *self.settings.values()), position
 
     def reportable(self) -> dict[str, str]:
         return {**self.settings.reportable(), "session_authorization": self._user}

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import duckdb
+import psycopg
+
+from tallyveil.gate import Gate
+from tallyveil.policy import parse_policy
+from tallyveil.proxy import Server, ServerThread
 from tests.wire.conftest import House
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
@@ -82,3 +90,39 @@ def test_conditioned_answers_agree_over_the_wire_and_in_another_session(serve: A
             assert married + single == EXACT[state]
             assert (state, True, married) in rows
         assert running.spent() == spent
+
+
+def test_the_guarantee_said_is_of_the_tables_that_were_asked(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """Of each with the first answer about it, also where the answer is repeated from another's."""
+    source.execute("CREATE TABLE visits AS SELECT i % 3 AS kind FROM range(90) t(i)")
+    tables = {
+        name: {
+            "from": name,
+            "budget": {"epsilon": 3.0},
+            "neighbours": "replace",
+            "attributes": {attribute: {"range": [0, 115]}},
+            "invariants": [{"sql": f"SELECT count(*) FROM {name}"}],
+        }
+        for name, attribute in (("people", "age"), ("visits", "kind"))
+    }
+    policy = parse_policy({"tables": tables, "defaults": {"epsilon": 0.1}}, base=tmp_path)
+    heard: list[str] = []
+
+    def ask(client: psycopg.Connection[Any], table: str) -> list[str]:
+        heard.clear()
+        client.execute(f"SELECT count(*) FROM {table}".encode())
+        return [text.partition(":")[0] for text in heard if "agree on the invariants" in text]
+
+    with (
+        closing(Gate(policy, source)) as gate,
+        ServerThread(Server(gate.session, port=0)) as server,
+    ):
+        for _ in range(2):
+            with psycopg.connect(
+                f"postgresql://alice@127.0.0.1:{server.port}/db", autocommit=True
+            ) as client:
+                client.add_notice_handler(lambda d: heard.append(d.message_primary or ""))
+                found = [ask(client, name) for name in ("visits", "visits", "people", "people")]
+                assert found == [["visits"], [], ["people"], []]
