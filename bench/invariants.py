@@ -1,4 +1,4 @@
-"""What exact counts do to noisy ones: docs/experiments/invariants.md.
+"""What exact counts do to noisy ones: docs/experiments/invariants.md and two-views.md.
 
 - Counties under state totals (SUBSPACE §5.1): errors by the size of the county, with and without
   nonnegativity, and the time of a statement with and without the totals.
@@ -6,10 +6,11 @@
 - What invariants buy: squared error at equal cost, against the bound that the least trace of a
   covariance has (the dual certificate of docs/mathematics.md).
 - One total of three: variances of conditioned and of projected noise.
+- Taxi zones (TWO-VIEWS §4) and two densities: `bench.two_views`.
 
 Populations are those of the 2010 census, and no others; campus has as many records in each cell.
 
-    make bench NAME=invariants
+    make bench NAME=invariants         `bench.invariants_pages` writes tables and figures of it
     SHARED=/data make bench NAME=invariants    …/data/us_county_population_2010.csv
 """
 
@@ -31,7 +32,12 @@ import numpy as np
 import numpy.typing as npt
 
 import tallyveil
+from bench import two_views
 from bench.measure import report
+from tallyveil.inference.least_trace import least_trace
+from tallyveil.invariants import Span, optimal, translated
+from tallyveil.mechanisms import Relation, sensitivity
+from tallyveil.workload.workload import Column
 
 SHARED = Path(os.environ.get("SHARED", "../shared"))
 RUNS = int(os.environ.get("RUNS", "100"))
@@ -138,19 +144,29 @@ def county_errors() -> None:
             )  # fmt: skip
 
 
+def timed(connection: tallyveil.Connection, sql: str, runs: int = 15) -> list[float]:
+    """Milliseconds of processor time of each run, sorted, without the first."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.process_time()
+        connection.execute(sql).fetchall()
+        times.append((time.process_time() - start) * 1e3)
+    return sorted(times[1:])
+
+
+def report_times(statement: str, rows: int, without: list[float], exact: list[float]) -> None:
+    report(
+        experiment="time", statement=statement, rows=rows, without_ms=round(without[0], 1),
+        with_ms=round(exact[0], 1), ratio=round(exact[0] / without[0], 2),
+    )  # fmt: skip
+
+
 def county_time() -> None:
-    """Processor time of a statement, warm."""
+    each = []
     for exact in (False, True):
         with counties(exact=exact, epsilon=0.192) as connection:
-            times = []
-            for _ in range(15):
-                start = time.process_time()
-                connection.execute(COUNTY).fetchall()
-                times.append((time.process_time() - start) * 1e3)
-        report(
-            experiment="county time", invariants=51 * exact, least_ms=round(min(times), 1),
-            median_ms=round(sorted(times)[7], 1),
-        )  # fmt: skip
+            each.append(timed(connection, COUNTY))
+    report_times("GROUP BY county, 51 state totals", len(truths()), *each)
 
 
 def campus() -> None:
@@ -163,19 +179,21 @@ def campus() -> None:
         "SELECT b.i AS building, h.i AS hour, g.i AS team FROM range(20) b(i), range(14) h(i),"
         " range(24) g(i), range(10)"
     )
-    table = {"attributes": attributes, "invariants": [{"sql": sql} for sql in margins]}
+    plain = {"attributes": attributes}
+    table = plain | {"invariants": [{"sql": sql} for sql in margins]}
     sql = "SELECT building, hour, team, count(*) AS n FROM person GROUP BY 1, 2, 3"
     with connected(table, 1.0, records) as connection:
         rank = 20 * (14 + 24 - 1)
-        off, times = [], []
+        off = []
         for _ in range(10):
-            start = time.process_time()
             rows = connection.execute(sql).fetchall()
-            times.append((time.process_time() - start) * 1e3)
             cells = np.zeros(tuple(CAMPUS.values()))
             for building, hour, team, n in rows:
                 cells[building, hour, team] = n - 10
             off.append(cells)
+        exact = timed(connection, sql)
+    with connected(plain, 1.0, records) as connection:
+        report_times("campus, both margins", len(rows), timed(connection, sql), exact)
     every = np.array(off)
     missed = max(float(np.abs(every.sum(axis=axis)).max()) for axis in (2, 3))
     noise = math.sqrt(2 * math.exp(-0.5)) / (1 - math.exp(-0.5))
@@ -183,31 +201,7 @@ def campus() -> None:
         experiment="campus", outputs=math.prod(CAMPUS.values()), rank=rank,
         deviation_of_the_noise=round(noise, 4), share_kept=round(float(every.std() / noise), 4),
         expected=round(math.sqrt((1 - 1 / 14) * (1 - 1 / 24)), 5), margins_missed_by=missed,
-        first_ms=round(times[0], 1), least_ms=round(min(times), 1),
     )  # fmt: skip
-
-
-def least_trace(rows: Floats, exact: Floats) -> tuple[float, float]:
-    """The least trace of a covariance Σ with (a_j − Λc_j)ᵀ Σ⁻¹ (a_j − Λc_j) ≤ 1 for all cells j
-    and some Λ: what the dual has reached, and by how much it is within the least.
-
-    Dual: the greatest (tr M^½)² of M = APAᵀ − APCᵀ(CPCᵀ)⁺CPAᵀ over weights p of the cells.
-    """
-    p = np.full(rows.shape[1], 1 / rows.shape[1])
-    for _ in range(500):
-        weighted = exact * p
-        factors = rows @ weighted.T @ np.linalg.pinv(weighted @ exact.T)
-        left = rows - factors @ exact
-        values, vectors = np.linalg.eigh((left * p) @ left.T)
-        roots = np.sqrt(np.clip(values, 0, None))
-        keep = roots > 1e-9 * roots.max()
-        inverse = (vectors[:, keep] / roots[keep]) @ vectors[:, keep].T
-        share = np.einsum("ij,ik,kj->j", left, inverse, left) / roots.sum()
-        if share.max() <= 1.0005:
-            break
-        p = p * np.sqrt(share)
-        p /= p.sum()
-    return float(roots.sum() ** 2), float(share.max())
 
 
 def smallest_ball(rows: Floats, exact: Floats) -> float:
@@ -224,39 +218,84 @@ def smallest_ball(rows: Floats, exact: Floats) -> float:
     return float(away.max())
 
 
+def groups_within_totals(statement: str, sizes: list[int]) -> None:
+    """Groups of records, with a total for each ``sizes`` of them: in closed form."""
+    whole = sum(sizes)
+    noisy = whole - len(sizes)
+    report(
+        experiment="bought", statement=statement, plain=whole, projected=noisy,
+        charged=round(noisy * (1 - 1 / max(sizes)), 2), optimal=None,
+        bound=round(sum((n - 1) ** 2 / n for n in sizes), 2),
+    )  # fmt: skip
+
+
+def prefixes_within_totals(statement: str, sizes: list[int]) -> None:
+    """The sums of all groups up to each, with a total for each ``sizes`` of them. They are those of
+    one total for each, since sums over what comes before are exact."""
+    whole, noisy = sum(sizes), sum(sizes) - len(sizes)
+    bounds = {n: least_trace(prefixes(n), np.ones((1, n))).bound for n in set(sizes)}
+    report(
+        experiment="bought", statement=statement, plain=whole**2, projected=noisy * whole,
+        charged=round(noisy * smallest_ball(prefixes(max(sizes)), np.ones((1, max(sizes)))), 2),
+        optimal=None, bound=round(sum(bounds[n] for n in sizes), 2),
+    )  # fmt: skip
+
+
 def bought() -> None:
     """Squared error of all rows together, times 2ρ, where a record more or less is charged: without
-    exact counts, projected, as the gate charges it, and the least that Gaussian noise can have."""
+    exact counts, projected, as the gate charges it, by the rows of ``dp.mechanism = optimal``, and
+    the least that Gaussian noise can have."""
     states: dict[str, int] = {}
     for county in truths():
         states[county[:2]] = states.get(county[:2], 0) + 1
     sizes = list(states.values())
-    whole, largest = sum(sizes), max(sizes)
-    report(
-        experiment="bought", statement="GROUP BY county, 51 state totals", plain=whole,
-        projected=whole - len(sizes), charged=round((whole - len(sizes)) * (1 - 1 / largest), 2),
-        bound=round(sum((n - 1) ** 2 / n for n in sizes), 2),
-    )  # fmt: skip
+    groups_within_totals("GROUP BY county, 51 state totals", sizes)
+    groups_within_totals("GROUP BY county × sex, 51 state totals", [2 * n for n in sizes])
+    prefixes_within_totals("all prefix sums of counties, 51 state totals", sizes)
     pairs: Floats = np.asarray(np.kron(np.eye(10), np.ones(2)), dtype=np.float64)
     cases: list[tuple[str, Floats, Floats]] = [
         ("GROUP BY 10 groups, total", np.eye(10), np.ones((1, 10))),
         ("GROUP BY 10 × 2, 10 totals", np.eye(20), pairs),
         ("3 of 4 groups, total", np.eye(4)[:3], np.ones((1, 4))),
         ("GROUP BY 3 × 4, both margins", np.eye(12), margins(3, 4)),
-        ("8 prefixes, total", np.tril(np.ones((8, 8))), np.ones((1, 8))),
-        ("64 prefixes, total", np.tril(np.ones((64, 64))), np.ones((1, 64))),
+        ("8 prefixes, total", prefixes(8), np.ones((1, 8))),
+        ("64 prefixes, total", prefixes(64), np.ones((1, 64))),
     ]
     for name, rows, exact in cases:
         sensitivity = float((rows**2).sum(axis=0).max())
         exact_rank = int(np.linalg.matrix_rank(exact))
         noisy = int(np.linalg.matrix_rank(np.vstack([rows, exact]))) - exact_rank
-        trace, within = least_trace(rows, exact)
         report(
             experiment="bought", statement=name, plain=len(rows) * sensitivity,
             projected=noisy * sensitivity,
             charged=round(noisy * smallest_ball(rows, exact), 4),
-            bound=round(trace, 4), bound_within=round(within - 1, 5),
+            optimal=round(by_design(rows, exact), 4),
+            bound=round(least_trace(rows, exact, 1.0005).bound, 4),
         )  # fmt: skip
+
+
+def prefixes(number: int) -> Floats:
+    return np.tril(np.ones((number, number)))
+
+
+def by_design(rows: Floats, exact: Floats) -> float:
+    """Of the integer rows that are bought, at what they are charged."""
+    asked, declared = column(rows), column(exact)
+    span = Span([declared], {"cell": rows.shape[1]})
+    design = optimal([asked], span, np.arange(len(exact)), closed=False)
+    if design is None:
+        raise ValueError("too many rows")
+    charged = translated(design.column, design.translate, [declared])
+    if charged is None:
+        raise ValueError("too many cells")
+    cost = sensitivity(charged, Relation("add_remove"), "rho") / design.translate.denominator**2
+    return float(cost * (design.deviations**2).sum())
+
+
+def column(rows: Floats) -> Column:
+    at, cells = np.nonzero(rows)
+    entries = rows[at, cells].astype(np.int64)
+    return Column.joint(("cell",), (rows.shape[1],), len(rows), at, cells, entries)
 
 
 def margins(a: int, b: int) -> Floats:
@@ -284,6 +323,7 @@ def three() -> None:
 
 
 def main() -> None:
+    two_views.main()
     three()
     bought()
     campus()

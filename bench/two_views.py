@@ -7,7 +7,7 @@
 consistent: by exact conditioning, by a Markov chain (M_MH) and by imaging, RUNS draws of each. A
 line has the mean L1 distance at each level, divided by 270 as the paper has it, and how long a draw
 takes of the processor's time; for the chain also what its diagnostics say. The noise does not
-depend on the counts, so none are read. `bench.two_views_plots` draws the densities.
+depend on the counts, so none are read. `bench.invariants_pages` draws the densities.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def taxi(epsilon: float) -> None:
         sums = np.array([tree.sums(noise.draw()) for _ in range(RUNS)])
         each = (time.process_time() - built) / RUNS
         report(
-            part="taxi",
+            experiment="taxi",
             view=name,
             epsilon=epsilon,
             **levels(sums),
@@ -70,7 +70,7 @@ def taxi(epsilon: float) -> None:
     found = Chains(tree, 32).run(max(40, RUNS // 4), first=100)
     spent = time.process_time() - start
     report(
-        part="taxi",
+        experiment="taxi",
         view="chain",
         epsilon=epsilon,
         **levels(found.sums.reshape(-1, COUNTS)),
@@ -103,7 +103,7 @@ def main() -> None:
     for name, density in (("conditioning", conditional(grid)), ("imaging", projection(grid))):
         shown = np.abs(grid) <= 3
         report(
-            part="density",
+            experiment="density",
             view=name,
             variance=round(math.fsum(density * grid**2) * STEP, 4),
             at=[round(float(x), 2) for x in grid[shown][::5]],

@@ -27,21 +27,30 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
+from tallyveil.accountant import Accountant, Charge, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InsufficientPrivilege
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.conditioning import Conditioning, Spread
 from tallyveil.gate.control import Control
+from tallyveil.gate.designed import Comparison, Designed
 from tallyveil.gate.elsewhere import Elsewhere
 from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
-from tallyveil.gate.translations import Saving, Translations
+from tallyveil.gate.translations import Follow, Saving, Translations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
-from tallyveil.mechanisms import CONDITIONED, EXTENDED, IMAGED, PROJECTED, CountMechanism
+from tallyveil.mechanisms import (
+    AUTO,
+    CONDITIONED,
+    EXTENDED,
+    IMAGED,
+    OPTIMAL,
+    PROJECTED,
+    CountMechanism,
+)
 from tallyveil.rewriter import Workload
 
 __all__ = ["Answered", "Decision", "Forecast", "Looks"]
@@ -87,6 +96,8 @@ class Forecast:
     """By table what is saved by charging other rows, where counts are exact."""
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     """By table how far noise spreads that would be drawn together."""
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    """By table how far from the best Gaussian noise is, where counts are exact."""
 
     @property
     def known_rows(self) -> int:
@@ -194,15 +205,24 @@ class Decision:
         plain, purchases = purchases, self._translated(request, purchases)
         quote = self._quote(request, purchases) if purchases else None
         scales = {
-            p.charge.workload.table: dict(zip(p.columns, p.charge.scales, strict=True))
+            p.table: dict(zip(p.columns, p.charge.scales, strict=True))
             for p in purchases
+            if not p.indirect
         }
         refused = self._refusal(request, purchases)
         known = {table: one.rows for table, one in found.items()}
         bought = sum(p.height for p in purchases)
         savings = self._savings(plain, purchases)
         return Forecast(
-            known, bought, wanted, scales, quote, refused, savings, self._spreads(purchases)
+            known,
+            bought,
+            wanted,
+            scales,
+            quote,
+            refused,
+            savings,
+            self._spreads(purchases),
+            self._comparisons(plain, purchases),
         )
 
     def _spreads(self, purchases: Sequence[Purchase]) -> dict[str, Spread]:
@@ -212,6 +232,19 @@ class Decision:
                 found[one.table] = self._conditionings[one.table].spread(one.charge, one.columns)
         return found
 
+    def _comparisons(
+        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
+    ) -> dict[str, Comparison]:
+        found = {}
+        for asked, one in zip(plain, purchases, strict=True):
+            own = self._translations.get(one.table)
+            if own is not None and not asked.indirect:
+                follow = self._knowledge[one.table].follow
+                compared = own.compared(asked.charge, one.charge, self._accountant, follow)
+                if compared is not None:
+                    found[one.table] = compared
+        return found
+
     def _savings(
         self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
     ) -> dict[str, Saving]:
@@ -219,8 +252,9 @@ class Decision:
         for asked, one in zip(plain, purchases, strict=True):
             if one.charge.translates:
                 table = self._translations[one.table]
-                saving = table.saving(asked.charge, one.charge, self._accountant)
-                found[one.table] = saving.over(one.columns)
+                before = replace(asked.charge, translates=())
+                saving = table.saving(before, one.charge, self._accountant)
+                found[one.table] = saving.over(() if one.indirect else one.columns)
         return found
 
     def _recorded(self, request: Request) -> list[int]:
@@ -241,15 +275,35 @@ class Decision:
         """The noise that each table's target asks for if history says nothing. It depends on
         nothing in the ledger.
         """
-        return {
-            table: self._choice.noise(
+        found = {}
+        for table, workload in request.workloads.items():
+            noise = self._choice.noise(
                 workload,
                 request.target,
                 self._mechanism(request, table),
                 additive=table in request.additive,
             )
-            for table, workload in request.workloads.items()
-        }
+            if request.by_invariants == OPTIMAL:
+                noise = replace(noise, scales=self._designed(request, workload, noise).scales)
+            found[table] = noise
+        return found
+
+    def _designed(self, request: Request, workload: Workload, noise: Noise) -> Designed:
+        """Raises FeatureNotSupported where there is nothing exact, for a target that is no cost,
+        and for a table with an inference control, which looks at rows as they are asked."""
+        table = workload.table
+        own = self._by_invariants(table, OPTIMAL)
+        if request.target.half_width is not None or self._control.state([table]):
+            raise FeatureNotSupported(
+                "optimal is for what a statement may cost, of tables without an inference control",
+                hint="SET dp.rho, or SET dp.mechanism = extended.",
+            )
+        return own.designed(
+            workload,
+            self._knowledge[table].follow,
+            lambda charged: self._choice.scales(noise.mechanism, charged, request.target),
+            request.sql,
+        )
 
     def _mechanism(self, request: Request, table: str) -> str:
         """What is conditioned is noise of the table's measure."""
@@ -270,7 +324,13 @@ class Decision:
             )
             for table, workload in request.workloads.items()
         }
-        return found, shortfall(request, wanted, found, self._choice)
+        purchases = shortfall(request, wanted, found, self._choice)
+        if request.by_invariants == OPTIMAL:
+            purchases = [one.by(self._charge(request, wanted, one.table)) for one in purchases]
+        return found, purchases
+
+    def _charge(self, request: Request, wanted: Mapping[str, Noise], table: str) -> Charge:
+        return self._designed(request, request.workloads[table], wanted[table]).charge
 
     def _settle(
         self,
@@ -312,12 +372,17 @@ class Decision:
         asked = request.by_invariants
         if asked is not None:
             tables = [self._by_invariants(one.table, asked) for one in purchases]
-        if asked in (PROJECTED, IMAGED):
+        if asked in (PROJECTED, IMAGED, OPTIMAL):
             return purchases
         if asked == EXTENDED:
             return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
         best = [
-            one.translated(self._translations[one.table], self._accountant, request.analyst)
+            one.translated(
+                self._translations[one.table],
+                self._accountant,
+                request.analyst,
+                self._follow(request, one.table),
+            )
             if one.table in self._translations
             else one
             for one in purchases
@@ -325,6 +390,14 @@ class Decision:
         if asked != CONDITIONED:
             return best
         return [self._conditionings[one.table].conditioned(one) for one in best]
+
+    def _follow(self, request: Request, table: str) -> Follow | None:
+        """Whether rows may be told from others that are bought in their place: for a cost, where
+        nothing looks at rows as they are asked."""
+        chosen = request.mechanism == AUTO and request.by_invariants is None
+        if not chosen or request.target.half_width is not None or self._control.state([table]):
+            return None
+        return self._knowledge[table].follow
 
     def _by_invariants(self, table: str, asked: str) -> Translations:
         found = self._translations.get(table)

@@ -11,7 +11,7 @@ from tallyveil.accountant import Accountant, Charge
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.request import Request
-from tallyveil.gate.translations import Translations
+from tallyveil.gate.translations import Follow, Translations
 from tallyveil.inference.tree import Tree
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
@@ -36,6 +36,8 @@ class Purchase:
     rows: tuple[IntArray, ...]
     raised: bool = False
     """More precise than the target asks, since a statement has a least cost."""
+    indirect: bool = False
+    """The rows of the charge are others, from which these follow beside what is exact."""
     together: tuple[Tree, JointNoise] | None = None
     """What its noise is drawn by, if it is drawn together."""
 
@@ -54,14 +56,25 @@ class Purchase:
         return self.charge.workload.table
 
     def translated(
-        self, translations: Translations, accountant: Accountant, analyst: str
+        self,
+        translations: Translations,
+        accountant: Accountant,
+        analyst: str,
+        follow: Follow | None,
     ) -> Purchase:
-        """Charged as what serves the ledger best."""
-        return replace(self, charge=translations.best(self.charge, accountant, analyst))
+        """Charged as what serves the ledger best, by other rows too if these may ``follow``."""
+        charge = translations.best(self.charge, accountant, analyst, follow)
+        if charge.workload is not self.charge.workload:
+            return self.by(charge)
+        return replace(self, charge=charge)
 
     def extended(self, translations: Translations) -> Purchase:
         """Charged as its projection. Raises FeatureNotSupported for too many rows."""
         return replace(self, charge=translations.extended(self.charge))
+
+    def by(self, charge: Charge) -> Purchase:
+        """By way of other rows."""
+        return replace(self, charge=charge, raised=False, indirect=True)
 
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
         """Once it is charged and answered."""
@@ -72,6 +85,7 @@ class Purchase:
             self.rows,
             self.charge.scales,
             values,
+            self.indirect,
         )
 
 

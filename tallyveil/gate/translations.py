@@ -9,21 +9,30 @@ ledger's highest cell has lost least.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil.accountant import Account, Accountant, Charge
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.invariants import Span, Translate, centres, translated
+from tallyveil.gate.designed import (
+    Comparison,
+    Designed,
+    Fitted,
+    compared,
+    designed,
+    no_worse,
+    too_large,
+)
+from tallyveil.invariants import Design, Span, Translate, centres, optimal, translated
 from tallyveil.mechanisms import Relation, mechanism, sensitivity
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Saving", "Translations", "reach"]
+__all__ = ["Follow", "Saving", "Translations", "reach"]
 
 
 def reach(column: Column, relation: Relation, squared: bool) -> float:
@@ -33,7 +42,17 @@ def reach(column: Column, relation: Relation, squared: bool) -> float:
     return sensitivity(column, relation, "epsilon")
 
 
+Follow: TypeAlias = Callable[[Sequence[Column], Column], bool]
+"""Whether the rows of some columns can be estimated from those of another, and what is exact."""
+
 EXTENDED_ROWS: Final = 4_096
+_WIDE: Final = 1e6  # a scale to compare by
+_DESIGNED: Final = 64  # rows that are looked at whatever they are
+_CLEARLY: Final = Fraction(102, 100)
+
+
+def _once(workload: Workload) -> tuple[float, ...]:
+    return (_WIDE,)
 
 
 class Saving(NamedTuple):
@@ -45,8 +64,9 @@ class Saving(NamedTuple):
     saved: Fraction
 
     def over(self, columns: Sequence[int]) -> Saving:
-        """With column n called columns[n]."""
-        found = {columns[number]: step for number, step in self.sensitivities.items()}
+        """With column n called columns[n], those that are called something."""
+        steps = self.sensitivities.items()
+        found = {columns[number]: step for number, step in steps if number < len(columns)}
         return self._replace(sensitivities=found)
 
 
@@ -68,18 +88,45 @@ class Translations:
         # Where records are replaced, the number of all makes no difference to what is charged.
         self._idle = account.neighbours == "replace" and span.rank <= 1
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
+        self._designs: WeakKeyDictionary[Workload, Design | None] = WeakKeyDictionary()
 
-    def best(self, charge: Charge, accountant: Accountant, analyst: str) -> Charge:
-        """The charge, or one for the same release that leaves more to the table. It costs nothing,
-        and follows from public rows and what was charged."""
-        if charge.law is None or self._idle:
+    def best(
+        self, charge: Charge, accountant: Accountant, analyst: str, follow: Follow | None
+    ) -> Charge:
+        """The charge, or one that leaves more to the table: for the same release, or if it may
+        ``follow`` from one of other rows, one by which no row is told less precisely. It costs
+        nothing, and is by public rows and what was charged."""
+        if charge.law is None:
             return charge
+        found = [charge] if self._idle else self._translated(charge)
+        design = None if follow is None else self._worth_it(found, follow, accountant)
+        found += [] if design is None else [design]
+        return accountant.best(found, analyst) if len(found) > 1 else charge
+
+    def _translated(self, charge: Charge) -> list[Charge]:
+        """The charge, and others for the same release."""
         each = [self._of(column) for column in charge.workload.columns]
         found = [charge]
         for turn in range(max(map(len, each))):
             chosen = tuple(own[min(turn, len(own) - 1)] if own else None for own in each)
             found.append(replace(charge, translates=chosen, published=self._columns))
-        return accountant.best(found, analyst) if len(found) > 1 else charge
+        return found
+
+    def _worth_it(
+        self, others: Sequence[Charge], follow: Follow, accountant: Accountant
+    ) -> Charge | None:
+        """By the design of the rows, if that costs clearly less than all others."""
+        (first, *_), workload = others, others[0].workload
+        height = sum(column.height for column in workload.columns)
+        squared = first.mechanism == "gaussian" and self._account.measure == "rho"
+        if not squared or not 1 < height <= _DESIGNED:
+            return None
+        design = self._design(workload, follow)
+        if design is None:
+            return None
+        found = no_worse(design, workload, self._columns, first)
+        least = min(map(accountant.cost, others))
+        return found if accountant.cost(found) * _CLEARLY < least else None
 
     def extended(self, charge: Charge) -> Charge:
         """The charge as a projection of its rows: by the smallest ball around the cells' columns,
@@ -101,6 +148,45 @@ class Translations:
         if not any(chosen):
             return charge
         return replace(charge, translates=tuple(chosen), published=self._columns)
+
+    def designed(self, workload: Workload, follow: Follow, fitted: Fitted, sql: str) -> Designed:
+        """What is bought for it under optimal. Raises FeatureNotSupported for too many rows."""
+        design = self._design(workload, follow)
+        if design is None:
+            raise too_large()
+        return designed(design, workload, self._columns, fitted, sql)
+
+    def _design(self, workload: Workload, follow: Follow) -> Design | None:
+        """None unless all rows can be told from it."""
+        if workload not in self._designs:
+            closed = self._account.relation.closed
+            found = optimal(workload.columns, self._span, self._numbers, closed=closed)
+            if found is not None and not follow(workload.columns, found.column):
+                found = None
+            self._designs[workload] = found
+        return self._designs[workload]
+
+    def compared(
+        self, plain: Charge, charge: Charge, accountant: Accountant, follow: Follow
+    ) -> Comparison | None:
+        """Of Gaussian noise for one statement, as asked and as charged; None where the best there
+        is cannot be found out."""
+        workload = plain.workload
+        if plain.mechanism != "gaussian" or self._account.measure != "rho":
+            return None
+        design = self._design(workload, follow)
+        if design is None:
+            return None
+        one = designed(design, workload, self._columns, _once, "").charge
+        costs = (float(accountant.cost(each)) for each in (plain, charge, one))
+        first, second, third = costs
+        return compared(
+            design,
+            workload.columns,
+            plain.scales,
+            (first, second if charge.workload is workload else None, third * one.scales[0] ** 2),
+            self._account.relation,
+        )
 
     def saving(self, plain: Charge, charge: Charge, accountant: Accountant) -> Saving:
         """What a charge as translates saves against that of the rows themselves."""

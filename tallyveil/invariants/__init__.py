@@ -10,11 +10,13 @@ from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy
 from tallyveil.invariants.names import row_names
+from tallyveil.invariants.optimal import Design, optimal
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate, translated
 
 __all__ = [
     "Combination",
+    "Design",
     "Disclosure",
     "Exact",
     "Hierarchy",
@@ -23,6 +25,7 @@ __all__ = [
     "centres",
     "disclosure",
     "hierarchy",
+    "optimal",
     "row_names",
     "translated",
 ]

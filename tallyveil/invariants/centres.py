@@ -32,7 +32,7 @@ from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["centres"]
+__all__ = ["centres", "posed", "translate_of"]
 
 _ROWS: Final = 256  # of a column
 _PROGRAM: Final = 200_000  # entries of a program
@@ -99,13 +99,13 @@ def _balls(sets: Laminar, asked: Factor) -> list[Combination]:
 
 def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | None:
     """By the smallest ball around the cells' columns, modulo those of the declared rows."""
-    posed = _plainly(column, span, numbers)
-    if posed is None:
+    over = posed(column, span, numbers)
+    if over is None:
         return None
-    declared, asked, names = posed
+    declared, asked, names = over
     found = _projection(asked, declared, _ball(asked, declared))
     rows, places = np.nonzero(np.abs(found) > _TINY)
-    return _of_values(rows, np.concatenate(names)[places], found[rows, places])
+    return translate_of(rows, np.concatenate(names)[places], found[rows, places])
 
 
 def _ball(columns: _Floats, declared: _Floats) -> _Floats:
@@ -137,10 +137,10 @@ def _projection(columns: _Floats, declared: _Floats, weights: _Floats) -> _Float
 
 def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | None:
     """By linear programs, one for each row."""
-    posed = _by_orbits(column, span, numbers) or _plainly(column, span, numbers)
-    if posed is None:
+    over = _by_orbits(column, span, numbers) or posed(column, span, numbers)
+    if over is None:
         return None
-    declared, asked, names = posed
+    declared, asked, names = over
     rows, places, values = [], [], []
     for row in range(asked.shape[0]):
         deadline.check()
@@ -152,11 +152,15 @@ def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | No
             places += names[place].tolist()
             values += [float(best[place])] * len(names[place])
     arrays = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64), np.array(values)
-    return _of_values(*arrays)
+    return translate_of(*arrays)
 
 
-def _of_values(rows: IntArray, places: IntArray, values: _Floats) -> Translate | None:
-    denominator = _denominator(values)
+def translate_of(
+    rows: IntArray, places: IntArray, values: _Floats, most: int = _DENOMINATOR
+) -> Translate | None:
+    """Of row ``rows[t]`` by about ``values[t]`` of the declared row ``places[t]``, in fractions of
+    ``most`` or of a small denominator; None if that is too large."""
+    denominator = _denominator(values, most)
     numerators = np.rint(values * denominator)
     if np.abs(numerators).max(initial=0) >= 2.0**53:
         return None
@@ -184,8 +188,8 @@ def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
     return _dense(stacked(parts)), _dense(asked), names
 
 
-def _plainly(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
-    """Over all cells that are told apart."""
+def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
+    """Over all cells that are told apart; None if these are too many."""
     joint = span.jointly([column])
     if joint is None:
         return None
@@ -229,10 +233,10 @@ def _least(declared: _Floats, row: _Floats) -> _Floats | None:
     return np.asarray(found.x[:-1]) if found.status == 0 else None
 
 
-def _denominator(values: _Floats) -> int:
+def _denominator(values: _Floats, most: int) -> int:
     """The least with which all values are about whole, or a large one."""
-    for denominator in range(1, 61):
+    for denominator in range(1, min(61, most)):
         scaled = values * denominator
         if (np.abs(scaled - np.rint(scaled)) < 1e-6).all():
             return denominator
-    return _DENOMINATOR
+    return most

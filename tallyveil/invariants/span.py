@@ -95,16 +95,21 @@ class Span:
         """Columns of the same span, each with its rows' values: where the sets that the basis
         counts are nested or disjoint their atoms, so that no row ties others together."""
         columns = [self.columns[n] for n in self.basis]
-        axes = [axis for axis in self._sizes if any(axis in one.axes for one in columns)]
-        shape = [self._sizes[axis] for axis in axes]
-        rows = [spread(column, axes, shape, _LIMIT) for column in columns]
-        known = [factor for factor in rows if factor is not None]
-        sets = Laminar.of(stacked(known)) if 1 < len(known) == len(rows) else None
-        if sets is None:
+        whole = self.written_out(columns) if len(columns) > 1 else None
+        sets = None if whole is None else Laminar.of(whole)
+        if whole is None or sets is None:
             yield from self.basis_columns(values)
             return
         atoms, counts = sets.atoms(self.basis_values(values))
-        yield Column((replace(atoms, axes=tuple(axes), shape=tuple(shape)),)), counts
+        yield Column((replace(atoms, axes=whole.axes, shape=whole.shape),)), counts
+
+    def written_out(self, columns: Sequence[Column]) -> Factor | None:
+        """The rows of all columns in one factor; None if that is too large."""
+        axes = tuple(axis for axis in self._sizes if any(axis in one.axes for one in columns))
+        shape = tuple(self._sizes[axis] for axis in axes)
+        rows = [spread(column, axes, shape, _LIMIT) for column in columns]
+        known = [factor for factor in rows if factor is not None]
+        return replace(stacked(known), axes=axes, shape=shape) if len(known) == len(rows) else None
 
     def basis_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
         """The columns that all others follow from, each with its rows' values."""

@@ -33,7 +33,8 @@ Estimates: TypeAlias = tuple[Estimate | None, ...]
 @dataclass(frozen=True)
 class Bought:
     """A charge that was answered: of the statement's column ``columns[n]`` the rows ``rows[n]``,
-    whose noisy answers at scale ``scales[n]`` are ``values[n]``."""
+    whose noisy answers at scale ``scales[n]`` are ``values[n]``; or if ``indirect`` other rows,
+    from which these follow."""
 
     charge_id: int
     mechanism: AnyMechanism
@@ -41,6 +42,7 @@ class Bought:
     rows: tuple[IntArray, ...]
     scales: tuple[float, ...]
     values: tuple[tuple[int, ...], ...]
+    indirect: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,12 +120,11 @@ class Knowledge:
         outlooks = list(found.outlooks)
         if bought is not None:
             self._take_in(bought)
-            _put(self._state, found.aims, bought, rows)
-            if not found.alone and not bought.mechanism.needs.public_range:
+            if not bought.indirect:
+                _put(self._state, found.aims, bought, rows)
+            if bought.indirect or not (found.alone or bought.mechanism.needs.public_range):
                 _, seen = self._learned()
-                outlooks = [
-                    self._looks.once_bought(found, one, bought, seen) for one in found.outlooks
-                ]
+                outlooks = self._looks.after(found, bought, seen)
                 for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
                         rows[number] = _all_improved(rows[number], estimates, found.aims[number])
@@ -140,6 +139,10 @@ class Knowledge:
         for outlook in self._together(found, outlooks):
             agree &= add_up(self._state, outlook, found.columns, rows, nonnegative)
         return tuple(rows), agree
+
+    def follow(self, columns: Sequence[Column], rows: Column) -> bool:
+        """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""
+        return self._looks.follow(columns, rows)
 
     def _together(self, found: Found, outlooks: Sequence[Outlook]) -> Sequence[Outlook]:
         """Whose rows are to add up: those of all columns, or if nothing is exact of not too many
@@ -223,7 +226,8 @@ class Knowledge:
         """Learn what was bought, and prepare it if it is much: who bought it has that done, and not
         the next who asks something else."""
         state, _ = self._learned()
-        for place in range(len(bought.columns) if len(bought.columns) > _FEW else 0):
+        columns = len(bought.values)
+        for place in range(columns if columns > _FEW else 0):
             prepared([state.answer(state.of_charge(bought.charge_id, place)).column])
 
 

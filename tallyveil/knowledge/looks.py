@@ -25,7 +25,7 @@ from tallyveil.knowledge.outside import separate
 from tallyveil.knowledge.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import KINDS, System
+from tallyveil.knowledge.system import ANY_WORK, KINDS, System
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["Looks", "is_large"]
@@ -158,7 +158,22 @@ class Looks:
         fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))
         return tuple(itertools.compress(every, fits)), work
 
-    def once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
+    def after(self, found: Found, bought: Bought, seen: int) -> list[Outlook]:
+        """The outlooks once something was bought."""
+        if not bought.indirect:
+            return [self._once_bought(found, one, bought, seen) for one in found.outlooks]
+        before = [n for one in found.outlooks if one.system for n in one.system.used]
+        fresh = (self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values)))
+        used = tuple(dict.fromkeys((*fresh, *before)))
+        system = System.of(self._state, found.columns, used, ANY_WORK)
+        nothing = Outlook.nothing(tuple(range(len(found.columns))), found.columns, seen)
+        return [nothing if system is None else nothing.estimated(system)]
+
+    def follow(self, columns: Sequence[Column], rows: Column) -> bool:
+        """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""
+        return System.determines(self._state, rows, columns)
+
+    def _once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""
         state = self._state
         if not outlook.looked_at and not any(map(any, outlook.rows)):

@@ -20,12 +20,11 @@ from tallyveil.knowledge.estimate import Criterion, Estimate, improves, surpasse
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import System
+from tallyveil.knowledge.system import ANY_WORK, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["TOGETHER", "Reported", "better"]
 
-_WHATEVER: Final = 1 << 62  # of work: it was done before
 TOGETHER: Final = 2_000  # rows between two looks at the deadline
 
 
@@ -96,7 +95,7 @@ class Reported:
         state = self._state
         if max((*basis.whole, *basis.own), default=0) >= state.recorded:
             return
-        system = System.of(state, [part], basis.whole, _WHATEVER)
+        system = System.of(state, [part], basis.whole, ANY_WORK)  # it was done before
         estimates = [None] * part.height if system is None else system.estimates()
         for key, first in zip(part.row_keys, estimates, strict=True):
             estimate = first

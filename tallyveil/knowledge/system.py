@@ -11,14 +11,16 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.accountant import Basis
-from tallyveil.inference import Noises, best_combinations
+from tallyveil.inference import DiscreteGaussianLaw, Noises, best_combinations
 from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.knowledge.matrix import related
 from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column, IntArray
 
-__all__ = ["KINDS", "System"]
+__all__ = ["ANY_WORK", "KINDS", "System"]
+
+ANY_WORK: Final = 1 << 62
 
 KINDS: Final = 64
 """Of a question's estimates with more laws, the others' intervals are bounds."""
@@ -65,6 +67,21 @@ class System:
             tuple(n for n in found.used if n >= 0),
             kinds,
         )
+
+    @staticmethod
+    def determines(state: State, rows: Column, columns: Sequence[Column]) -> bool:
+        """Whether noisy ``rows`` and what is exact determine all rows of some columns."""
+        exact = [-1 - n for n in range(len(state.exact))]
+        history = [*(state.answer(n).column for n in exact), rows]
+        own = dict(zip((*exact, 0), prepared(history), strict=True))
+        found = related(prepared(columns), (*exact, 0), own.__getitem__, ANY_WORK, len(exact))
+        if found is None:
+            return False
+        each = Noises.of(DiscreteGaussianLaw, 1.0)
+        noises = Noises.concatenated([each] * rows.height)
+        used = [n for n in found.used if n < 0]
+        noises = Noises.concatenated([state.all_noises(used), noises])
+        return None not in best_combinations(found.history, noises, found.question)
 
     @property
     def nbytes(self) -> int:

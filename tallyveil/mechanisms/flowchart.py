@@ -32,6 +32,7 @@ __all__ = [
     "CONDITIONED",
     "EXTENDED",
     "IMAGED",
+    "OPTIMAL",
     "PROJECTED",
     "Flowchart",
     "canonical_choice",
@@ -42,13 +43,16 @@ AUTO: Final = "auto"
 
 PROJECTED: Final = "projected"
 EXTENDED: Final = "extended"
+OPTIMAL: Final = "optimal"
 CONDITIONED: Final = "conditioned"
 IMAGED: Final = "imaged"
-BY_INVARIANTS: Final = (PROJECTED, EXTENDED, CONDITIONED, IMAGED)
+BY_INVARIANTS: Final = (PROJECTED, EXTENDED, OPTIMAL, CONDITIONED, IMAGED)
 """Ways to use exact counts: noise on the rows as asked, told as the estimate that agrees with these
 counts. Projected (SUBSPACE), what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
-and their projection is (Thm 12, whose answer has the same law). Imaged (TWO-VIEWS) is projected, by
-another name; conditioned, the noise is drawn given that it agrees (`constrained.conditioned`)."""
+and their projection is (Thm 12, whose answer has the same law). Optimal, Gaussian noise is on other
+rows, which tell those asked at nearly the least variance that any covariance has. Imaged
+(TWO-VIEWS) is projected, by another name; conditioned, the noise is drawn given that it agrees
+(`constrained.conditioned`)."""
 
 # What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
 _LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(

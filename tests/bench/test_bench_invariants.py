@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import invariants
+from bench import invariants, two_views
+from bench.invariants_pages import PAGES, TABLES, written
 
-PREFIXES = np.tril(np.ones((8, 8)))
+PREFIXES = invariants.prefixes(8)
 ONE, EIGHT = np.ones((1, 4)), np.ones((1, 8))
-
-
-def test_the_least_trace_is_that_of_a_semidefinite_program() -> None:
-    for rows, exact, expected in (
-        (np.eye(4)[:1], ONE, 0.25),
-        (np.eye(4)[:3], ONE, 1.61603),
-        (np.eye(4), ONE, 2.25),
-        (PREFIXES, EIGHT, 6.57352),
-        (np.eye(12), invariants.margins(3, 4), 3),
-    ):
-        trace, within = invariants.least_trace(rows, exact)
-        assert trace <= expected * (1 + 1e-5) <= trace * within * (1 + 1e-4)
 
 
 def test_the_smallest_ball_is_that_of_the_references() -> None:
@@ -52,3 +44,44 @@ def test_what_invariants_buy_is_reported(
     assert lines[0]["bound"] == 3 * 9 / 4
     for line in lines:
         assert line["plain"] >= line["projected"] >= line["charged"] >= line["bound"] - 1e-6
+        assert line["optimal"] is None or line["optimal"] >= line["bound"] - 1e-6
+
+
+def test_the_pages_have_the_tables_of_what_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table has a place, with the columns and as many rows as lines are printed; and is
+    written there as often as one likes."""
+    monkeypatch.setattr(invariants, "RUNS", 2)
+    monkeypatch.setattr(two_views, "RUNS", 2)
+    monkeypatch.setattr(
+        invariants, "truths", lambda: {f"{n % 3:02d}{n:03d}": 9 + n for n in range(30)}
+    )
+    monkeypatch.setattr(invariants, "counties", small_counties)
+    monkeypatch.setattr(invariants, "timed", lambda *_: [1.0, 2.0])
+    monkeypatch.setattr(invariants, "CAMPUS", {"building": 2, "hour": 14, "team": 24})
+    invariants.main()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    places = []
+    for name in PAGES:
+        page = (Path("docs/experiments") / name).read_text("utf-8")
+        changed = written(page, lines)
+        assert changed.count("\n") == page.count("\n")
+        assert written(changed, lines) == changed
+        for place, table in re.findall(r"<!-- (.+?) -->\n(.*?)<!-- end -->", page, re.DOTALL):
+            places.append(place)
+            titles = table.splitlines()[0]
+            assert titles == TABLES[place].text(lines).splitlines()[0]
+    assert sorted(places) == sorted(TABLES)
+
+
+def small_counties(*, exact: bool, epsilon: float) -> Any:
+    table: dict[str, Any] = {
+        "attributes": {"county": {"values": list(invariants.truths())}},
+        "count": "population",
+    }
+    if exact:
+        table["invariants"] = [{"sql": invariants.STATES}]
+    values = ", ".join(f"('{county}', {n})" for county, n in invariants.truths().items())
+    sql = f"SELECT * FROM (VALUES {values}) AS t (county, population)"
+    return invariants.connected(table, epsilon, sql)

@@ -89,6 +89,28 @@ def test_conditioned_answers_agree_over_the_wire_and_in_another_session(serve: A
             ((single,),) = client.execute(sql.replace("AND", "AND NOT"), [state]).fetchall()
             assert married + single == EXACT[state]
             assert (state, True, married) in rows
+
+
+def test_prefix_sums_at_the_least_error(serve: Any) -> None:
+    """Other rows are bought, and what is told agrees with the exact counts, twice."""
+    running: House = serve(
+        epsilon=1.0,
+        budget={"epsilon": 100.0, "delta": 1e-6},
+        neighbours="replace",
+        invariants=[{"sql": BY_STATE}],
+    )
+    counts = [f"count(*) FILTER (WHERE age < {age})" for age in range(10, 100, 10)]
+    ask = f"SELECT {', '.join(counts)}, count(*) FROM person WHERE state = 'AL'"
+    with running.connect() as client:
+        client.execute("SET dp.mechanism = optimal")
+        assert client.execute("SHOW dp.mechanism").fetchall() == [("optimal",)]
+        told = client.execute(ask).fetchall()
+        spent = running.spent()
+        assert spent > 0
+        assert told[0][-1] == 3000
+        assert client.execute(ask).fetchall() == told
+    with running.connect() as client:
+        assert client.execute(ask).fetchall() == told
         assert running.spent() == spent
 
 

@@ -1,0 +1,120 @@
+"""Integer rows that tell what is asked at nearly the least total variance there is.
+
+With Σ of least trace (`inference.least_trace`) and Σ⁻¹ = BBᵀ, the rows H = Bᵀ W with independent
+noise of one σ determine W with errors of covariance σ²Σ. Some rows W_d of W give the others beside
+what is exact; of these Σ_d = GGᵀ and H = T W_d with T the integers nearest to s G⁻¹. T is
+triangular, and its diagonal is not 0: so W is decoded from the H that was rounded, without bias,
+and H is what is charged. For s → ∞ it is as good as Σ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import qr, solve_triangular
+
+from tallyveil.inference.least_trace import least_trace
+from tallyveil.invariants.centres import posed, translate_of
+from tallyveil.invariants.span import Span
+from tallyveil.invariants.translate import Translate
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["Design", "optimal"]
+
+_ROWS: Final = 512
+_SCALE: Final = 4096.0  # of the least entry on the diagonal of T
+_LARGEST: Final = 2.0**40
+_DENOMINATOR: Final = 16  # of λ, which is large where T is
+_FIT: Final = 1e-7
+
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """``column`` has the rows H, charged as a ``translate``. ``deviations`` are those of the rows
+    asked, in their lattice steps, if the noise on H has σ = 1. ``basis`` (k×d) gives the rows
+    asked, in their own units, from d of them beside what is exact. ``bound``: no covariance has a
+    lesser trace, for a Σ that costs 1."""
+
+    column: Column
+    translate: Translate
+    deviations: _Floats
+    basis: _Floats
+    bound: float
+
+    def projected(self, variances: _Floats) -> _Floats:
+        """The variances that noise of these on the rows asked has, once they agree with what is
+        exact: the diagonal of U (Uᵀ V⁻¹ U)⁻¹ Uᵀ."""
+        noisy = self.basis.any(axis=1)
+        basis, own = self.basis[noisy], variances[noisy]
+        found = np.zeros(len(variances))
+        found[noisy] = (basis.T * np.linalg.solve((basis.T / own) @ basis, basis.T)).sum(axis=0)
+        return found
+
+
+def optimal(
+    columns: Sequence[Column], span: Span, numbers: IntArray, *, closed: bool
+) -> Design | None:
+    """Of all rows of some columns together; None if they are too many, or nothing is noisy.
+    ``numbers`` is as for `centres`; ``closed``: records are replaced, so that what moves all cells
+    alike costs nothing."""
+    height = sum(column.height for column in columns)
+    whole = span.written_out(columns) if height <= _ROWS else None
+    found = None if whole is None else posed(Column((whole,)), span, numbers)
+    if whole is None or found is None:
+        return None
+    declared, asked, names = found
+    exact = np.vstack([declared, np.ones((int(closed), declared.shape[1]))])
+    units = np.repeat([float(one.multiplier) for one in columns], [one.height for one in columns])
+    best = least_trace(asked * units[:, None], exact)
+    some = _independent(best.covariance)
+    if not len(some):
+        return None
+    left = asked * units[:, None] - best.factors @ exact
+    others, *_ = np.linalg.lstsq(left[some].T, left.T, rcond=None)
+    if np.abs(left - others.T @ left[some]).max() > _FIT * np.abs(left).max():
+        return None
+    root = np.linalg.cholesky(best.covariance[np.ix_(some, some)])
+    inverse = solve_triangular(root, np.diag(units[some]), lower=True)
+    mixed = np.rint(inverse * (_SCALE / np.abs(np.diag(inverse)).min()))
+    if np.abs(mixed).sum(axis=1).max() * float(whole.largest) >= _LARGEST:
+        return None
+    per_row = mixed @ (best.factors[some, : len(declared)] / units[some, None])
+    rows, places = np.nonzero(np.abs(per_row) > _FIT)
+    called = np.concatenate([*names, np.zeros(0, np.int64)])
+    translate = translate_of(rows, called[places], per_row[rows, places], _DENOMINATOR)
+    if translate is None:
+        return None
+    decoded = (others.T * units[some]) @ np.linalg.inv(mixed) / units[:, None]
+    deviations = np.sqrt((decoded**2).sum(axis=1))
+    column = _combined(whole, some, mixed.astype(np.int64))
+    return Design(column, translate, deviations, others.T, best.bound)
+
+
+def _independent(covariance: _Floats) -> IntArray:
+    """Rows of W that give all others, beside what is exact."""
+    _, triangle, order = qr(covariance, pivoting=True)
+    sizes = np.abs(np.diag(triangle))
+    found: IntArray = np.sort(order[sizes > _FIT * sizes.max(initial=0)]).astype(np.int64)
+    return found
+
+
+def _combined(rows: Factor, some: IntArray, mixed: IntArray) -> Column:
+    """T W_d, over all cells."""
+    from scipy import sparse
+
+    own = rows.take(some)
+    matrix = sparse.csr_matrix(
+        (own.coefficients, (own.rows, own.cells)), shape=(own.height, own.size)
+    )
+    found = sparse.csr_matrix(sparse.csr_matrix(mixed) @ matrix)
+    found.eliminate_zeros()
+    found.sort_indices()
+    of = np.repeat(np.arange(len(some)), np.diff(found.indptr))
+    cells, coefficients = found.indices.astype(np.int64), found.data.astype(np.int64)
+    return Column((Factor(rows.axes, rows.shape, len(some), of, cells, coefficients),))
