@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,12 +60,17 @@ class Joint:
 
     def drawn(self, laws: Sequence[NoiseLaw | None]) -> Drawn:
         """Where the rows' own noise is of these laws."""
-        exact = [type(law)(0.0) for law in laws if law is not None][:1]
-        tree = Tree(self.parents, (*laws, *exact * (len(self.parents) - self.rows)))
-        owners, places = np.full((2, self.rows), -1, dtype=np.int64)
-        atoms = laws_of_atoms(tree)
-        for number, (_, _, inside) in enumerate(atoms):
-            for row, place in inside.items():
-                if row < self.rows:
-                    owners[row], places[row] = number, place
-        return Drawn(owners, places, tuple(law for _, law, _ in atoms), tree)
+        return _drawn(self, tuple(laws))
+
+
+@lru_cache(maxsize=64)
+def _drawn(joint: Joint, laws: tuple[NoiseLaw | None, ...]) -> Drawn:
+    exact = [type(law)(0.0) for law in laws if law is not None][:1]
+    tree = Tree(joint.parents, (*laws, *exact * (len(joint.parents) - joint.rows)))
+    owners, places = np.full((2, joint.rows), -1, dtype=np.int64)
+    atoms = laws_of_atoms(tree)
+    for number, (_, _, inside) in enumerate(atoms):
+        for row, place in inside.items():
+            if row < joint.rows:
+                owners[row], places[row] = number, place
+    return Drawn(owners, places, tuple(law for _, law, _ in atoms), tree)

@@ -296,3 +296,14 @@ def test_what_is_no_tree_or_cannot_be_drawn() -> None:
     assert Fraction(0) == weights_of(LAPLACE).exponent([0])
     with pytest.raises(FeatureNotSupported):
         weights_of(EXACT)
+
+
+@pytest.mark.parametrize("scale", [10.4167, 40.0])
+def test_hundreds_of_leaves_under_one_total(scale: float) -> None:
+    """Texas has 254 counties: the weights of their sums are more than a float can hold."""
+    law = DiscreteLaplaceLaw(scale)
+    tree = Tree((-1, *[0] * 254), (DiscreteLaplaceLaw(0.0), *[law] * 254))
+    noise = Conditioned(tree)
+    assert sum(noise.draw()) == 0
+    # Of so many the total says next to nothing of any one.
+    assert noise.variances()[1] == pytest.approx(law.variance, rel=0.01)

@@ -36,9 +36,9 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
+from tallyveil.inference.conditional import laws_of_atoms
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
-from tallyveil.mechanisms.constrained.marginals import variances
 from tallyveil.mechanisms.constrained.tables import Bounds, Tables
 from tallyveil.mechanisms.constrained.weights import decimal, weights_of
 
@@ -77,9 +77,16 @@ class Conditioned:
     def variances(self) -> list[float]:
         """Of each count of the tree, but for errors of doubles."""
         found = [0.0] * len(self._tree.parents)
-        for atom in self._atoms:
-            for number, variance in variances(atom.root, atom.tables).items():
-                found[number] = variance
+        for root in self._tree.atoms:
+            if root.law is not None and not root.children:
+                found[root.number] = root.law.variance
+        for _, law, places in laws_of_atoms(self._tree):
+            each = {
+                place: law.functional(np.array([place]), np.ones(1)).variance
+                for place in set(places.values())
+            }
+            for number, place in places.items():
+                found[number] = each[place]
         return found
 
 

@@ -4,7 +4,8 @@
 
 A table ends where the sums of some children, or one leaf, lie beyond a bound B; `Bounds` chooses it
 such that what lies beyond is as unlikely as `conditioned` needs. All sums are of positive terms, so
-that each number has a small relative error, however small it is.
+that each number has a small relative error, however small it is. Tables are kept near 1 by powers
+of two, which change no digit: of 250 leaves the weights would be larger than any float.
 """
 
 from __future__ import annotations
@@ -50,13 +51,14 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """``weights`` of −B … B; ``prefixes[j]`` those of the sums of the first j of the ``children``,
-    none of a leaf."""
+    """``weights`` of −B … B, times 2^``power`` for all; ``prefixes[j]`` those of the sums of the
+    first j of the ``children``, each up to a constant, none of a leaf."""
 
     weights: FloatArray
     size: int
     children: Sequence[Table] = ()
     prefixes: Sequence[FloatArray] = ()
+    power: int = 0
 
     @cached_property
     def bound(self) -> int:
@@ -78,9 +80,11 @@ class Tables:
         self.of: dict[int, Table] = {}
         self.order: dict[int, tuple[Node, ...]] = {}
         kind = self._add(root)
-        weights = self._tables[kind].weights
+        table = self._tables[kind]
+        weights = table.weights
         # ln of the sum of all weights, as far as the tables go.
-        self.log_total = math.log(weights[len(weights) // 2] if root.exact else weights.sum())
+        whole = float(weights[len(weights) // 2] if root.exact else weights.sum())
+        self.log_total = math.log(whole) + table.power * math.log(2)
 
     @property
     def numbers(self) -> int:
@@ -107,9 +111,9 @@ class Tables:
         return Table(self._take(weights_of(self._law).at(_steps(bound))), 1)
 
     def _inner(self, law: NoiseLaw | None, inside: Sequence[Table]) -> Table:
-        prefixes, size = [np.ones(1)], 0
+        prefixes, size, power = [np.ones(1)], 0, 0
         for table in inside:
-            size += table.size
+            size, power = size + table.size, power + table.power
             last = prefixes[-1]
             if not table.children:
                 longer = weights_of(self._law).convolved(last, table.bound)
@@ -117,11 +121,14 @@ class Tables:
                 longer = np.convolve(last, table.weights)
             middle = len(longer) // 2
             bound = min(middle, self.bounds.bound(size))
-            prefixes.append(self._take(longer[middle - bound : middle + bound + 1]))
+            kept = self._take(longer[middle - bound : middle + bound + 1])
+            more = math.frexp(float(kept.max()))[1]
+            prefixes.append(np.ldexp(kept, -more))
+            power += more
         weights = prefixes[-1]
         if law is not None:
             weights = weights * weights_of(law).at(_steps(len(weights) // 2))
-        return Table(weights, size, tuple(inside), tuple(prefixes))
+        return Table(weights, size, tuple(inside), tuple(prefixes), power)
 
     def _take(self, table: FloatArray) -> FloatArray:
         self._left -= len(table)
