@@ -32,6 +32,7 @@ from tallyveil.rewriter.resolve.common import inline_common_tables
 from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.lineage import Lineage
 from tallyveil.rewriter.resolve.names import (
+    forget_databases,
     forget_schemas,
     references,
     refuse_reserved_names,
@@ -219,6 +220,7 @@ Pass: TypeAlias = Callable[[Planning], None]
 READING: Final[tuple[Callable[[Draft], None], ...]] = (
     _normalise_names,
     _spell_names,
+    _of_tree(forget_databases),
     _of_tree(write_out),
     _of_tree(check),
     _check_references,

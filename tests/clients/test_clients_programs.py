@@ -1,8 +1,9 @@
-"""Programs: psql, pgbench, node's pg, pgjdbc, psqlodbc by isql. `make test-clients` says what to
-install; where one is absent its test is skipped."""
+"""Programs: psql, pgbench, node's pg, pgjdbc, psqlodbc by isql, dbt. `make test-clients` says what
+to install; where one is absent its test is skipped."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.usefixtures("free")
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-NODE_MODULES = ROOT / ".clients" / "node_modules"
+INSTALLED = ROOT / ".clients"
+NODE_MODULES = INSTALLED / "node_modules"
 JARS = (
     "/usr/share/java/postgresql.jar",
     *map(str, (Path.home() / ".m2/repository/org/postgresql/postgresql").glob("*/*.jar")),
@@ -69,6 +71,18 @@ SELECT count(*) AS n FROM patients LIMIT 0 \\gdesc
     assert found[4:8] == ["patients", "towns", "done!", "n|bigint"]
     assert "SSL" in found[-1]
     assert out.read_text().splitlines() == lines(by_city, ",")
+
+    asked = ("-c", "SHOW password_encryption", "-c", "ALTER USER alice PASSWORD 'x'")  # \\password
+    sent = subprocess.run(
+        (need("psql"), "-XAt", *asked),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env=os.environ | served.environment,
+    )
+    assert sent.stdout == "scram-sha-256\n"
+    assert "`tallyveil user` changes passwords" in sent.stderr
 
 
 @pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
@@ -137,3 +151,61 @@ def test_psqlodbc(served: Served, by_city: list[Any], tmp_path: Path) -> None:
         text = f"{BY_CITY}\n"
         found = run(served, isql, "people", "-b", "-d|", "-v", text=text, **ini).splitlines()
         assert [line for line in found if "|" in line] == lines(by_city)
+
+
+DBT = {
+    "dbt_project.yml": "{name: clinic, version: 1.0.0, profile: clinic}",
+    "profiles.yml": """
+clinic:
+  target: people
+  outputs:
+    people:
+      {type: postgres, host: localhost, port: PORT, user: alice, password: PASSWORD, schema: public,
+       dbname: tallyveil, sslmode: verify-full, sslrootcert: CERTIFICATE, threads: 1}
+""",
+    "models/sources.yml": """
+sources:
+  - {name: clinic, schema: public, tables: [{name: patients}, {name: towns}]}
+  - {name: dp, schema: dp, tables: [{name: attributes}]}
+""",
+    "models/cities.sql": "{{ config(materialized='ephemeral') }} " + BY_CITY.partition(
+        " ORDER"
+    )[0].replace("patients", "{{ source('clinic', 'patients') }}"),
+    "models/large.sql": """
+SELECT c.city, n, millions FROM {{ ref('cities') }} AS c
+JOIN {{ source('clinic', 'towns') }} AS t ON c.city = t.city
+WHERE (SELECT count(*) FROM {{ source('dp', 'attributes') }}) = 6
+ORDER BY c.city
+""",
+}  # fmt: skip
+
+
+def test_dbt(served: Served, by_city: list[Any], tmp_path: Path) -> None:
+    """debug, show of a model over public tables and dp, and the refusal of what run creates."""
+    dbt = shutil.which("dbt", path=f"{INSTALLED / 'dbt' / 'bin'}:{os.environ['PATH']}")
+    if dbt is None:
+        pytest.skip("dbt is not installed")
+    given = {"PORT": served.port, "PASSWORD": served.password, "CERTIFICATE": served.certificate}
+    for name, text in DBT.items():
+        for word, value in given.items():
+            text = text.replace(word, str(value))
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def ask(*words: str) -> subprocess.CompletedProcess[str]:
+        options = ("--no-version-check", "--no-send-anonymous-usage-stats", "--no-use-colors")
+        where = ("--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path))
+        command = (dbt, *options, *words, *where)
+        return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+
+    assert "Connection test: [OK connection ok]" in ask("debug").stdout
+    shown = ask("--quiet", "show", "--select", "large", "--output", "json")
+    counts = dict(by_city)
+    assert json.loads(shown.stdout)["show"] == [
+        {"city": "Berlin", "n": counts["Berlin"], "millions": 3.7},
+        {"city": "Paris", "n": counts["Paris"], "millions": 2.1},
+    ]
+    refused = ask("run", "--select", "large")
+    assert refused.returncode == 1
+    assert "CREATE is not answered" in refused.stdout
+    assert "Ask its SELECT by itself" in refused.stdout

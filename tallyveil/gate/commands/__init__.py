@@ -39,8 +39,13 @@ _REFUSED: Final = MappingProxyType(
             "Analysts can only read.",
         ),
         **dict.fromkeys(
-            ("CREATE", "ALTER", "DROP", "COMMENT", "GRANT", "REVOKE", "REINDEX", "VACUUM",
-             "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "SECURITY", "REASSIGN", "LOCK"),
+            ("CREATE", "REFRESH"),
+            "Ask its SELECT by itself; the custodian's policy says what there is.",
+        ),
+        "ALTER": "The custodian's policy says what there is; `tallyveil user` changes passwords.",
+        **dict.fromkeys(
+            ("DROP", "COMMENT", "GRANT", "REVOKE", "REINDEX", "VACUUM",
+             "ANALYZE", "CLUSTER", "IMPORT", "SECURITY", "REASSIGN", "LOCK"),
             "The custodian's policy says what there is.",
         ),
         **dict.fromkeys(

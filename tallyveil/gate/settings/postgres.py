@@ -35,6 +35,7 @@ FIXED: Final[Mapping[str, str]] = MappingProxyType(
         "max_identifier_length": "63",
         "lc_collate": "C",
         "lc_ctype": "C",
+        "password_encryption": "scram-sha-256",
         "scram_iterations": "4096",
     }
 )

@@ -109,7 +109,7 @@ class Records:
         # In another case it is the same to DuckDB; in PostgreSQL's dialect it was refused before.
         exact = [number for number in found if self.fields[number].name == name]
         found = exact or found
-        if not found or column.args.get("catalog"):
+        if not found:
             raise UndefinedColumn(
                 f'column "{name}" does not exist', hint=self._hint(), position=position(column)
             )

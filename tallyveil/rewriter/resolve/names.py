@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_SCHEMAS",
     "Reference",
     "common_table",
+    "forget_databases",
     "forget_schemas",
     "references",
     "refuse_reserved_names",
@@ -69,10 +70,17 @@ def refuse_reserved_names(tree: exp.Expr) -> None:
             )
 
 
+def forget_databases(tree: exp.Expr) -> None:
+    """Write clinic.public.person as public.person: the server has one database, under whatever
+    name a client has connected to."""
+    for node in tree.find_all(exp.Table, exp.Column):
+        node.set("catalog", None)
+
+
 def forget_schemas(tree: exp.Expr) -> None:
     """Write a column of a table in FROM as table.column, where it names the table's schema too."""
     for column in tree.find_all(exp.Column):
-        if column.args.get("db") is None or column.args.get("catalog") is not None:
+        if column.args.get("db") is None:
             continue
         select = column.find_ancestor(exp.Select)
         while select is not None:
@@ -97,8 +105,6 @@ def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
             position=position(table),
         )
     name, schema = table.name, table.db
-    if table.catalog:
-        raise _undefined(table)
     definition = None if schema else common_table(table, name)
     if definition is not None:
         return Reference(table, "common", name, definition)

@@ -86,7 +86,7 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
     """
     size = Size("the views", "Name each view less often.")
     for table in list(tree.find_all(exp.Table)) if catalog.views else ():
-        view = None if table.catalog else catalog.views.get(table.name)
+        view = catalog.views.get(table.name)
         if view is None or table.db not in DEFAULT_SCHEMAS:
             continue
         if not table.db and common_table(table, table.name) is not None:
