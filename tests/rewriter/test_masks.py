@@ -177,6 +177,18 @@ def test_every_shape(world: World, shape: str, dialect: Dialect) -> None:
         same(world, f"SELECT {', '.join(filters)} FROM person", dialect)
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+@pytest.mark.parametrize(
+    "day",
+    ["DATE '2019-12-25' + 3", "DATE '2020-01-20' - (8)", "('2019-12-25'::date) + 999999",
+     "DATE '2020-01-10' - 999999", "DATE '0001-01-02' - 1", "DATE '9999-12-01' + 40"],
+)  # fmt: skip
+def test_days_before_and_after_others_are_read(world: World, dialect: Dialect, day: str) -> None:
+    for operator in ("=", "<", ">="):
+        same(world, f"SELECT count(*) FROM person WHERE born {operator} {day}", dialect)
+    same(world, f"SELECT count(*) FROM person WHERE born IN ({day}, '2020-01-02')", dialect)
+
+
 @pytest.mark.parametrize(
     "condition",
     [

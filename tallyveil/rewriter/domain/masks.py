@@ -42,6 +42,9 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+(\.[0-9]+)?")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
+_DAYS: Final = re.compile(r"[0-9]{1,6}")
+_SIGNS: Final[Mapping[type[exp.Expr], int]] = MappingProxyType({exp.Add: 1, exp.Sub: -1})
+
 _INTEGERS: Final = {exp.DType.INT: _SMALL, exp.DType.BIGINT: _WHOLE, exp.DType.INT128: _WHOLE}
 _TEXTS: Final = frozenset({exp.DType.VARCHAR, exp.DType.TEXT})
 
@@ -157,6 +160,8 @@ def _constant(node: exp.Expr, kind: str) -> Any:
     knows.
     """
     target = None
+    if kind == "DATE" and type(node) in _SIGNS:
+        return _days_after(node)
     if type(node) is exp.Cast and not node.to.expressions:
         target, node = node.to.this, node.this.unnest()
     if isinstance(node, exp.Null) and target is None:
@@ -170,6 +175,21 @@ def _constant(node: exp.Expr, kind: str) -> Any:
         return _UNREAD
     text = f"-{literal.this}" if negative else str(literal.this)
     return _READERS[kind](text, target, literal.is_string)
+
+
+def _days_after(node: exp.Expr) -> Any:
+    """The day so many days after another one, or before."""
+    first, number = node.this.unnest(), node.expression.unnest()
+    whole = isinstance(number, exp.Literal) and not number.is_string
+    if type(first) is not exp.Cast or not whole or not _DAYS.fullmatch(number.this):
+        return _UNREAD
+    day = _constant(first, "DATE")
+    if not isinstance(day, dt.date):
+        return _UNREAD
+    try:
+        return day + _SIGNS[type(node)] * dt.timedelta(int(number.this))
+    except OverflowError:
+        return _UNREAD
 
 
 def _integer(text: str, target: Any, quoted: bool) -> Any:
