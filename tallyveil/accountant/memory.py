@@ -13,7 +13,7 @@ from tallyveil.accountant.codec import decode_answers
 from tallyveil.accountant.derivation import Derivation, decode_derivation
 from tallyveil.accountant.ledger import StoredDerivation
 from tallyveil.accountant.values import Answer, Charge
-from tallyveil.mechanisms.records.sanitiser import Sanitiser
+from tallyveil.mechanisms import answered
 
 __all__ = ["Memory", "Noisy", "Release"]
 
@@ -79,8 +79,9 @@ class Memory:
         self._states[asked.table] += 1
 
     def expect_elsewhere(self, charge_id: int, charge: Charge) -> None:
-        """The charge that is expected is another process's. Nobody waits for copies of records."""
-        if charge.mechanism != Sanitiser.name:
+        """The charge that is expected is another process's. Nobody waits for what is never
+        recorded."""
+        if answered(charge.mechanism):
             self.elsewhere[charge_id] = time.monotonic(), charge
 
     def charged_elsewhere(self, since: float) -> list[Charge]:
@@ -107,12 +108,12 @@ class Memory:
         return self._recorded[table][start:]
 
     def pending(self, table: str) -> list[Answer]:
-        """The columns of charges that are not answered; their values are NaN. Of copies of records
-        there are none: nobody estimates counts from these."""
+        """The columns of charges that are not answered; their values are NaN. Of what is
+        not recorded there are none: nobody estimates counts from it."""
         return [
             answer
             for asked in self._asked.values()
-            if asked.table == table and asked.mechanism != Sanitiser.name
+            if asked.table == table and answered(asked.mechanism)
             for answer in asked.answers
         ]
 

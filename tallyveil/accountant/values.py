@@ -14,7 +14,7 @@ from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Translate
-from tallyveil.mechanisms import law_name, recorded_law
+from tallyveil.mechanisms import answered, law_name, recorded_law
 from tallyveil.mechanisms.measure import MEASURES, Measure
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.relation import Neighbours, Relation
@@ -68,8 +68,8 @@ class Amount:
 
     @classmethod
     def of(cls, mechanism: str, sql: str, columns: bytes, height: int) -> Amount:
-        """What a charge takes; of a sanitised copy no answers are recorded."""
-        rows = 0 if mechanism == Sanitiser.name else height
+        """What a charge takes; of what leaves by itself no answers are recorded."""
+        rows = height if answered(mechanism) else 0
         return cls(rows, len(sql.encode()) + len(columns) + ANSWER_BYTES * rows)
 
     def __add__(self, other: Amount) -> Amount:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.mechanism_commands import mechanisms
 from tallyveil.cli.options import (
@@ -221,3 +222,4 @@ def demo(
 
 app.add_typer(mechanisms, name="mechanism")
 app.add_typer(users, name="user")
+app.add_typer(agents, name="agent")

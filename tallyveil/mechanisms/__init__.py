@@ -10,6 +10,7 @@ alike and cancels from the cost.
 """
 
 from tallyveil.mechanisms.approximate import pure_epsilon
+from tallyveil.mechanisms.constrained.part import AgentNoise
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.exact import published
 from tallyveil.mechanisms.flowchart import (
@@ -49,6 +50,7 @@ from tallyveil.mechanisms.registry import (
     AnyMechanism,
     additive,
     additive_by_law,
+    answered,
     canonical,
     charged,
     family_of,
@@ -79,6 +81,7 @@ __all__ = [
     "PROJECTED",
     "RECORD_LAWS",
     "Additive",
+    "AgentNoise",
     "AnyMechanism",
     "CellLoss",
     "Charged",
@@ -103,6 +106,7 @@ __all__ = [
     "StatementCalibration",
     "additive",
     "additive_by_law",
+    "answered",
     "canonical",
     "canonical_choice",
     "charged",

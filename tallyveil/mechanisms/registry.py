@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.mechanisms.constrained.part import AgentNoise
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
 from tallyveil.mechanisms.matrix.privacy_level import checked_range
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
@@ -21,6 +22,7 @@ __all__ = [
     "AnyMechanism",
     "additive",
     "additive_by_law",
+    "answered",
     "canonical",
     "charged",
     "family_of",
@@ -40,7 +42,7 @@ EXACT_LAW: Final = DiscreteLaplaceLaw(0.0)
 
 _families: dict[str, Additive] = {}
 _by_law: dict[str, Additive] = {}
-_others: dict[str, Charged] = {Sanitiser.name: Sanitiser()}
+_others: dict[str, Charged] = {one.name: one for one in (Sanitiser(), AgentNoise())}
 
 
 def register(family: Additive) -> None:
@@ -153,8 +155,15 @@ def with_range(spec: str, n: int) -> CountMechanism:
     return count_mechanism(Spec(asked.name, (("n", str(n)), *asked.parameters)))
 
 
+def answered(name: str) -> bool:
+    """Whether a ledger keeps the answers of what it charged, for estimates. A sanitised copy and an
+    agent's part leave by themselves."""
+    return name not in _others
+
+
 def charged(name: str) -> Charged:
-    """Whatever a ledger may have charged for: noise for queries, or a sanitised copy.
+    """Whatever a ledger may have charged for: noise for queries, a sanitised copy, or
+    an agent's part.
 
     Raises InvalidParameterValue for an unknown name.
     """

@@ -53,10 +53,18 @@ class Reader:
                 return self._python(example.code)
             case "shell" if example.output is not None:
                 return self._shell(example.code)
-            case "toml" if "[tables." in example.code:
-                Path("policy.toml").write_text(example.code, encoding="utf-8")
-                load_policy("policy.toml")
+            case "toml":
+                self._toml(example.code)
         return ""
+
+    def _toml(self, code: str) -> None:
+        """A policy, or what its first line names."""
+        named = re.match(r"# ([\w-]+\.toml)\n", code)
+        path = Path(named[1] if named else "policy.toml")
+        if named or "[tables." in code:
+            path.write_text(code, encoding="utf-8")
+        if "[tables." in code:
+            load_policy(path)
 
     def _sql(self, code: str) -> str:
         lines: list[str] = []

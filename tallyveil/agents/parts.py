@@ -1,0 +1,98 @@
+"""Parts of a release as JSON files, and several of them put together: all of it is public."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tallyveil.agents.plan import Counted, written
+from tallyveil.errors import SourceError
+
+__all__ = ["Combined", "Part", "combined"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """``keys`` are the values of ``count_by``, and ``counts`` what the agent released of each.
+    ``fingerprint`` is that of all that agents agree on."""
+
+    plan: str
+    fingerprint: str
+    release: int
+    agent: str
+    agents: list[str]
+    count_by: list[str]
+    totals: list[str]
+    scale: float
+    keys: list[list[str | int | float | None]]
+    counts: list[int]
+
+    @classmethod
+    def of(cls, counted: Counted, agent: str, number: int, counts: Sequence[int]) -> Part:
+        plan, names = counted.plan, [one.name for one in counted.attributes]
+        return cls(
+            plan=plan.name,
+            fingerprint=counted.fingerprint,
+            release=number,
+            agent=agent,
+            agents=list(plan.agents),
+            count_by=names,
+            totals=[name for name in names if name in plan.totals],
+            scale=counted.scale,
+            keys=[[written(value) for value in key] for key in counted.keys],
+            counts=list(counts),
+        )
+
+    def json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def read(cls, path: Path) -> Part:
+        """Raises SourceError."""
+        try:
+            part = cls(**json.loads(path.read_text(encoding="utf-8")))
+            if len(part.keys) != len(part.counts) or part.agent not in part.agents:
+                raise ValueError
+            return part
+        except OSError as error:
+            raise SourceError(f"the part {path} cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError):
+            raise SourceError(f"{path} is no part of a release") from None
+
+
+@dataclass(frozen=True)
+class Combined:
+    """``counts`` over the agents that are there. Only with nobody ``missing`` are ``totals``, by
+    their keys, exact; until then they are None."""
+
+    keys: list[list[str | int | float | None]]
+    counts: list[int]
+    missing: list[str]
+    totals: list[tuple[list[str | int | float | None], int]] | None
+
+
+def combined(parts: Sequence[Part]) -> Combined:
+    """Raises SourceError for parts that are not of one release."""
+    first, *others = parts
+    for part in others:
+        for name in ("plan", "release", "fingerprint"):
+            if getattr(part, name) != getattr(first, name):
+                raise SourceError(
+                    f"the parts of {first.agent} and {part.agent} differ in their {name}"
+                )
+    here = [part.agent for part in parts]
+    if len(set(here)) != len(here):
+        raise SourceError("a part is there twice")
+    counts = [sum(own) for own in zip(*(part.counts for part in parts), strict=True)]
+    missing = [agent for agent in first.agents if agent not in here]
+    if missing:
+        return Combined(first.keys, counts, missing, None)
+    places = [first.count_by.index(name) for name in first.totals]
+    totals: dict[str, tuple[list[str | int | float | None], int]] = {}
+    for key, count in zip(first.keys, counts, strict=True):
+        own = [key[place] for place in places]
+        _, before = totals.get(json.dumps(own), (own, 0))
+        totals[json.dumps(own)] = own, before + count
+    return Combined(first.keys, counts, missing, list(totals.values()))

@@ -1,0 +1,146 @@
+"""The plan: a public TOML file, the same for all agents."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tallyveil.errors import InvalidParameterValue, PolicyError
+from tallyveil.mechanisms import DiscreteLaplace
+from tallyveil.mechanisms.constrained.shared import SharedNoise
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.policy import Attribute, Policy, Table, checks
+from tallyveil.policy.domain import Value
+from tallyveil.policy.mistakes import mistakes
+from tallyveil.strategies.strategy import marginal
+from tallyveil.workload.workload import Workload
+
+__all__ = ["Counted", "Plan", "load_plan", "written"]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    if len(set(names)) != len(names) or not all(names):
+        raise checks.wrong("expected different names, none of them empty")
+    return names
+
+
+_Name = Annotated[str, Field(min_length=1, max_length=100)]
+_Names = Annotated[list[_Name], AfterValidator(_distinct)]
+
+
+class Plan(BaseModel):
+    """``count_by`` are attributes of ``table``, a count for each combination of their values at
+    each of the ``agents``; over all agents, the totals for the values of ``totals``, which are some
+    of them, are exact. ``epsilon`` is what a part costs the budget of its table, for a privacy unit
+    of one row."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: _Name
+    table: _Name
+    count_by: Annotated[_Names, Field(min_length=1)]
+    totals: _Names = []
+    epsilon: Annotated[Fraction, BeforeValidator(checks.epsilon)]
+    agents: Annotated[_Names, Field(min_length=2)]
+
+    def place(self, agent: str) -> int:
+        """Raises InvalidParameterValue for one that the plan does not name."""
+        if agent not in self.agents:
+            raise InvalidParameterValue(
+                f'the plan has no agent "{agent}"', hint=f"Known: {', '.join(self.agents)}."
+            )
+        return self.agents.index(agent)
+
+    def counted(self, policy: Policy) -> Counted:
+        """Raises PolicyError where the policy does not fit the plan, and StatementTooComplex for
+        more counts of one total than noise is found for."""
+        table = policy.tables.get(self.table)
+        if table is None:
+            raise _unfit([f'the policy has no protected table "{self.table}"'])
+        found = [
+            f'{self.table} has no attribute "{name}"'
+            for name in self.count_by
+            if name not in table.domain
+        ]
+        found += [
+            f'totals: "{name}" is not in count_by'
+            for name in self.totals
+            if name not in self.count_by
+        ]
+        if table.neighbours != "replace":
+            found.append(
+                f'tables.{self.table}.neighbours: expected "replace", since exact totals tell'
+                " whether a record is there"
+            )
+        if found:
+            raise _unfit(found)
+        return Counted(self, table)
+
+
+class Counted:
+    """The cells of one agent, in the order of the domain; all agents have the same."""
+
+    def __init__(self, plan: Plan, table: Table) -> None:
+        self.plan, self.table = plan, table
+        self.attributes: Sequence[Attribute] = [
+            one for one in table.domain.attributes if one.name in plan.count_by
+        ]
+        self.workload = Workload(table.name, (marginal(self.attributes),))
+        relation = Relation("replace")
+        laplace = DiscreteLaplace()
+        (self.scale,) = laplace.scales_for(self.workload, plan.epsilon, relation, "epsilon")
+        SharedNoise.check(len(plan.agents) * max(map(len, self.groups.values())), self.scale)
+
+    @property
+    def keys(self) -> list[tuple[Value, ...]]:
+        return list(itertools.product(*(one.cells for one in self.attributes)))
+
+    @property
+    def groups(self) -> dict[tuple[Value, ...], list[int]]:
+        """The cells of each total, by its key."""
+        places = [n for n, one in enumerate(self.attributes) if one.name in self.plan.totals]
+        found: dict[tuple[Value, ...], list[int]] = {}
+        for number, key in enumerate(self.keys):
+            found.setdefault(tuple(key[place] for place in places), []).append(number)
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that agents have to agree on."""
+        plan = self.plan
+        cells = [[one.name, [written(cell) for cell in one.cells]] for one in self.attributes]
+        said = [plan.name, plan.table, cells, sorted(plan.totals), self.scale.hex(), plan.agents]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def written(value: Value) -> str | int | float | None:
+    """As JSON has it."""
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def load_plan(path: Path) -> Plan:
+    """Raises PolicyError, with every mistake at once."""
+    try:
+        mapping = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        return Plan.model_validate(mapping)
+    except OSError as error:
+        raise PolicyError(f"the plan {path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PolicyError(f"the plan {path} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        found = list(mistakes(error, Plan))
+        count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
+        raise PolicyError(f"the plan {path} has {count}", found) from None
+
+
+def _unfit(found: list[str]) -> PolicyError:
+    return PolicyError("the policy does not fit the plan", found)

@@ -1,0 +1,72 @@
+"""The commands `tallyveil agent …`: counts of several custodians whose totals are exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.options import Json, Policy
+
+__all__ = ["agents"]
+
+agents = typer.Typer(
+    no_args_is_help=True, help="Release counts with other custodians, their totals exact."
+)
+
+Plan = Annotated[Path, typer.Argument(help="What all agents count, a TOML file.", metavar="PLAN")]
+Secret = Annotated[Path, typer.Option(help="The agent's copy of the secret.", metavar="FILE")]
+Agent = Annotated[str, typer.Option(help="Which of the plan's agents this is.", metavar="NAME")]
+
+
+@agents.command()
+def secret(
+    file: Annotated[Path, typer.Argument(help="The file to make.", metavar="FILE")],
+) -> None:
+    """Make a secret, of which each agent gets a copy."""
+    from tallyveil.agents import Secret
+
+    with complaints():
+        Secret.make(file)
+        typer.echo(
+            f"{file} holds a new secret. Give each agent a copy, by a way nobody else reads."
+        )
+
+
+@agents.command()
+def check(policy: Policy, plan: Plan, secret: Secret) -> None:
+    """Say what a part will cost, and a word that is the same at all agents that agree. Free."""
+    from tallyveil.cli.agents import check as work
+
+    with complaints():
+        work(policy, plan, secret)
+
+
+@agents.command()
+def release(
+    policy: Policy,
+    plan: Plan,
+    agent: Agent,
+    number: Annotated[int, typer.Option("--release", help="1, then 2, …: of all agents.", min=1)],
+    secret: Secret,
+    out: Annotated[Path, typer.Option(help="The JSON file to write.", metavar="FILE")],
+) -> None:
+    """Release this agent's part. The same again is free."""
+    from tallyveil.cli.agents import release as work
+
+    with complaints():
+        work(policy, plan, agent, number, secret, out)
+
+
+@agents.command()
+def combine(
+    parts: Annotated[list[Path], typer.Argument(help="The parts of one release.", metavar="PART…")],
+    json: Json = False,
+) -> None:
+    """Add the agents' parts up. Their totals are exact once all are there."""
+    from tallyveil.cli.agents import combine as work
+
+    with complaints(json=json):
+        work(parts, json=json)

@@ -1,0 +1,84 @@
+"""`tallyveil agent check`, `release` and `combine`."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from tallyveil.accountant import Accountant, Ledger
+from tallyveil.agents import Part, Secret, agreement, combined, load_plan
+from tallyveil.agents import release as release_part
+from tallyveil.cli.text import aligned
+from tallyveil.cli.user import user
+from tallyveil.cli.user_file import check_private
+from tallyveil.cube import relations_read
+from tallyveil.errors import OutputError
+from tallyveil.gate.gate import accounts
+from tallyveil.policy import load_policy
+
+__all__ = ["check", "combine", "release"]
+
+
+def check(policy: Path, plan: Path, secret: Path) -> None:
+    """Raises PolicyError, StatementTooComplex and OutputError."""
+    planned = load_plan(plan)
+    counted = planned.counted(load_policy(policy))
+    _check_private(secret)
+    with Secret.opened(secret) as opened:
+        number, word = opened.next, agreement(opened, counted)
+    typer.echo(
+        f"release {number} of {planned.name}: {len(counted.keys):,} counts at each of"
+        f" {len(planned.agents)} agents, {len(counted.groups):,} exact totals\n"
+        f"noise of scale {counted.scale:g}, which costs epsilon {float(planned.epsilon):g}"
+        f" of {planned.table}'s budget\n"
+        f"all agents have to read: {word}"
+    )
+
+
+def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out: Path) -> None:
+    """Raises what `tallyveil.agents.release` raises, and OutputError."""
+    planned, own = load_plan(plan), load_policy(policy)
+    planned.place(agent)
+    planned.counted(own)
+    _check_private(secret)
+    reads = relations_read(own)
+    with closing(Ledger(own.ledger)) as ledger, Secret.opened(secret) as opened:
+        accountant = Accountant(ledger, accounts(own, reads))
+        part = release_part(own, planned, agent, number, opened, ledger, accountant, user())
+    try:
+        out.write_text(part.json(), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(
+            f"the part {out} could not be written: {error.strerror}",
+            hint="It is kept with the secret: release it again, free.",
+        ) from None
+    typer.echo(f"part {agent} of release {number} of {planned.name}: {out}")
+
+
+def combine(paths: Sequence[Path], *, json: bool) -> None:
+    """Raises SourceError."""
+    parts = [Part.read(path) for path in paths]
+    found = combined(parts)
+    if json:
+        typer.echo(json_format.dumps(asdict(found), ensure_ascii=False))
+        return
+    if found.totals is None:
+        typer.echo(f"still missing: {', '.join(found.missing)}; no total is exact without them")
+    rows = [[*key, n] for key, n in zip(found.keys, found.counts, strict=True)]
+    typer.echo("\n".join(aligned((*parts[0].count_by, "count"), rows)))
+    if found.totals is not None:
+        exact = [[*key, n] for key, n in found.totals]
+        typer.echo("\n".join(["", *aligned((*parts[0].totals, "exact_total"), exact)]))
+
+
+def _check_private(secret: Path) -> None:
+    try:
+        check_private("secret", secret, os.stat(secret).st_mode)
+    except OSError as error:
+        raise OutputError(f"the secret {secret} cannot be read: {error.strerror}") from None

@@ -1,0 +1,33 @@
+"""The part that one agent releases of counts that add up over several (`shared`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallyveil.boundary import Receipt, TrueAnswer, open_answer
+from tallyveil.mechanisms.losses.privacy_loss import Loss
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
+from tallyveil.mechanisms.relation import Relation
+from tallyveil.workload.workload import Workload
+
+__all__ = ["AgentNoise"]
+
+
+class AgentNoise:
+    """What an agent's part costs in a ledger: that of Laplace noise on each of its counts, for
+    tables that agree on the totals over all agents. It is answered once, outside the ledger."""
+
+    name = "agents"
+
+    def loss(
+        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    ) -> Loss:
+        return DiscreteLaplace().loss(workload, scales, relation, measure)
+
+    def release(
+        self, answer: TrueAnswer, receipt: Receipt, noise: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The counts of one column and noise for each. Raises ReceiptError as `open_answer`."""
+        (counts,) = open_answer(answer, receipt)
+        return tuple(count + drawn for count, drawn in zip(counts, noise, strict=True))

@@ -1,0 +1,189 @@
+"""Noise that several agents derive from one secret, such that all of it adds up to 0.
+
+The cells of one group, whose total is published exactly, are divided among agents. The noise has
+the law of `conditioned` with an exact root, that of independent discrete Laplace noises given that
+they add up to 0 (INVARIANTS §5.1, §7), and each agent draws what its own cells get.
+
+A discrete Laplace number is the difference G − G′ of two independent geometric ones, with weights
+a^g, a = e^{−1/b}. So the noise of n cells is drawn as
+
+    T, the sum of all G and that of all G′:  P(t) = C(n+t−1, t)² a^{2t} / Σ_s C(n+s−1, s)² a^{2s};
+    how T divides among the agents:  P(k of m) = C(n₁+k−1, k) C(n₂+m−k−1, m−k) / C(n₁+n₂+m−1, m);
+    how an agent's part divides among its cells: each division is equally likely,
+
+the last two for G and for G′ by themselves: given their sum, geometric numbers are equally likely.
+
+All agents have to find the same T, and the same division. So a number is a function of the key's
+bits alone, as if these were a U in [0, 1) without end, and F the exact distribution function: it is
+the least t with U < F(t). Sums are worked out to as many digits as it takes to tell; no float, and
+no rounding of a processor, has a part in it. The key of each step is derived from the release's by
+HKDF, with the step's name: none of them says anything about another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
+from fractions import Fraction
+from typing import Final
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from tallyveil import deadline
+from tallyveil.errors import StatementTooComplex
+
+__all__ = ["SharedNoise", "derived"]
+
+_MOST: Final = 1_000_000  # steps that T takes
+_LEAST_SCALE: Final = 0.125
+_CHUNK: Final = 1 << 12
+
+
+def derived(key: bytes, *name: str | int) -> bytes:
+    """32 bytes that say nothing about the key, or about those of another name."""
+    info = json.dumps(["tallyveil agents", 1, *name]).encode()
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(key)
+
+
+class SharedNoise:
+    """For the cells of one ``group``: ``sizes`` are how many of them each agent has, and ``scale``
+    is b. The same for all that have the key of the release.
+
+    Raises StatementTooComplex for more cells, or a larger scale, than T is found for.
+    """
+
+    def __init__(self, key: bytes, group: str, sizes: Sequence[int], scale: float) -> None:
+        self._key, self._group, self._sizes, self._scale = key, group, tuple(sizes), scale
+        self.check(sum(sizes), scale)
+
+    @staticmethod
+    def check(cells: int, scale: float) -> None:
+        """Raises StatementTooComplex as the constructor."""
+        if not (scale >= _LEAST_SCALE and cells * (scale + 1) <= _MOST):
+            raise StatementTooComplex(
+                f"{cells:,} counts that add up cannot be given noise of scale {scale:g} by agents",
+                hint=f"The scale is {_LEAST_SCALE} at least, and its product with the counts"
+                f" {_MOST:,} at most: count by less, or take another epsilon.",
+            )
+
+    def part(self, agent: int) -> list[int]:
+        """The noise of an agent's cells, in their order. It takes the steps down to that agent, and
+        none for the cells of others."""
+        if not self._sizes[agent]:
+            return []
+        over = under = self._total()
+        for place in range(agent + 1):
+            own, rest = self._sizes[place], sum(self._sizes[place + 1 :])
+            bits = self._bits("agent", place)
+            mine = _share(bits, over, own, rest), _share(bits, under, own, rest)
+            over, under = over - mine[0], under - mine[1]
+        bits = self._bits("cells", agent)
+        plus, minus = (_division(bits, sum_, self._sizes[agent]) for sum_ in mine)
+        return [more - less for more, less in zip(plus, minus, strict=True)]
+
+    def _bits(self, *step: str | int) -> _Bits:
+        return _Bits(derived(self._key, self._group, *step))
+
+    def _total(self) -> int:
+        cells = sum(self._sizes)
+        if cells == 1:
+            return 0
+        rate = -2 / Fraction(self._scale)
+
+        def law() -> Iterator[Decimal]:
+            q = (Decimal(rate.numerator) / rate.denominator).exp()
+            # Σ_s C(n+s−1, s)² q^s = (1−q)^{1−2n} Σ_{k<n} C(n−1, k)² q^k, by Euler.
+            term = total = Decimal(1)
+            for k in range(cells - 1):
+                term = term * q * (cells - 1 - k) ** 2 / (k + 1) ** 2
+                total += term
+            chance, t = (1 - q) ** (2 * cells - 1) / total, 0
+            while True:
+                yield chance
+                chance = chance * q * (cells + t) ** 2 / (t + 1) ** 2
+                t += 1
+
+        # q is off by 1 + 2/b units; 1 − q by b + 2, and its power by 2n times as many.
+        return _inverted(self._bits("total"), law, cells * (int(self._scale) + 16))
+
+
+def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
+    """How much of a sum falls to ``own`` of ``own + rest`` cells."""
+    if not own or not total:
+        return 0
+    if not rest:
+        return total
+
+    def law() -> Iterator[Decimal]:
+        chance = Decimal(1)
+        for i in range(own):
+            chance = chance * (rest + i) / (rest + total + i)
+        for k in range(total):
+            yield chance
+            chance = chance * ((own + k) * (total - k)) / ((k + 1) * (rest + total - k - 1))
+        yield chance
+
+    return _inverted(bits, law, own)
+
+
+def _division(bits: _Bits, total: int, cells: int) -> list[int]:
+    """A sum over cells, each division equally likely: the gaps between ``cells − 1`` distinct ones
+    of ``total + cells − 1`` places, which are chosen by Floyd's algorithm."""
+    places = total + cells - 1
+    chosen: set[int] = set()
+    for last in range(total, places):
+        drawn = bits.below(last + 1)
+        chosen.add(last if drawn in chosen else drawn)
+    ends = [-1, *sorted(chosen), places]
+    return [after - before - 1 for before, after in itertools.pairwise(ends)]
+
+
+def _inverted(bits: _Bits, law: Callable[[], Iterator[Decimal]], errors: int) -> int:
+    """The least t with U < F(t) for a U of these bits. ``law`` gives the chances of 0, 1, …, in the
+    precision of the context, each off by less than 4 (errors + 2t + 4) units in the last place."""
+    word, count = bits.take(64), 64
+    while True:
+        with localcontext(prec=count // 3 + 40, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
+            unit = Decimal(8).scaleb(1 - context.prec)
+            low, high = Decimal(word) / (1 << count), Decimal(word + 1) / (1 << count)
+            found = Decimal(0)
+            for t, chance in enumerate(law()):
+                found += chance
+                room = found * (unit * (errors + 2 * t + 8))
+                if high <= found - room:
+                    return t
+                if low < found + room:
+                    break  # these bits, or these digits, do not tell
+                if not t % _CHUNK:
+                    deadline.check()
+        word, count = word << 64 | bits.take(64), count + 64
+
+
+class _Bits:
+    """The key stream of ChaCha20. A key is used for one stream, so its nonce is 0."""
+
+    def __init__(self, key: bytes) -> None:
+        self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+        self._ready, self._at = b"", 0
+
+    def take(self, count: int) -> int:
+        """So many bits, a multiple of 8, as an integer."""
+        size = count // 8
+        if self._at + size > len(self._ready):
+            more = self._stream.update(bytes(max(size, _CHUNK)))
+            self._ready, self._at = self._ready[self._at :] + more, 0
+        self._at += size
+        return int.from_bytes(self._ready[self._at - size : self._at], "big")
+
+    def below(self, bound: int) -> int:
+        """Any of 0 … bound − 1, equally likely."""
+        width = (bound - 1).bit_length()
+        count = (width + 7) // 8 * 8
+        while True:
+            drawn = self.take(count) >> count - width
+            if drawn < bound:
+                return drawn
