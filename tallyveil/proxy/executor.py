@@ -24,7 +24,7 @@ from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.kept import Described, Kept
+from tallyveil.proxy.kept import Described, Kept, Prepared
 from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
@@ -77,6 +77,23 @@ class Executor:
         """Keep what was answered to a question that `repeated` gave."""
         if question is not None and reply.result.repeatable:
             self._replies.keep(question, asked(self.session, statement), reply)
+
+    def described_before(self, sql: bytes, oids: tuple[int, ...]) -> Prepared | None:
+        """A query as it was prepared before, under no name. Waits for nobody."""
+        key = self._prepared_as(sql, oids)
+        prepared = None if key is None else self._replies.prepared.find(key)
+        if prepared is not None:
+            self.latest = prepared.statement.sql
+        return prepared
+
+    def keep_described(self, sql: bytes, oids: tuple[int, ...], prepared: Prepared) -> None:
+        key = self._prepared_as(sql, oids)
+        if prepared.statement.kind == "select" and key is not None:
+            self._replies.prepared.put(key, prepared)
+
+    def _prepared_as(self, sql: bytes, oids: tuple[int, ...]) -> Hashable | None:
+        standing = self.session.standing()
+        return None if standing is None else (standing[0], sql, oids)
 
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
         """At least one statement; the only one is of kind ``empty`` if there is none."""

@@ -18,7 +18,7 @@ from tallyveil.proxy.copying import CopyRows
 from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.inquiry import raw_parameter
-from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, asks_catalog, inquired, prepare
+from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, Prepared, asks_catalog, inquired, prepare
 from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter
@@ -51,7 +51,17 @@ class Extended:
 
     def parse(self, executor: Executor, message: Parse) -> Iterator[bytes]:
         self._kept.may_prepare(message.name)
-        yield backend.BLOCKING
+        prepared = executor.described_before(message.sql, message.types)
+        if prepared is None:
+            yield backend.BLOCKING
+            prepared = self._described(executor, message)
+            executor.keep_described(message.sql, message.types, prepared)
+        executor.transaction.check(prepared.statement)
+        self._kept.keep_statement(message.name, prepared.named(message.name))
+        yield backend.PARSE_COMPLETE
+
+    def _described(self, executor: Executor, message: Parse) -> Prepared:
+        """Under no name."""
         statements = executor.parse(message.sql)
         if len(statements) > 1:
             raise SQLSyntaxError(
@@ -61,11 +71,8 @@ class Extended:
             )
         executor.transaction.check(statements[0])
         if asks_catalog(statements[0]):
-            prepared = inquired(executor.inquire, statements[0], message.name, message.types)
-        else:
-            prepared = prepare(executor.describe, statements[0], message.name, message.types)
-        self._kept.keep_statement(message.name, prepared)
-        yield backend.PARSE_COMPLETE
+            return inquired(executor.inquire, statements[0], message.types)
+        return prepare(executor.describe, statements[0], message.types)
 
     def bind(self, executor: Executor, message: Bind) -> Iterator[bytes]:
         prepared = self._kept.statement(message.statement)

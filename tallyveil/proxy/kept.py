@@ -6,7 +6,7 @@ PREPARE and Parse share their names, DECLARE and Bind theirs. What is kept is co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported
@@ -61,6 +61,10 @@ class Prepared:
     fields: Fields | None
     size: int
 
+    def named(self, name: str) -> Prepared:
+        """The same, which takes the name's bytes besides."""
+        return replace(self, size=self.size + len(name)) if name else self
+
 
 @dataclass(slots=True)
 class Portal:
@@ -102,7 +106,6 @@ class Portal:
 def prepare(
     describe: Callable[[Statement, Sequence[str | None]], Description],
     statement: Statement,
-    name: str,
     declared: tuple[int, ...],
 ) -> Prepared:
     """``declared`` are the parameters' types, as far as they are declared; 0 is to be inferred."""
@@ -116,7 +119,7 @@ def prepare(
     # Types declared for parameters the SQL does not mention still want a value each.
     oids += declared[used:]
     fields = fields_of(description.columns)
-    size = _size(statement, name, oids, fields)
+    size = _size(statement, oids, fields)
     types = description.parameter_types
     return Prepared(statement, oids, used, types, description.columns, fields, size)
 
@@ -124,13 +127,12 @@ def prepare(
 def inquired(
     describe: Callable[[Statement, tuple[int, ...]], Described],
     statement: Statement,
-    name: str,
     declared: tuple[int, ...],
 ) -> Prepared:
     """As `prepare`, for a question about the catalogs, or a cursor of one."""
     oids, fields = describe(statement.inner or statement, declared)
     fields = fields if statement.inner is None else None
-    size = _size(statement, name, oids, fields)
+    size = _size(statement, oids, fields)
     return Prepared(statement, oids, len(oids), (), None, fields, size)
 
 
@@ -139,8 +141,8 @@ def asks_catalog(statement: Statement) -> bool:
     return (statement.inner or statement).kind == "catalog"
 
 
-def _size(statement: Statement, name: str, oids: Sequence[int], fields: Fields | None) -> int:
-    size = OVERHEAD + len(name) + _TEXT * len(statement.sql) + 64 * len(oids)
+def _size(statement: Statement, oids: Sequence[int], fields: Fields | None) -> int:
+    size = OVERHEAD + _TEXT * len(statement.sql) + 64 * len(oids)
     return size + sum(_FIELD + len(column) for column, _ in fields or ())
 
 

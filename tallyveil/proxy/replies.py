@@ -3,7 +3,8 @@
 A reply holds for the same user and settings, the same statement, parameters and formats, and as
 long as nobody has anything charged or recorded (`Session.standing`). Results that depend on
 something else, such as the time, are not `Result.repeatable` and not kept. To send a reply takes no
-part of the gate, and costs nothing, as asking again does.
+part of the gate, and costs nothing, as asking again does. How a query is described holds for the
+same user and settings, whatever is charged.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from tallyveil.cache import Cache
 from tallyveil.gate.interface import Result, Session
+from tallyveil.proxy.kept import Prepared
 from tallyveil.proxy.rows import Fields
 
 __all__ = ["Asked", "Replies", "Reply", "asked"]
@@ -23,6 +25,9 @@ _MOST: Final = 4096
 _ROOM: Final = 1 << 25
 _OVERHEAD: Final = 2048
 """Replies, their bytes, and those of one beside what it says and the statement."""
+
+_PREPARED: Final = 1 << 23
+"""Bytes of the descriptions of queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,9 @@ class Replies:
             _MOST,
             _ROOM,
             lambda _, kept: _OVERHEAD + len(kept[1].sent) + 2 * sys.getsizeof(kept[1].statement),
+        )
+        self.prepared: Final[Cache[Prepared]] = Cache(
+            _MOST, _PREPARED, lambda _, prepared: prepared.size
         )
 
     def find(self, asked: Asked) -> Reply | None:

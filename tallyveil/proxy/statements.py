@@ -90,7 +90,7 @@ def _prepare(context: Context, call: Call) -> Result:
     context.kept.may_prepare(name)
     oids = tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
     query = statement.inner or statement
-    context.kept.keep_statement(name, prepare(context.describe, query, name, oids))
+    context.kept.keep_statement(name, prepare(context.describe, query, oids).named(name))
     return Result(None, (), statement.tag)
 
 

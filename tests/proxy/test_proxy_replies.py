@@ -141,3 +141,31 @@ def test_long_parameters_are_decoded_by_a_worker(talk: Talk) -> None:
         for _ in range(2):
             _, prompt = asks(talk, bind(b"x" * size), *RUN)
         assert prompt is at_once
+
+
+def test_a_query_that_is_prepared_again_is_described_without_the_gate(talk: Talk) -> None:
+    """Also for another connection of the user; for another user, or after a setting, it is not."""
+    whole = (parse(SQL), m.Describe("S", ""), bind(), *RUN)
+    answers, prompt = asks(talk, *whole)
+    assert not prompt
+    assert asks(talk, *whole) == (answers, True)
+    assert asks(talk, parse(SQL, "named"), m.Sync())[1]
+    assert error_of(talk(parse(SQL, "named"), m.Sync()))["C"] == "42P05"
+    other(talk.session)
+    assert not asks(talk, *whole)[1]
+
+
+def test_a_query_that_is_prepared_again_fails_in_a_failed_transaction(talk: Talk) -> None:
+    talk(parse(SQL), m.Sync())
+    talk(query("begin"), query("nonsense"))
+    assert error_of(talk(parse(SQL), m.Sync()))["C"] == "25P02"
+
+
+def test_what_is_prepared_again_is_counted_with_its_name(talk: Talk) -> None:
+    holding = talk.conversation._holding
+    talk(parse(SQL), m.Sync())
+    before = holding._size
+    talk(parse(SQL, "n" * 50), m.Sync())
+    assert holding._size == 2 * before + 50
+    talk(m.Close("S", "n" * 50), m.Sync())
+    assert holding._size == before
