@@ -198,9 +198,13 @@ class Connection(asyncio.Protocol):
         more = part is BLOCKING or len(parts) == _AT_ONCE
         self._write(b"".join(parts))
         if not more:
-            self._answers = None
+            self._answered()
             self._settle()
         return not more
+
+    def _answered(self) -> None:
+        self._answers = None
+        self.interruption.settle()
 
     def _take_messages(self) -> bool:
         """Start answering what has come; False if that is no whole message yet."""
@@ -252,8 +256,7 @@ class Connection(asyncio.Protocol):
             return
         self._write(data)
         if not more:
-            self._answers = None
-            self.interruption.settle()
+            self._answered()
         if self._leaving:
             self._leave(_SHUTDOWN)
             return

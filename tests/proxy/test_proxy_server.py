@@ -165,8 +165,11 @@ def test_cancel_needs_the_secret_and_hits_only_what_runs(
         assert not session.stopped.wait(0.1)
         cancel(pid, secret)
         assert error_of(client.until("Z")) == "57014"
-        cancel(pid, secret)  # it is over
-        assert client.ask("select 1")[-1] == ("Z", "I")
+        # It is over, also where it had been sent in parts.
+        for asked in ("select 1", "select text from wide(5000)", "select n from series(9)"):
+            cancel(pid, secret)
+            kinds = [kind for kind, _ in client.ask(asked)]
+            assert (kinds[0], *kinds[-2:]) == ("T", "C", "Z")
 
 
 def test_cancel_gets_through_when_every_worker_is_busy(sessions: Sessions) -> None:
