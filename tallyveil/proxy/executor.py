@@ -7,7 +7,7 @@ only it can spend budget.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -169,15 +169,14 @@ class Executor:
     ) -> Result:
         """``rows`` take those of the result, which has none then; they are dropped if it fails."""
         self.latest = statement.sql
-        try:
+        with ExitStack() as failed:
+            failed.callback(rows.drop)
             result = self._run(Call(statement, rows, parameters, types))
             if result.columns is not None:
                 if rows.fields is None:
                     rows.begin(result.columns)
                 rows.extend(result.rows)
-        except BaseException:
-            rows.drop()
-            raise
+            failed.pop_all()
         return replace(result, rows=())
 
     def _run(self, call: Call) -> Result:

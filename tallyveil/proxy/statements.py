@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -142,11 +143,10 @@ def _declare(context: Context, call: Call) -> Result:
         )
     context.kept.may_open(name)
     cursor = Cursor(name, options, transaction.depth, context.kept.holding)
-    try:
+    with ExitStack() as failed:
+        failed.callback(cursor.drop)
         result = _run(context, cursor, statement.inner or statement, call)
-    except BaseException:
-        cursor.drop()
-        raise
+        failed.pop_all()
     context.kept.open(name, cursor)
     return Result(None, (), statement.tag, result.notices)
 

@@ -97,13 +97,12 @@ class Supervisor:
         first, *others = [
             (number, self._loop.create_future()) for number in range(1, self._count + 1)
         ]
-        try:
+        async with contextlib.AsyncExitStack() as failed:
+            failed.push_async_callback(self.close)
             for group in ([first], others):
                 self._keepers += [self._loop.create_task(self._keep(*each)) for each in group]
                 await asyncio.gather(*(ready for _, ready in group))
-        except BaseException:
-            await self.close()
-            raise
+            failed.pop_all()
         report("listening", host=self.host, port=self.port, workers=self._count)
 
     @property
