@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
+from tallyveil.accountant.account import Account
 from tallyveil.accountant.balances import Balances
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import Position
+from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
 from tallyveil.accountant.ledger import Ledger
@@ -19,7 +21,6 @@ from tallyveil.accountant.pricing import Priced
 from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.refusal import exceeded
 from tallyveil.accountant.summary import Arrays, write_summary
-from tallyveil.accountant.values import Account, Answer, Charge
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report

@@ -10,13 +10,14 @@ from fractions import Fraction
 from typing import Final
 
 from tallyveil import deadline
+from tallyveil.accountant.account import Account, Balance, Room
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import START
+from tallyveil.accountant.charges import Charge, Entry, Reading, Spending
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.accountant.stored import entry
-from tallyveil.accountant.values import Account, Balance, Charge, Entry, Reading, Room, Spending
 from tallyveil.errors import UndefinedTable
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units

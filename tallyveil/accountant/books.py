@@ -8,7 +8,9 @@ from functools import partial
 from typing import Final
 
 from tallyveil import deadline
+from tallyveil.accountant.account import Account, Amount
 from tallyveil.accountant.chain import START, Position
+from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
@@ -20,7 +22,6 @@ from tallyveil.accountant.recording import Recording
 from tallyveil.accountant.stored import charge_of
 from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
-from tallyveil.accountant.values import Account, Amount, Charge
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 
 __all__ = ["Books"]

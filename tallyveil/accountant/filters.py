@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tallyveil.accountant.account import Account
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.accountant.quote import Quote, TableQuote
-from tallyveil.accountant.values import Account
 from tallyveil.mechanisms import Loss
 from tallyveil.mechanisms.units import from_units
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from weakref import WeakKeyDictionary
 
+from tallyveil.accountant.account import Account, Amount
+from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import Event, encode_event
-from tallyveil.accountant.values import Account, Amount, Charge
 from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
 from tallyveil.invariants import Translate, translated
 from tallyveil.mechanisms import Charged, Loss, additive_by_law, charged, privacy_loss

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from tallyveil import deadline
 from tallyveil.accountant.chain import START
+from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.invariants import published_columns
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.pricing import Pricing
 from tallyveil.accountant.stored import charge_of
 from tallyveil.accountant.stored_charge import StoredCharge
-from tallyveil.accountant.values import Charge
 
 __all__ = ["Recomposition"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tallyveil.accountant.account import Account, Amount, Room
 from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.refusal import out_of_room, too_cheap
-from tallyveil.accountant.values import Account, Amount, Room
 
 __all__ = ["Recording"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
+from tallyveil.accountant.charges import Charge, Entry
 from tallyveil.accountant.codec import decode_event
 from tallyveil.accountant.stored_charge import StoredCharge
-from tallyveil.accountant.values import Charge, Entry
 from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Workload
 

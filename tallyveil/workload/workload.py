@@ -24,7 +24,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.workload.row_keys import Listed, listed, product_keys, row_key, row_parts
+from tallyveil.workload.factorisation import row_parts
+from tallyveil.workload.row_keys import Listed, listed, product_keys, row_key
 
 __all__ = ["Column", "Factor", "IntArray", "Workload"]
 

@@ -1,45 +1,33 @@
-"""The values the accountant takes and gives."""
+"""What the policy says about a budget, and what follows for what is left of it."""
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Final
 
-from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import NoiseLaw
-from tallyveil.invariants import Translate
-from tallyveil.mechanisms import answered, law_name, recorded_law
+from tallyveil.mechanisms import answered
 from tallyveil.mechanisms.measure import MEASURES, Measure
-from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.limits import Limits
-from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
     "ANSWER_BYTES",
     "Account",
     "Amount",
-    "Answer",
     "Balance",
-    "Charge",
-    "Entry",
-    "Reading",
     "Room",
     "Share",
-    "Spending",
 ]
 
 ANSWER_BYTES: Final = 8
-_MEGABYTE = 10**6
+_MEGABYTE: Final = 10**6
 
 
 @dataclass(frozen=True)
@@ -185,67 +173,6 @@ class Account:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Charge:
-    """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's.
-
-    Scale 0.0 means no noise; the accountant takes it only for a column no record can move. ``law``
-    is what the ledger calls that of the noise, by default the mechanism's (`mechanisms.law_name`).
-
-    ``translates``, if there are any, are one for each column, None for one that is charged as it
-    is: another row is charged in its place, with the same noise, by rows of ``published``, the
-    columns that the ledger knows as published, in its order. ``plainly`` are earlier charges of the
-    table that are charged as they are from then on, without their translates.
-
-    ``joint`` says that its noise is drawn together, None that it is independent.
-    """
-
-    workload: Workload
-    mechanism: str
-    scales: tuple[float, ...]
-    sql: str
-    law: str | None = None
-    translates: tuple[Translate | None, ...] = ()
-    published: tuple[Column, ...] = ()
-    plainly: tuple[int, ...] = ()
-    joint: Joint | None = None
-
-    def __post_init__(self) -> None:
-        if self.law is None:
-            object.__setattr__(self, "law", law_name(self.mechanism))
-        if self.joint is not None and (self.law is None or self.joint.rows != sum(self.heights)):
-            raise InvalidParameterValue("noise that is drawn together has a law and a row for each")
-        if self.translates and self.law is None:
-            raise InvalidParameterValue("a translate is charged for noise that is added")
-        if self.translates and len(self.translates) != len(self.workload.columns):
-            raise InvalidParameterValue("a charge needs a translate or none for each column")
-        if len(self.scales) != len(self.workload.columns):
-            raise InvalidParameterValue("a charge needs one noise scale per column")
-        for scale in self.scales:
-            if not 0 <= scale < math.inf:
-                raise InvalidParameterValue(f"a noise scale is finite and not negative: {scale}")
-
-    @property
-    def heights(self) -> list[int]:
-        """The rows of each column."""
-        return [column.height for column in self.workload.columns]
-
-    @cached_property
-    def drawn_together(self) -> Drawn | None:
-        """What the joint law of its noise is, None if it is independent."""
-        if self.joint is None:
-            return None
-        each = [recorded_law(self.law, scale) for scale in self.scales]
-        heights = zip(each, self.heights, strict=True)
-        return self.joint.drawn([law for law, height in heights for _ in range(height)])
-
-    @property
-    def key(self) -> bytes:
-        """What its receipt opens: the records for a sanitised copy, else the counts."""
-        copy = self.mechanism == Sanitiser.name
-        return self.workload.records_key if copy else self.workload.key
-
-
 @dataclass(frozen=True)
 class Balance:
     """In ``measure`` per privacy unit; ``spent`` is an upper bound where not ``exact``.
@@ -273,72 +200,3 @@ class Balance:
 
     def _in_epsilon(self, amount: Fraction) -> Fraction:
         return amount if self.delta is None else Fraction(epsilon_of(amount, self.delta))
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """A noisy answer of a whole column: ``values[i]`` of row i, in lattice units; integers where
-    it is recorded, NaN where it is still to come. Its rows are those from ``first`` on of the
-    charge, whose noise is drawn ``together``, or independent if that is None."""
-
-    charge_id: int
-    mechanism: str
-    column: Column
-    scale: float
-    values: tuple[float, ...]
-    law_name: str | None
-    together: Drawn | None = None
-    first: int = 0
-
-    @property
-    def law(self) -> NoiseLaw | None:
-        """Of each answer's noise, of scale 0 where it is exact; None if the error depends on the
-        truth."""
-        return recorded_law(self.law_name, self.scale)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One charge as the public history shows it; ``cost`` is its cost on its own, in the
-    ``measure`` of the budget it was taken from.
-    """
-
-    charge_id: int
-    time: dt.datetime
-    analyst: str
-    table: str
-    sql: str
-    mechanism: str
-    cost: Fraction
-    measure: Measure
-    rows: int
-
-
-@dataclass(frozen=True)
-class Spending:
-    """What one analyst's ``charges`` about a table have ``spent``, in ``measure``.
-
-    It is the loss of the privacy unit worst off through these charges alone, and
-    ``most_expensive`` says which units these are. ``share`` is None where the table has no shares.
-    """
-
-    table: str
-    analyst: str
-    charges: int
-    spent: Fraction
-    exact: bool
-    measure: Measure
-    share: Balance | None
-    most_expensive: str | None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The odometer after a charge: all that its table has ``spent`` by then, in the ``measure`` of
-    its budget now; an upper bound where not ``exact``.
-    """
-
-    entry: Entry
-    spent: Fraction
-    exact: bool
-    measure: Measure
