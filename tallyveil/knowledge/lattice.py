@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tallyveil.inference.noise import FloatArray
 from tallyveil.solver_threads import aside
@@ -42,6 +41,8 @@ def nearest_integers(
     high = np.where(fixed, np.rint(values), np.inf)
     weights = 1 / np.sqrt(np.where(fixed, 1.0, variances))
     one = sparse.eye_array(number)
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     off = sparse.vstack([sparse.hstack([one, -one]), sparse.hstack([-one, -one])])
     none = sparse.csr_matrix(relations.shape)
     found = aside(
