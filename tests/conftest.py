@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 import typer.testing
 from hypothesis import settings
@@ -53,6 +54,15 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _frozen_to_the_end() -> Iterator[None]:
+    """A server that ends in this process gives back to the collector what it froze: its own only,
+    where the tests have the process to themselves no more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_uri() -> Iterator[str]:
     """A PostgreSQL of the tests' own, on a unix socket in a folder whose path is short enough."""
@@ -66,6 +76,13 @@ def postgres_uri() -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def postgres(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to it, in UTC."""
+    with psycopg.connect(postgres_uri, autocommit=True, options="-c timezone=UTC") as connection:
+        yield connection
 
 
 @pytest.fixture(scope="session")

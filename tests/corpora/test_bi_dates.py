@@ -105,11 +105,10 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def theirs(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_uri, autocommit=True, options="-c timezone=UTC") as connection:
-        connection.execute(_ROWS.format(series="generate_series(0, 2999)").encode())
-        yield connection
-        connection.execute("DROP TABLE people")
+def theirs(postgres: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    postgres.execute(_ROWS.format(series="generate_series(0, 2999)").encode())
+    yield postgres
+    postgres.execute("DROP TABLE people")
 
 
 @pytest.fixture(scope="module")

@@ -52,24 +52,17 @@ def answer(session: GateSession, sql: str) -> list[Any]:
     return list(session.execute(statement).rows)
 
 
-@pytest.fixture(scope="module")
-def theirs(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        connection.execute("SET timezone = 'UTC'")
-        yield connection
-
-
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_time_text_is_postgresqls_or_refused(
-    ours: GateSession, theirs: psycopg.Connection[Any], text: str, kind: str
+    ours: GateSession, postgres: psycopg.Connection[Any], text: str, kind: str
 ) -> None:
     sql = f"SELECT extract(epoch FROM {kind} '{text}')::bigint AS seconds"
     try:
         found = answer(ours, sql)
     except (InvalidDatetimeFormat, DatetimeFieldOverflow):
         return
-    assert found == theirs.execute(sql.encode()).fetchall()
+    assert found == postgres.execute(sql.encode()).fetchall()
 
 
 @pytest.mark.parametrize(
@@ -105,12 +98,12 @@ def test_a_text_beside_a_time_is_read_in_the_same_way(ours: GateSession, predica
     ],
 )
 def test_what_postgresql_refuses_is_refused_at_its_place(
-    ours: GateSession, theirs: psycopg.Connection[Any], predicate: str, at: str
+    ours: GateSession, postgres: psycopg.Connection[Any], predicate: str, at: str
 ) -> None:
     sql = f"SELECT {predicate} AS x"
     if "numeric(3" not in predicate:  # its scale may be above its precision
         with pytest.raises(psycopg.Error):
-            theirs.execute(sql.encode())
+            postgres.execute(sql.encode())
     with pytest.raises(StatementError) as caught:
         answer(ours, sql)
     assert caught.value.position == sql.index(at) + 1

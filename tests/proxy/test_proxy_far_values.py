@@ -56,12 +56,6 @@ def cursor() -> Iterator[Any]:
     database.close()
 
 
-@pytest.fixture(scope="module")
-def postgres(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        yield connection
-
-
 def _rows(cursor: Any, sql: str, kinds: list[str]) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     count = cursor.values(sql, kinds, rows.extend)

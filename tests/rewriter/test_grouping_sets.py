@@ -6,7 +6,8 @@ import pytest
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter.private.sharing import choose
-from tests.rewriter.surface import World, normal
+from tests.rewriter.surface import World
+from tests.rewriter.world import normal
 
 
 @pytest.fixture

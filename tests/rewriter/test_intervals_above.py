@@ -9,7 +9,8 @@ import pytest
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Claim
-from tests.rewriter.surface import World, normal
+from tests.rewriter.surface import World
+from tests.rewriter.world import normal
 
 
 @pytest.fixture

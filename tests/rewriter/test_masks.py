@@ -217,12 +217,6 @@ def test_conditions(world: World, sql: str, dialect: Dialect) -> None:
     same(world, sql, dialect)
 
 
-@settings(_SHORT, max_examples=30)
-@given(drawn=statements("duckdb"))
-def test_grammar(world: World, drawn: tuple[str, bool]) -> None:
-    same(world, drawn[0], "duckdb")
-
-
 @pytest.mark.slow
 @_LONG
 @given(sql=questions(), dialect=_DIALECTS)
@@ -232,9 +226,11 @@ def test_conditions_long(world: World, sql: str, dialect: Dialect) -> None:
 
 @pytest.mark.slow
 @_LONG
-@given(drawn=statements("postgres"))
-def test_grammar_long(world: World, drawn: tuple[str, bool]) -> None:
+@given(drawn=statements("postgres"), other=statements("duckdb"))
+def test_grammar_long(world: World, drawn: tuple[str, bool], other: tuple[str, bool]) -> None:
+    """The suite has other generated statements, in tests/corpora/test_generated_plans.py."""
     same(world, drawn[0], "postgres")
+    same(world, other[0], "duckdb")
 
 
 def _statements(name: str) -> list[str]:

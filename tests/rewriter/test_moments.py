@@ -7,7 +7,8 @@ import math
 import pytest
 
 from tallyveil.errors import InvalidParameterValue
-from tests.rewriter.surface import World, normal
+from tests.rewriter.surface import World
+from tests.rewriter.world import normal
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tallyveil.errors import StatementError, StatementTooComplex
-from tests.rewriter.surface import World, normal
+from tests.rewriter.surface import World
+from tests.rewriter.world import normal
 
 
 @pytest.fixture

@@ -31,12 +31,6 @@ def cursor() -> Iterator[Any]:
     database.close()
 
 
-@pytest.fixture(scope="module")
-def postgres(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        yield connection
-
-
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_interval_is_postgresqls_or_refused(
     cursor: Any, postgres: psycopg.Connection[Any], text: str

@@ -22,7 +22,7 @@ from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Column, Dialect, Plan, PublicDatabase, Rewriter
 from tests.rewriter.noiseless import noiseless
 
-__all__ = ["DOMAIN", "World", "cell_of", "normal", "rows_of"]
+__all__ = ["DOMAIN", "Records", "World", "normal", "rows_of"]
 
 _BORN = tuple(dt.date(2019, 12, 20) + dt.timedelta(days=d) for d in range(40))
 
@@ -83,6 +83,49 @@ def rows_of(
     return [tuple(random_source.choice(pool) for pool in pools) for _ in range(count)]
 
 
+class Records:
+    """Raw rows, and what is counted of them record by record."""
+
+    def __init__(self, domain: Domain, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._domain = domain
+        self._histograms: dict[tuple[tuple[int, ...], ...], Counter[Any]] = {}
+        self._cells = [
+            tuple(cell_of(a, v) for a, v in zip(domain.attributes, row, strict=True))
+            for row in rows
+        ]
+
+    def truth(self, column: Column) -> list[Fraction]:
+        """Wx of one column, summed record by record of the raw table."""
+        axes = tuple(tuple(map(self._domain.names.index, f.axes)) for f in column.factors)
+        x = self._histogram(axes)
+        entries: list[dict[tuple[int, ...], list[tuple[int, int]]]] = []
+        for f in column.factors:
+            at: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+            for row, cell, coefficient in zip(
+                f.rows.tolist(), f.cells.tolist(), f.coefficients.tolist(), strict=True
+            ):
+                at[tuple(int(i) for i in np.unravel_index(cell, f.shape))].append(
+                    (row, coefficient)
+                )
+            entries.append(at)
+        total = [Fraction(0)] * column.product_height
+        for place, count in x.items():
+            found = [(0, count)]
+            for f, at, own in zip(column.factors, entries, place, strict=True):
+                found = [(r * f.height + s, n * c) for r, n in found for s, c in at.get(own, ())]
+            for row, n in found:
+                total[row] += n
+        return [column.multiplier * total[row] for row in column.numbers.tolist()]
+
+    def _histogram(self, axes: tuple[tuple[int, ...], ...]) -> Counter[Any]:
+        """How many records have which cells on the axes of each factor."""
+        if axes not in self._histograms:
+            self._histograms[axes] = Counter(
+                tuple(tuple(cells[axis] for axis in own) for own in axes) for cells in self._cells
+            )
+        return self._histograms[axes]
+
+
 class World:
     """The rewriter over one domain, and the raw rows that only the test sees."""
 
@@ -95,11 +138,7 @@ class World:
 
     def set_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
         self.rows = list(rows)
-        self._histograms: dict[tuple[tuple[int, ...], ...], Counter[Any]] = {}
-        self.cells = [
-            tuple(cell_of(a, v) for a, v in zip(self.domain.attributes, row, strict=True))
-            for row in rows
-        ]
+        self._records = Records(self.domain, rows)
 
     def create(self, raw: duckdb.DuckDBPyConnection) -> None:
         """The raw table in a DuckDB of the test's own."""
@@ -127,35 +166,7 @@ class World:
         return self.truth(column)
 
     def truth(self, column: Column) -> list[Fraction]:
-        """Wx of one column, summed record by record of the raw table."""
-        axes = tuple(tuple(map(self.domain.names.index, f.axes)) for f in column.factors)
-        x = self._histogram(axes)
-        entries: list[dict[tuple[int, ...], list[tuple[int, int]]]] = []
-        for f in column.factors:
-            at: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
-            for row, cell, coefficient in zip(
-                f.rows.tolist(), f.cells.tolist(), f.coefficients.tolist(), strict=True
-            ):
-                at[tuple(int(i) for i in np.unravel_index(cell, f.shape))].append(
-                    (row, coefficient)
-                )
-            entries.append(at)
-        total = [Fraction(0)] * column.product_height
-        for place, count in x.items():
-            found = [(0, count)]
-            for f, at, own in zip(column.factors, entries, place, strict=True):
-                found = [(r * f.height + s, n * c) for r, n in found for s, c in at.get(own, ())]
-            for row, n in found:
-                total[row] += n
-        return [column.multiplier * total[row] for row in column.numbers.tolist()]
-
-    def _histogram(self, axes: tuple[tuple[int, ...], ...]) -> Counter[Any]:
-        """How many records have which cells on the axes of each factor."""
-        if axes not in self._histograms:
-            self._histograms[axes] = Counter(
-                tuple(tuple(cells[axis] for axis in own) for own in axes) for cells in self.cells
-            )
-        return self._histograms[axes]
+        return self._records.truth(column)
 
     def close(self) -> None:
         self.cursor.close()

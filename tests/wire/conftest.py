@@ -118,10 +118,3 @@ def serve_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
 def free_house(serve_all: Callable[..., House]) -> House:
     """For tests that spend nothing, and say so."""
     return serve_all()
-
-
-@pytest.fixture(scope="module")
-def postgres(postgres_uri: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to a PostgreSQL of the tests' own, to be compared with."""
-    with psycopg.connect(postgres_uri, autocommit=True, options="-c timezone=UTC") as connection:
-        yield connection
