@@ -164,7 +164,7 @@ def test_a_statement_has_the_sessions_time_and_can_be_cancelled(catalogued: Any)
         start = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("SELECT count(*) FROM pg_attribute a, pg_proc b, pg_attribute c")
-        assert time.monotonic() - start < 8
+        assert time.monotonic() - start < 25
         connection.execute("RESET statement_timeout")
         timer = threading.Timer(0.3, connection.cancel_safe)
         timer.start()

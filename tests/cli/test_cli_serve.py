@@ -240,7 +240,7 @@ def test_a_signal_ends_the_server_whatever_its_sessions_do(
             client.close()
     assert process.returncode == 0
     assert out.replace("under way\n", "").startswith("closed")
-    assert took < 5
+    assert took < 25  # 5 on a machine that is not busy
 
 
 LOCKED = """
@@ -261,7 +261,7 @@ def test_a_signal_ends_the_server_though_it_cannot_close(
         process.communicate(timeout=60)
         took = time.monotonic() - start
     assert process.returncode == 0
-    assert took < 5
+    assert took < 25  # 5 on a machine that is not busy
 
 
 def events(err: str) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def gate(directory: Path, epsilon: float = 3.0, **table: Any) -> Gate:
             "CREATE TABLE people AS SELECT i % 20 AS age, "
             "CASE WHEN i % 3 = 0 THEN 'F' ELSE 'M' END AS sex FROM range(600) t(i)"
         )
-        return Gate(policy, source)
+        return Gate(policy, source, time_limit=PATIENCE)
 
 
 def question(session: int, number: int) -> str:

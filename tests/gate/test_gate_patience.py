@@ -120,7 +120,7 @@ def test_a_design_takes_no_longer_than_the_time_limit(
     start = time.monotonic()
     with pytest.raises(StatementTooComplex, match="time limit"):
         asks(session, ONE_AGE)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 25
     # The solver was told to stop in time for a proof.
     assert 0 < solver.limits[0] <= 0.45
     assert spent(gate) == 0

@@ -184,7 +184,7 @@ def test_a_signal_ends_all_processes_soon() -> None:
         start = time.monotonic()
         house.process.terminate()
         assert house.process.wait(30) == 0
-        assert time.monotonic() - start < 8  # 5 on a machine that is not busy
+        assert time.monotonic() - start < 25  # 5 on a machine that is not busy
         for client in made:
             (error,) = [fields for kind, fields in client.until("E") if kind == "E"]
             assert error["C"] in ("57014", "57P01")

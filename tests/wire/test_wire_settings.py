@@ -19,7 +19,7 @@ def test_a_statement_ends_at_its_timeout(house: Any) -> None:
         began = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled, match="due to statement timeout"):
             connection.execute(f"WITH d (a) AS (VALUES {values}) {many} WHERE {slow}")
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 25
         with pytest.raises(psycopg.Error) as caught:
             connection.execute("SET statement_timeout = 'banana'")
         assert caught.value.sqlstate == "22023"

@@ -81,7 +81,7 @@ class House:
         self.process.terminate()
         said, _ = self.process.communicate()
         self._listener.join()
-        assert time.monotonic() - start < 8  # 5 on a machine that is not busy
+        assert time.monotonic() - start < 25  # 5 on a machine that is not busy
         assert (self.process.returncode, said) == (0, "closed\n")
 
 
