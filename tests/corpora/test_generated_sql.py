@@ -23,10 +23,10 @@ from tests.corpora.lab import Lab, case
 # Refused besides those that must be: limits that the documentation names. One in a hundred is.
 _ANSWERED = 0.98
 _AT_LEAST = 0.85
-_CHUNK = 100
+_CHUNK, _LONG_CHUNK = 60, 500
 _GOOD = ("answered", "refused")
 
-_SUITE = 400
+_SUITE = 240
 _SEED = int(os.environ.get("FUZZ_SEED", "100000"))
 _SIZE = int(os.environ.get("FUZZ_SIZE", "0"))
 _LONG = int(os.environ.get("FUZZ_STATEMENTS", "4000"))
@@ -66,12 +66,12 @@ def test_statements(lab: Lab, start: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(_SEED, _SEED + _LONG, 5 * _CHUNK))
+@pytest.mark.parametrize("start", range(_SEED, _SEED + _LONG, _LONG_CHUNK))
 def test_statements_long(lab: Lab, start: int) -> None:
     lab.renew()
     run(
         lab,
-        range(start, min(start + 5 * _CHUNK, _SEED + _LONG)),
+        range(start, min(start + _LONG_CHUNK, _SEED + _LONG)),
         [_SIZE] if _SIZE else [1, 2, 3, 4, 5],
         _ANSWERED,
     )

@@ -48,7 +48,7 @@ def together(work: list[Callable[[], object]]) -> list[BaseException | None]:
         pool.shutdown(wait=False)
 
 
-@pytest.mark.parametrize("questions", [20, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("questions", [10, pytest.param(50, marks=pytest.mark.slow)])
 def test_eight_sessions_with_different_questions_come_to_an_end(
     tmp_path: Path, questions: int
 ) -> None:

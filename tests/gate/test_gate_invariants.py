@@ -122,9 +122,8 @@ ADDING_UP = (
     "settings",
     [
         "SET dp.source = auto",
-        "SET dp.source = fresh",
+        "SET dp.source = fresh; SET dp.coverage = always",
         "SET dp.half_width = 40; SET dp.mechanism = gaussian",
-        "SET dp.coverage = always",
     ],
 )
 def test_answers_agree_with_the_invariants(connect: Connect, settings: str) -> None:

@@ -30,7 +30,7 @@ def budgets(measure: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("measure", "cost", "mechanism"),
     [
-        ("epsilon", "60", "auto"),
+        pytest.param("epsilon", "60", "auto", marks=pytest.mark.slow),
         ("epsilon", "745", "auto"),
         pytest.param("epsilon", "750", "laplace", marks=pytest.mark.slow),
         pytest.param("epsilon", "1500", "auto", marks=pytest.mark.slow),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -43,6 +44,7 @@ def taxi(scale: float) -> Tree:
     return Tree((*zones, *[269] * 6, -1), (law,) * 270)
 
 
+@functools.cache
 def enumerated(tree: Tree, reach: int) -> dict[tuple[int, ...], float]:
     """P(u) of the definition, for leaves of at most ``reach``: no table, no sum but the whole."""
     exact = [n for n, law in enumerate(tree.laws) if law is not None and not law.scale]

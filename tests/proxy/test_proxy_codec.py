@@ -194,7 +194,7 @@ _messages = st.one_of(
 
 
 @given(st.lists(_messages, max_size=6), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_any_split_reads_the_same(messages: list[m.Message], data: st.DataObject) -> None:
     stream = b"".join(map(write, messages))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
@@ -208,7 +208,7 @@ def test_any_split_reads_the_same(messages: list[m.Message], data: st.DataObject
 
 
 @given(st.booleans(), st.binary(max_size=60), st.sampled_from([d for _, d in TYPED]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_garbage_is_read_or_refused(typed: bool, noise: bytes, prefix: bytes) -> None:
     reader = typed_reader() if typed else Reader()
     reader.feed(prefix[: len(noise) % 7] + noise)

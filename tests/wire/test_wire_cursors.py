@@ -34,7 +34,10 @@ TALKS: list[list[str]] = [
          "MOVE RELATIVE 0 c", "FETCH NEXT c", "ROLLBACK"]
         for scroll, query in [("SCROLL", ROWS), ("NO SCROLL", ROWS), ("SCROLL", NONE)]
         for start, verb, move in product(STARTS, ("FETCH", "MOVE"), MOVES)
-        if verb == "FETCH" or (start == "MOVE 2 c" and query == ROWS)
+        # Where it stands matters to what scrolls; the others have all moves, and two places.
+        if (verb == "FETCH" and (query, scroll) == (ROWS, "SCROLL"))
+        or (verb == "FETCH" and start in STARTS[: 2 if query == ROWS else 1])
+        or (start == "MOVE 2 c" and query == ROWS)
     ),
     [f"DECLARE c CURSOR FOR {ROWS}"],
     [f"DECLARE c CURSOR WITH HOLD FOR {ROWS}", "FETCH 2 c", "FETCH c", "CLOSE c", "FETCH c"],
