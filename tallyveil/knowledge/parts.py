@@ -2,7 +2,9 @@
 
 They are moved onto the sums first (`projection`). Then they are rounded by their prefix sums,
 z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋, so that each is less than 1 off, and so is every stretch of them;
-the last prefix sum is the exact one.
+the last prefix sum is the exact one. Of the prefix sums of one exact sum that lie half-way all are
+rounded up, or all down: so that the first of them becomes even. With −e in the place of the noise e
+the errors are the opposite then, and where the noise is symmetric no row has a bias.
 """
 
 from __future__ import annotations
@@ -104,8 +106,27 @@ def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
     whole = np.floor(values)
     prefix = np.cumsum(values - whole)
     before = np.repeat(prefix[starts] - (values - whole)[starts], lengths)
-    steps = np.floor(np.round(prefix - before, _DIGITS) + 0.5)
+    reached = np.round(prefix - before, _DIGITS)
+    steps = np.floor(reached + 0.5) - _rounded_down(reached, whole, starts, lengths)
     first = np.zeros(len(steps), dtype=bool)
     first[starts] = True
     result: FloatArray = whole + steps - np.where(first, 0.0, np.roll(steps, 1))
     return result
+
+
+def _rounded_down(
+    reached: FloatArray, whole: FloatArray, starts: IntArray, lengths: IntArray
+) -> npt.NDArray[np.bool_]:
+    """Which prefix sums lie half-way and are rounded down: all of one exact sum, or none."""
+    half: npt.NDArray[np.bool_] = reached % 1 == 0.5
+    if not half.any():
+        return half
+    odd = np.cumsum(whole % 2)
+    before = np.repeat(odd[starts] - whole[starts] % 2, lengths)
+    even = (np.floor(reached) + odd - before) % 2 == 0
+    part = np.repeat(np.arange(len(starts)), lengths)
+    parts, first = np.unique(part[half], return_index=True)
+    down = np.zeros(len(starts), dtype=bool)
+    down[parts] = even[half][first]
+    half &= down[part]
+    return half

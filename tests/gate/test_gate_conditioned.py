@@ -293,3 +293,21 @@ def test_intervals_cover_and_answers_are_unbiased(connect: Connect, confidence: 
     # The mean of 540 squares of a law of kurtosis below 6, three of which depend on each other.
     assert squares / (3 * number) == pytest.approx(1, abs=6 * math.sqrt(5 * 3 / (3 * number)))
     assert spent(connection) == pytest.approx(statements / 2)
+
+
+@pytest.mark.parametrize("mechanism", ["imaged", "conditioned"])
+def test_two_groups_of_a_known_total_have_no_bias(connect: Connect, mechanism: str) -> None:
+    """Half of the differences of two imaged groups lie half-way between whole numbers. 150
+    statements of three states; 5.5 deviations of the mean are a false alarm below 1e-7."""
+    connection = conditioned(connect, epsilon=2.0)
+    connection.execute(f"SET dp.mechanism = {mechanism}")
+    connection.execute("SET dp.source = fresh")
+    sql = "SELECT state, sex, count(*) FROM person GROUP BY 1, 2"
+    off = []
+    for _ in range(150):
+        answers = {(state, sex): n for state, sex, n in connection.execute(sql).fetchall()}
+        for state in ("AL", "AK", "WY"):
+            assert answers[state, "F"] + answers[state, "M"] == 1000
+            off.append(answers[state, "F"] - 500)
+    spread = math.sqrt(sum(one * one for one in off) / len(off))
+    assert abs(sum(off) / len(off)) <= 5.5 * spread / math.sqrt(len(off))

@@ -67,3 +67,27 @@ def test_large_counts_keep_their_digits() -> None:
     assert sum(found[:3]) == found[3] == 3 * 2**40 + 1
     assert max(abs(a - b) for a, b in zip(found[:3], values[:3], strict=True)) < 1
     assert math.isclose(found[0], 2**40, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [[2], [4], [2, 3, 4, 8]])
+def test_the_opposite_noise_gives_the_opposite_errors(sizes: list[int]) -> None:
+    """So that what is reported has no bias where the noise is symmetric: half of the differences of
+    two groups are half-way between whole numbers."""
+    random, height = np.random.default_rng(3), sum(sizes)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    exact = (of[None, :] == np.arange(len(sizes))[:, None]).astype(np.int64)
+    matrix = sparse.csr_matrix(np.concatenate([np.eye(height, dtype=np.int64), exact]))
+    variances = np.concatenate([np.ones(height), np.zeros(len(sizes))])
+    errors = []
+    for _ in range(50):
+        truth, noise = random.integers(0, 9, height), random.integers(-9, 10, height)
+        each = []
+        for sign in (1, -1):
+            values = np.concatenate([truth + sign * noise, exact @ truth]).astype(np.float64)
+            found = rounded_in_parts(matrix, values, variances)
+            assert found is not None
+            assert (exact @ np.array(found[:height]) == exact @ truth).all()
+            each.append(np.array(found[:height]) - truth)
+        assert (each[0] == -each[1]).all()
+        errors.append(each[0])
+    assert np.abs(errors).max() > 3
