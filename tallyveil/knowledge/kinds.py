@@ -55,6 +55,23 @@ class Kind:
     least: FloatArray
     wide: _Bools
 
+    @classmethod
+    def of(cls, column: Column, number: int = 0, variance: float = 0.0) -> Kind:
+        """Of one column."""
+        own = [_summary(factor) for factor in column.factors]
+        ends = [end for one in own for end in one.ends]
+        return cls(
+            tuple(factor.axes for factor in column.factors),
+            column.shape,
+            np.array([number]),
+            np.array([variance]),
+            np.array([[one.rows for one in own]]),
+            np.array([[[low for low, _ in ends], [high for _, high in ends]]], dtype=np.int64),
+            np.array([[one.is_range for one in own for _ in one.ends]], dtype=np.bool_),
+            np.array([[one.least for one in own]], dtype=np.float64),
+            np.array([math.prod(one.apart for one in own) > CELLS]),
+        )
+
     @property
     def flat(self) -> tuple[str, ...]:
         return tuple(axis for own in self.axes for axis in own)
@@ -124,7 +141,8 @@ class Growing:
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         self._count = 0
-        self._least: list[tuple[float, FloatArray]] = []
+        self._least = np.full((1, 1 + len(axes)), math.inf)
+        """Of each block of columns the least variance and the least ``rows``, without wide ones."""
         self._all = Kind(
             axes,
             shape,
@@ -138,23 +156,21 @@ class Growing:
         )
 
     @classmethod
-    def of(cls, column: Column) -> Kind:
-        """Of one column."""
-        alone = cls(tuple(factor.axes for factor in column.factors), column.shape)
-        alone.add(0, column, 0.0)
-        return alone.before(None)
-
-    @classmethod
     def resumed(cls, every: Kind) -> Growing:
         """With these columns, to add to."""
         result = cls(every.axes, every.shape)
         result._all, result._count = every, len(every.numbers)
         for start in range(0, result._count, _BLOCK):
-            some = every.take(slice(start, start + _BLOCK))
-            narrow = ~some.wide
-            rows = np.minimum(some.rows[0], some.rows[narrow].min(axis=0, initial=math.inf))
-            result._least.append((float(some.variances[narrow].min(initial=math.inf)), rows))
+            result._bound(start, every.take(slice(start, start + _BLOCK)))
         return result
+
+    def _bound(self, place: int, some: Kind) -> None:
+        """Take up columns of one block, that of a place, in what it has at the least."""
+        block = place // _BLOCK
+        if block == len(self._least):
+            self._least = np.concatenate([self._least, np.full_like(self._least, math.inf)])
+        every = np.concatenate([some.variances[:, None], some.rows], axis=1)[~some.wide]
+        np.minimum(self._least[block], every.min(axis=0, initial=math.inf), out=self._least[block])
 
     @property
     def is_long(self) -> bool:
@@ -169,34 +185,20 @@ class Growing:
     def add(self, number: int, column: Column, variance: float) -> None:
         if self._count == len(self._all.numbers):
             self._all = self._all.take(np.arange(2 * self._count) % self._count)
-        place, own = self._count, [_summary(factor) for factor in column.factors]
-        every = self._all
-        every.numbers[place], every.variances[place] = number, variance
-        every.rows[place] = [one.rows for one in own]
-        every.ends[place, 0] = [low for one in own for low, _ in one.ends]
-        every.ends[place, 1] = [high for one in own for _, high in one.ends]
-        every.ranges[place] = [one.is_range for one in own for _ in one.ends]
-        every.least[place] = [one.least for one in own]
-        every.wide[place] = math.prod(one.apart for one in own) > CELLS
+        place, one = self._count, Kind.of(column, number, variance)
+        for name in ARRAYS:
+            getattr(self._all, name)[place] = getattr(one, name)[0]
+        self._bound(place, one)
         self._count += 1
-        variance, rows = every.variances[place], every.rows[place]
-        if place % _BLOCK == 0:
-            self._least.append((math.inf, rows))
-        if not every.wide[place]:
-            least, before = self._least[-1]
-            self._least[-1] = min(least, float(variance)), np.minimum(before, rows)
 
-    def best(self, axes: frozenset[str]) -> list[tuple[float, int]]:
+    def best(self, axes: frozenset[str]) -> tuple[FloatArray, IntArray]:
         """Of each block of columns, no more than the least that is expected of any (`Kind`), and
         the number of the last."""
-        needed = self._all.needed(axes)
-        last = [min(end, self._count) - 1 for end in range(_BLOCK, self._count + _BLOCK, _BLOCK)]
-        return [
-            (math.prod([least, *rows[needed].tolist()]), number)
-            for (least, rows), number in zip(
-                tuple(self._least), self._all.numbers[last].tolist(), strict=False
-            )
-        ]
+        least, count = self._least, self._count
+        blocks = -(-count // _BLOCK)
+        last = np.minimum(np.arange(1, blocks + 1) * _BLOCK, count) - 1
+        needed = [0, *(1 + place for place in self._all.needed(axes))]
+        return least[:blocks, needed].prod(axis=1), self._all.numbers[last]
 
     def block(self, number: int, seen: int) -> Kind:
         """Its columns with a number below ``seen``."""
@@ -214,7 +216,7 @@ class Growing:
         result, every = copy.copy(self), self._all
         result._count = int(np.searchsorted(every.numbers[: self._count], seen))
         result._all = every.take(np.arange(len(every.numbers)))
-        result._least = self._least[: -(-result._count // _BLOCK)]
+        result._least = self._least.copy()
         return result
 
 

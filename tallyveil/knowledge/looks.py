@@ -20,7 +20,6 @@ from tallyveil.inference import Noises
 from tallyveil.knowledge.answer import Estimated
 from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.knowledge.found import Bought, Found, Outlook
-from tallyveil.knowledge.matrix import COLUMN, most
 from tallyveil.knowledge.outside import separate
 from tallyveil.knowledge.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
@@ -146,13 +145,7 @@ class Looks:
         # Nothing follows from a part of what is recorded if nothing does from all of it.
         if not same and state.relevance.is_short and state.outside(columns):
             return None, work
-        found = dict.fromkeys(same)
-        for _, level in state.nearest(columns, seen, most(work)):
-            found |= dict.fromkeys(level)
-            if len(found) >= most(work):
-                break
-        every = [*found][: most(work)]
-        every = every[: state.relevance.room(every, columns, work, COLUMN)]
+        every = state.bearing(same, columns, seen, work)
         if not same and state.outside(columns, every):
             return None, work
         fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))

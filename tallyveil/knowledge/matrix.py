@@ -25,16 +25,11 @@ from tallyveil.knowledge.layout import Layout, Written
 from tallyveil.knowledge.prepared import CELLS, SEED, Prepared, Signs, distinct, marks
 from tallyveil.workload.workload import Factor, IntArray
 
-__all__ = ["COLUMN", "Related", "most", "related"]
+__all__ = ["COLUMN", "Related", "related"]
 
 COLUMN: Final = 50  # entries that are as much work as a column itself
 _FIRST: Final = 32  # columns that are laid out before it is known how many entries they make
 _AT_ONCE: Final = 1 << 20  # values whose signs are summed
-
-
-def most(work: int) -> int:
-    """How many columns may take part with so much work."""
-    return work // COLUMN
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +62,7 @@ def related(
     best = _Trial(values, questions, 0, [], work)
     if best.left < 0:
         return None
-    most_looked_at, size = min(len(numbers), most(work)), first + _FIRST
+    most_looked_at, size = min(len(numbers), work // COLUMN), first + _FIRST
     while best.size < most_looked_at:
         size = min(size, most_looked_at)
         trial = best.grown([(n, history(n)) for n in numbers[best.size : size]])

@@ -13,7 +13,7 @@ import itertools
 import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from typing import Final
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from tallyveil.knowledge.kinds import (
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["Relevance"]
+
+_FEW: Final = 256  # columns that are searched for at first
 
 
 class Relevance:
@@ -100,12 +102,36 @@ class Relevance:
             kinds = [kind for kind, _ in self._of(numbers)]
         return lambda point, change: any(kind.touches(point, keys, change=change) for kind in kinds)
 
+    def bearing(
+        self,
+        same: Sequence[int],
+        questions: Sequence[Column],
+        seen: int,
+        exact: Sequence[Column],
+        work: int,
+        each: int,
+    ) -> list[int]:
+        """Below ``seen``, the columns ``same`` and then the `nearest`: as many as can be looked at
+        (`room`). Most often these are few, so that few are searched for at first."""
+        most, every, room = work // each, list(same), 0
+        for limit in sorted({min(_FEW, most), most}):
+            found = dict.fromkeys(same)
+            for _, level in self.nearest(questions, seen, exact, limit):
+                found |= dict.fromkeys(level)
+                if len(found) >= limit:
+                    break
+            every = [*found][:limit]
+            room = self.room(every, questions, work, each)
+            if room < limit:
+                break
+        return every[:room]
+
     def room(
         self, numbers: Sequence[int], questions: Sequence[Column], work: int, each: int
     ) -> int:
         """How many columns, from the first, can be looked at beside some questions at the most: no
         more of them, or about, are ``work`` entries together, ``each`` of them so many more."""
-        asked = [(Growing.of(one), np.array([place])) for place, one in enumerate(questions)]
+        asked = [(Kind.of(one), np.array([place])) for place, one in enumerate(questions)]
         spans, ready, size = None, 0, 2 * FIRST
         while size < len(numbers):
             if spans is None or size > ready:
@@ -172,16 +198,16 @@ class Relevance:
     ) -> list[int]:
         """The first ``most`` that have cells in common with a question, in order. Blocks of columns
         are looked at in the order of what each may have at best, until none can have better."""
-        blocks = [
-            (expected, -last, kind, block)
-            for kind in tuple(self._kinds)
-            for block, (expected, last) in enumerate(kind.best(axes))
-        ]
+        kinds = tuple(self._kinds)
+        every = [kind.best(axes) for kind in kinds]
+        best, last = (np.concatenate(each) for each in zip(*every, strict=True))
+        starts = np.cumsum([0, *(len(own) for own, _ in every)])
         numbers, expected = np.zeros(0, dtype=np.int64), np.zeros(0)
-        for best, latest, kind, block in sorted(blocks, key=itemgetter(0, 1)):
-            if len(numbers) == most and (expected[-1], -numbers[-1]) <= (best, latest):
+        for place in np.lexsort((-last, best)).tolist():
+            if len(numbers) == most and (expected[-1], -numbers[-1]) <= (best[place], -last[place]):
                 break
-            some = kind.block(block, seen)
+            kind = int(starts.searchsorted(place, side="right")) - 1
+            some = kinds[kind].block(place - starts[kind], seen)
             own = np.logical_or.reduce([some.meets(hull) for hull in reached])
             numbers = np.concatenate([numbers, some.numbers[own]])
             expected = np.concatenate([expected, some.expected(axes)[own]])

@@ -7,7 +7,7 @@ they were declared. An exact row is an answer of variance 0.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -23,6 +23,7 @@ from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
 from tallyveil.knowledge.holding import Holding
 from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
+from tallyveil.knowledge.matrix import COLUMN
 from tallyveil.knowledge.outside import keys_of, outside
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.mechanisms import mechanism
@@ -178,11 +179,12 @@ class State:
         exact = self._exact_relevance.touches(None, keys)
         return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
 
-    def nearest(
-        self, columns: Sequence[Column], seen: int, most: int
-    ) -> Iterator[tuple[int, list[int]]]:
-        """As `Relevance.nearest`, also by way of exact rows."""
-        return self.relevance.nearest(columns, seen, [one.column for one in self.exact], most)
+    def bearing(
+        self, same: Sequence[int], columns: Sequence[Column], seen: int, work: int
+    ) -> list[int]:
+        """As `Relevance.bearing`, also by way of exact rows."""
+        exact = [one.column for one in self.exact]
+        return self.relevance.bearing(same, columns, seen, exact, work, COLUMN)
 
     def own(self, column: Column, only: str | None = None) -> Sequence[Known | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is

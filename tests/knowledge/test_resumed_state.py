@@ -36,10 +36,12 @@ def said(state: State, asked: Sequence[Column]) -> list[Any]:
     every = range(seen)
     found += [[state.noise_numbers(n).tolist(), [state.answer(n)]] for n in every]
     for columns in [[one] for one in asked] + [list(asked[:2])]:
-        near = [*state.nearest(columns, seen, 100)]
+        beside = [one.column for one in state.exact]
+        near = [*state.relevance.nearest(columns, seen, beside)]
         numbers = [n for _, level in near for n in level]
         found += [near, state.holding(columns, seen), state.holding(columns, seen // 2)]
-        found += [state.relevance.room(numbers, columns, work, 50) for work in (500, 5_000)]
+        same = state.holding(columns, seen)
+        found += [state.bearing(same, columns, seen, work) for work in (500, 5_000)]
         found += [state.outside(columns), state.outside(columns, numbers[:3])]
     found += [[repr(own) for own in state.own(one)] for one in asked]
     found += [state.sequence(one, seen) for one in asked]

@@ -1,0 +1,36 @@
+"""Searching block by block, and for few at first, finds what looking at every column finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tallyveil.knowledge import kinds, relevance
+from tallyveil.knowledge.relevance import Relevance
+from tests.knowledge.columns import any_column
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_that_bear_on_a_question_are_the_first_of_all(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "_BLOCK", 4)
+    monkeypatch.setattr(relevance, "_FEW", 8)
+    random = np.random.default_rng(seed)
+    found = Relevance()
+    for number in range(0, 300, 3):
+        found.add(number, any_column(random), float(random.integers(1, 6)))
+    assert not found.is_short
+    exact = [any_column(random) for _ in range(seed % 3)]
+    for seen, work in itertools.product((300, 100), (100, 1_000, 3_000)):
+        asked, most = [any_column(random) for _ in range(1 + seed % 2)], int(random.integers(1, 40))
+        every = [*found.nearest(asked, seen, exact)]
+        near = [*found.nearest(asked, seen, exact, most)]
+        assert all(own == level[:most] for (_, own), (_, level) in zip(near, every, strict=False))
+        assert len(near) == len(every) or len(near[-1][1]) == most
+        same = random.choice(np.arange(0, seen, 3), 3, replace=False).tolist()
+        order = [*dict.fromkeys([*same, *(n for _, level in every for n in level)])][: work // 50]
+        taken = found.bearing(same, asked, seen, exact, work, 50)
+        assert taken == order[: found.room(order, asked, work, 50)]
