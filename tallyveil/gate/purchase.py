@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Accountant, Charge
-from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.request import Request
 from tallyveil.gate.translations import Follow, Translations
@@ -16,6 +16,7 @@ from tallyveil.inference.tree import Tree
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
 from tallyveil.mechanisms.constrained.joint import JointNoise, release_together
+from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import IntArray
 
@@ -41,11 +42,12 @@ class Purchase:
     together: tuple[Tree, JointNoise] | None = None
     """What its noise is drawn by, if it is drawn together."""
 
-    def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-        """The noisy answer. Raises what `Mechanism.release` does."""
+    @property
+    def release(self) -> Releasing:
         if self.together is None:
-            return self.mechanism.release(answer, receipt)
-        return release_together(answer, receipt, *self.together)
+            return self.mechanism.release
+        tree, noise = self.together
+        return partial(release_together, tree=tree, noise=noise)
 
     @property
     def height(self) -> int:

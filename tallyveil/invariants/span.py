@@ -29,7 +29,7 @@ from tallyveil.invariants.product import ProductSpace
 from tallyveil.invariants.row_space import row_space
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Span"]
+__all__ = ["Joint", "Span"]
 
 _LIMIT: Final = 1_000_000  # cells or entries of all rows together
 _MOST: Final = 1 << 16  # sets of attributes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.inference import NoiseLaw
@@ -14,7 +14,10 @@ from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload
 
-__all__ = ["Additive", "Charged", "Mechanism", "Needs"]
+__all__ = ["Additive", "Charged", "Mechanism", "Needs", "Releasing"]
+
+Releasing: TypeAlias = Callable[[TrueAnswer, Receipt], tuple[tuple[int, ...], ...]]
+"""Opens an answer and releases it, as `Mechanism.release` does."""
 
 
 @dataclass(frozen=True)
