@@ -174,21 +174,27 @@ class Balances:
         """One that can be paid once earlier translates by the same invariants are given up: they
         charge cells that nobody asked about, and where many are asked that is more than their rows
         cost. The first one if none can."""
-        table = allowed[0].workload.table
+        table, books = allowed[0].workload.table, self._books
         rows = _declared(every)
-        with self._lock, self._books.reading():
-            earlier = []
-            if self._books.has_translates(table):
-                earlier = self._books.recomposition.translated(table, _COMPOSED)
-            near = tuple(n for n, charge in earlier if not rows.isdisjoint(_declared([charge])))
-            for plainly in dict.fromkeys((near, tuple(n for n, _ in earlier))):
-                for charge in allowed if plainly else ():
-                    deadline.check()
-                    one = replace(charge, plainly=plainly)
-                    priced = self._books.pricing.price(one)
-                    quote, (after,) = self._books.plan([priced], analyst, custodian=True)
-                    if quote.allowed and after.within_shares(table):
-                        return one
+        with self._lock, books.reading():
+            filters = books.filters
+            earlier = (
+                books.recomposition.charges(table, _COMPOSED) if books.has_translates(table) else []
+            )
+        # What is proposed here is weighed again when it is charged: nobody need wait for it.
+        given_up = {number for _, charge in earlier for number in charge.plainly}
+        known = [(m.id, c) for m, c in earlier if c.translates and m.id not in given_up]
+        near = tuple(n for n, charge in known if not rows.isdisjoint(_declared([charge])))
+        for plainly in filter(None, dict.fromkeys((near, tuple(n for n, _ in known)))):
+            before = books.recomposition.composed(filters, table, earlier, frozenset(plainly))
+            for charge in allowed:
+                deadline.check()
+                one = replace(charge, plainly=plainly)
+                loss = books.pricing.loss(one)
+                after = before.after(table, analyst, loss)
+                quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
+                if quote.allowed and after.within_shares(table):
+                    return one
         return allowed[0]
 
     @contextmanager

@@ -9,7 +9,9 @@ asked from then on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from tallyveil import deadline
 from tallyveil.accountant.chain import START
@@ -21,7 +23,10 @@ from tallyveil.accountant.pricing import Pricing
 from tallyveil.accountant.stored import charge_of
 from tallyveil.accountant.stored_charge import StoredCharge
 
-__all__ = ["Recomposition"]
+__all__ = ["Made", "Recomposition"]
+
+Made: TypeAlias = tuple[StoredCharge, Charge]
+"""A charge as it is recorded, and as it was accounted for."""
 
 
 class Recomposition:
@@ -45,24 +50,24 @@ class Recomposition:
         ``plainly`` and those given up before without their translates. It takes about a millisecond
         each."""
         stored = [one for one in self._of(table) if end is None or one.id < end]
-        charges = [self.charge(one) for one in stored]
-        plainly = plainly.union(*(charge.plainly for charge in charges))
+        return self.composed(filters, table, [(one, self.charge(one)) for one in stored], plainly)
+
+    def composed(
+        self, filters: Filters, table: str, charges: Sequence[Made], plainly: frozenset[int]
+    ) -> Filters:
+        """As `filters`, of all ``charges`` of a table; also outside of a `reading`."""
+        plainly = plainly.union(*(charge.plainly for _, charge in charges))
         filters = filters.without(table)
-        for one, charge in zip(stored, charges, strict=True):
+        for one, charge in charges:
             deadline.check()
             own = replace(charge, translates=()) if one.id in plainly else charge
             filters = filters.after(table, one.analyst, self._pricing.loss(own))
         return filters
 
-    def translated(self, table: str, most: int) -> list[tuple[int, Charge]]:
-        """The charges of a table that are translates, each with its number; none if the table has
-        more than ``most`` charges."""
+    def charges(self, table: str, most: int) -> list[Made]:
+        """All of a table; none if it has more than ``most``."""
         stored = self._of(table)
-        if len(stored) > most:
-            return []
-        charges = [(one.id, self.charge(one)) for one in stored]
-        plainly = {number for _, charge in charges for number in charge.plainly}
-        return [(n, charge) for n, charge in charges if charge.translates and n not in plainly]
+        return [] if len(stored) > most else [(one, self.charge(one)) for one in stored]
 
     def _of(self, table: str) -> list[StoredCharge]:
         return [one for one, _ in self._ledger.charges_after(START) if one.table == table]
