@@ -53,9 +53,10 @@ def test_the_pages_have_the_tables_of_what_is_reported(
     """Each table has a place, with the columns and as many rows as lines are printed; and is
     written there as often as one likes."""
     monkeypatch.setattr(invariants, "RUNS", 2)
-    monkeypatch.setattr(two_views, "RUNS", 2)
+    for name, value in (("RUNS", 2), ("SIZES", (2, 1)), ("ZONES", 3), ("COUNTS", 6)):
+        monkeypatch.setattr(two_views, name, value)
     monkeypatch.setattr(
-        invariants, "truths", lambda: {f"{n % 3:02d}{n:03d}": 9 + n for n in range(30)}
+        invariants, "truths", lambda: {f"{15 + n % 3}{n:03d}": 9 + n for n in range(30)}
     )
     monkeypatch.setattr(invariants, "counties", small_counties)
     monkeypatch.setattr(invariants, "timed", lambda *_: [1.0, 2.0])
