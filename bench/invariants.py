@@ -35,7 +35,7 @@ import tallyveil
 from bench import two_views
 from bench.measure import report
 from tallyveil.inference.least_trace import least_trace
-from tallyveil.invariants import Span, optimal, translated
+from tallyveil.invariants import Span, design, translated
 from tallyveil.mechanisms import Relation, sensitivity
 from tallyveil.workload.workload import Column
 
@@ -282,14 +282,14 @@ def by_design(rows: Floats, exact: Floats) -> float:
     """Of the integer rows that are bought, at what they are charged."""
     asked, declared = column(rows), column(exact)
     span = Span([declared], {"cell": rows.shape[1]})
-    design = optimal([asked], span, np.arange(len(exact)), closed=False)
-    if design is None:
+    own = design([asked], span, np.arange(len(exact)), closed=False)
+    if own is None:
         raise ValueError("too many rows")
-    charged = translated(design.column, design.translate, [declared])
+    charged = translated(own.column, own.translate, [declared])
     if charged is None:
         raise ValueError("too many cells")
-    cost = sensitivity(charged, Relation("add_remove"), "rho") / design.translate.denominator**2
-    return float(cost * (design.deviations**2).sum())
+    cost = sensitivity(charged, Relation("add_remove"), "rho") / own.translate.denominator**2
+    return float(cost * (own.deviations**2).sum())
 
 
 def column(rows: Floats) -> Column:

@@ -44,10 +44,10 @@ from tallyveil.gate.translations import Follow, Saving, Translations
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
 from tallyveil.mechanisms import (
     AUTO,
+    BY_DESIGN,
     CONDITIONED,
     EXTENDED,
     IMAGED,
-    OPTIMAL,
     PROJECTED,
     CountMechanism,
 )
@@ -283,7 +283,7 @@ class Decision:
                 self._mechanism(request, table),
                 additive=table in request.additive,
             )
-            if request.by_invariants == OPTIMAL:
+            if request.by_invariants in BY_DESIGN:
                 noise = replace(noise, scales=self._designed(request, workload, noise).scales)
             found[table] = noise
         return found
@@ -292,13 +292,15 @@ class Decision:
         """Raises FeatureNotSupported where there is nothing exact, for a target that is no cost,
         and for a table with an inference control, which looks at rows as they are asked."""
         table = workload.table
-        own = self._by_invariants(table, OPTIMAL)
+        asked = request.by_invariants or request.mechanism
+        own = self._by_invariants(table, asked)
         if request.target.half_width is not None or self._control.state([table]):
             raise FeatureNotSupported(
-                "optimal is for what a statement may cost, of tables without an inference control",
+                f"{asked} is for what a statement may cost, of tables without an inference control",
                 hint="SET dp.rho, or SET dp.mechanism = extended.",
             )
         return own.designed(
+            asked,
             workload,
             self._knowledge[table].follow,
             lambda charged: self._choice.scales(noise.mechanism, charged, request.target),
@@ -325,7 +327,7 @@ class Decision:
             for table, workload in request.workloads.items()
         }
         purchases = shortfall(request, wanted, found, self._choice)
-        if request.by_invariants == OPTIMAL:
+        if request.by_invariants in BY_DESIGN:
             purchases = [one.by(self._charge(request, wanted, one.table)) for one in purchases]
         return found, purchases
 
@@ -372,7 +374,7 @@ class Decision:
         asked = request.by_invariants
         if asked is not None:
             tables = [self._by_invariants(one.table, asked) for one in purchases]
-        if asked in (PROJECTED, IMAGED, OPTIMAL):
+        if asked in (PROJECTED, IMAGED, *BY_DESIGN):
             return purchases
         if asked == EXTENDED:
             return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]

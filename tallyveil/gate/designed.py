@@ -1,4 +1,5 @@
-"""What dp.mechanism = optimal buys: rows from which those asked follow with the least variance.
+"""What dp.mechanism = optimal buys: rows from which those asked follow with the least variance; and
+correlated.
 
 It is the design of a statement's rows by exact counts (`invariants.optimal`), with Gaussian noise
 such that what is charged, the rows of the design as a translate, is what the statement may cost.
@@ -41,11 +42,11 @@ class Designed:
 
 def designed(
     design: Design, workload: Workload, published: tuple[Column, ...], fitted: Fitted, sql: str
-) -> Designed:
-    """Raises FeatureNotSupported where the charge cannot be worked out."""
+) -> Designed | None:
+    """None where the charge cannot be worked out."""
     charged = translated(design.column, design.translate, published)
     if charged is None:
-        raise too_large()
+        return None
     (scale,) = fitted(Workload(workload.table, (charged,)))
     scale *= _UP / design.translate.denominator
     worst = [own * scale for own in _worst(design, workload)]
@@ -84,10 +85,10 @@ def _worst(design: Design, workload: Workload) -> list[float]:
     return [float(own.max(initial=0)) for own in np.split(design.deviations, ends)]
 
 
-def too_large() -> FeatureNotSupported:
+def too_large(asked: str) -> FeatureNotSupported:
     return FeatureNotSupported(
-        "optimal finds the best noise for all rows of a statement together, and these are too many,"
-        " or tell too many cells apart",
+        f"{asked} finds the noise for all rows of a statement together, and these are too many, or"
+        " tell too many cells apart",
         hint="Ask for fewer rows at once, or SET dp.mechanism = extended.",
     )
 

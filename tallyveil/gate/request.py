@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Settings, Target
-from tallyveil.mechanisms import AUTO, BY_INVARIANTS, CONDITIONED, EXTENDED, OPTIMAL
+from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, CONDITIONED, EXTENDED
 from tallyveil.rewriter import Plan, Workload
 
 __all__ = ["Request", "request_of"]
@@ -60,7 +60,7 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         )
     if mechanism in BY_INVARIANTS:
         additive, by_invariants = frozenset(workloads), mechanism
-        mechanism = "gaussian" if mechanism in (EXTENDED, OPTIMAL) else AUTO
+        mechanism = "gaussian" if mechanism in (EXTENDED, *BY_DESIGN) else AUTO
     return Request(
         workloads,
         settings.target,

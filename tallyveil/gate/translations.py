@@ -28,8 +28,17 @@ from tallyveil.gate.designed import (
     no_worse,
     too_large,
 )
-from tallyveil.invariants import Design, Span, Translate, centres, optimal, translated
-from tallyveil.mechanisms import Relation, mechanism, sensitivity
+from tallyveil.invariants import (
+    Design,
+    Span,
+    Translate,
+    centres,
+    design,
+    ellipsoids,
+    least,
+    translated,
+)
+from tallyveil.mechanisms import CORRELATED, Relation, mechanism, sensitivity
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Follow", "Saving", "Translations", "reach"]
@@ -88,7 +97,7 @@ class Translations:
         # Where records are replaced, the number of all makes no difference to what is charged.
         self._idle = account.neighbours == "replace" and span.rank <= 1
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
-        self._designs: WeakKeyDictionary[Workload, Design | None] = WeakKeyDictionary()
+        self._designs: WeakKeyDictionary[Workload, dict[bool, Design | None]] = WeakKeyDictionary()
 
     def best(
         self, charge: Charge, accountant: Accountant, analyst: str, follow: Follow | None
@@ -99,8 +108,8 @@ class Translations:
         if charge.law is None:
             return charge
         found = [charge] if self._idle else self._translated(charge)
-        design = None if follow is None else self._worth_it(found, follow, accountant)
-        found += [] if design is None else [design]
+        other = None if follow is None else self._worth_it(found, follow, accountant)
+        found += [] if other is None else [other]
         return accountant.best(found, analyst) if len(found) > 1 else charge
 
     def _translated(self, charge: Charge) -> list[Charge]:
@@ -121,12 +130,12 @@ class Translations:
         squared = first.mechanism == "gaussian" and self._account.measure == "rho"
         if not squared or not 1 < height <= _DESIGNED:
             return None
-        design = self._design(workload, follow)
-        if design is None:
+        own = self._design(workload, follow)
+        if own is None:
             return None
-        found = no_worse(design, workload, self._columns, first)
-        least = min(map(accountant.cost, others))
-        return found if accountant.cost(found) * _CLEARLY < least else None
+        found = no_worse(own, workload, self._columns, first)
+        lowest = min(map(accountant.cost, others))
+        return found if accountant.cost(found) * _CLEARLY < lowest else None
 
     def extended(self, charge: Charge) -> Charge:
         """The charge as a projection of its rows: by the smallest ball around the cells' columns,
@@ -149,22 +158,32 @@ class Translations:
             return charge
         return replace(charge, translates=tuple(chosen), published=self._columns)
 
-    def designed(self, workload: Workload, follow: Follow, fitted: Fitted, sql: str) -> Designed:
-        """What is bought for it under optimal. Raises FeatureNotSupported for too many rows."""
-        design = self._design(workload, follow)
-        if design is None:
-            raise too_large()
-        return designed(design, workload, self._columns, fitted, sql)
+    def designed(
+        self, asked: str, workload: Workload, follow: Follow, fitted: Fitted, sql: str
+    ) -> Designed:
+        """What is bought for it under a mechanism ``asked`` for. Raises FeatureNotSupported for too
+        many rows."""
+        own = self._design(workload, follow, correlated=asked == CORRELATED)
+        found = None if own is None else designed(own, workload, self._columns, fitted, sql)
+        if found is None:
+            raise too_large(asked)
+        return found
 
-    def _design(self, workload: Workload, follow: Follow) -> Design | None:
+    def _design(
+        self, workload: Workload, follow: Follow, *, correlated: bool = False
+    ) -> Design | None:
         """None unless all rows can be told from it."""
-        if workload not in self._designs:
+        kept = self._designs.setdefault(workload, {})
+        if correlated not in kept:
+            covariance = ellipsoids if correlated else least
             closed = self._account.relation.closed
-            found = optimal(workload.columns, self._span, self._numbers, closed=closed)
+            found = design(
+                workload.columns, self._span, self._numbers, closed=closed, covariance=covariance
+            )
             if found is not None and not follow(workload.columns, found.column):
                 found = None
-            self._designs[workload] = found
-        return self._designs[workload]
+            kept[correlated] = found
+        return kept[correlated]
 
     def compared(
         self, plain: Charge, charge: Charge, accountant: Accountant, follow: Follow
@@ -174,14 +193,15 @@ class Translations:
         workload = plain.workload
         if plain.mechanism != "gaussian" or self._account.measure != "rho":
             return None
-        design = self._design(workload, follow)
-        if design is None:
+        own = self._design(workload, follow)
+        found = None if own is None else designed(own, workload, self._columns, _once, "")
+        if own is None or found is None:
             return None
-        one = designed(design, workload, self._columns, _once, "").charge
+        one = found.charge
         costs = (float(accountant.cost(each)) for each in (plain, charge, one))
         first, second, third = costs
         return compared(
-            design,
+            own,
             workload.columns,
             plain.scales,
             (first, second if charge.workload is workload else None, third * one.scales[0] ** 2),

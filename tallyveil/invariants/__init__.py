@@ -10,7 +10,7 @@ from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy
 from tallyveil.invariants.names import row_names
-from tallyveil.invariants.optimal import Design, optimal
+from tallyveil.invariants.optimal import Design, design, ellipsoids, least
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate, translated
 
@@ -23,9 +23,11 @@ __all__ = [
     "Span",
     "Translate",
     "centres",
+    "design",
     "disclosure",
+    "ellipsoids",
     "hierarchy",
-    "optimal",
+    "least",
     "row_names",
     "translated",
 ]

@@ -9,21 +9,22 @@ and H is what is charged. For s → ∞ it is as good as Σ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr, solve_triangular
 
+from tallyveil.inference.ellipsoid import correlated
 from tallyveil.inference.least_trace import least_trace
 from tallyveil.invariants.centres import posed, translate_of
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Design", "optimal"]
+__all__ = ["Design", "design", "ellipsoids", "least"]
 
 _ROWS: Final = 512
 _SCALE: Final = 4096.0  # of the least entry on the diagonal of T
@@ -57,8 +58,27 @@ class Design:
         return found
 
 
-def optimal(
-    columns: Sequence[Column], span: Span, numbers: IntArray, *, closed: bool
+Covariance: TypeAlias = Callable[[_Floats, _Floats], tuple[_Floats, _Floats, float]]
+"""Of rows beside exact ones: Σ, Λ and a bound of the trace."""
+
+
+def least(rows: _Floats, exact: _Floats) -> tuple[_Floats, _Floats, float]:
+    """The one of least trace."""
+    return least_trace(rows, exact)
+
+
+def ellipsoids(rows: _Floats, exact: _Floats) -> tuple[_Floats, _Floats, float]:
+    """That of SUBSPACE's Algorithms 2 and 3."""
+    return *correlated(rows, exact), least_trace(rows, exact).bound
+
+
+def design(
+    columns: Sequence[Column],
+    span: Span,
+    numbers: IntArray,
+    *,
+    closed: bool,
+    covariance: Covariance = least,
 ) -> Design | None:
     """Of all rows of some columns together; None if they are too many, or nothing is noisy.
     ``numbers`` is as for `centres`; ``closed``: records are replaced, so that what moves all cells
@@ -71,20 +91,20 @@ def optimal(
     declared, asked, names = found
     exact = np.vstack([declared, np.ones((int(closed), declared.shape[1]))])
     units = np.repeat([float(one.multiplier) for one in columns], [one.height for one in columns])
-    best = least_trace(asked * units[:, None], exact)
-    some = _independent(best.covariance)
+    shape, factors, bound = covariance(asked * units[:, None], exact)
+    some = _independent(shape)
     if not len(some):
         return None
-    left = asked * units[:, None] - best.factors @ exact
+    left = asked * units[:, None] - factors @ exact
     others, *_ = np.linalg.lstsq(left[some].T, left.T, rcond=None)
     if np.abs(left - others.T @ left[some]).max() > _FIT * np.abs(left).max():
         return None
-    root = np.linalg.cholesky(best.covariance[np.ix_(some, some)])
+    root = np.linalg.cholesky(shape[np.ix_(some, some)])
     inverse = solve_triangular(root, np.diag(units[some]), lower=True)
     mixed = np.rint(inverse * (_SCALE / np.abs(np.diag(inverse)).min()))
     if np.abs(mixed).sum(axis=1).max() * float(whole.largest) >= _LARGEST:
         return None
-    per_row = mixed @ (best.factors[some, : len(declared)] / units[some, None])
+    per_row = mixed @ (factors[some, : len(declared)] / units[some, None])
     rows, places = np.nonzero(np.abs(per_row) > _FIT)
     called = np.concatenate([*names, np.zeros(0, np.int64)])
     translate = translate_of(rows, called[places], per_row[rows, places], _DENOMINATOR)
@@ -93,7 +113,7 @@ def optimal(
     decoded = (others.T * units[some]) @ np.linalg.inv(mixed) / units[:, None]
     deviations = np.sqrt((decoded**2).sum(axis=1))
     column = _combined(whole, some, mixed.astype(np.int64))
-    return Design(column, translate, deviations, others.T, best.bound)
+    return Design(column, translate, deviations, others.T, bound)
 
 
 def _independent(covariance: _Floats) -> IntArray:

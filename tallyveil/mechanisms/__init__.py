@@ -15,8 +15,10 @@ from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.exact import published
 from tallyveil.mechanisms.flowchart import (
     AUTO,
+    BY_DESIGN,
     BY_INVARIANTS,
     CONDITIONED,
+    CORRELATED,
     EXTENDED,
     IMAGED,
     OPTIMAL,
@@ -69,9 +71,11 @@ from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 
 __all__ = [
     "AUTO",
+    "BY_DESIGN",
     "BY_INVARIANTS",
     "CALIBRATIONS",
     "CONDITIONED",
+    "CORRELATED",
     "EXACT_LAW",
     "EXTENDED",
     "IMAGED",

@@ -28,8 +28,10 @@ from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
 __all__ = [
     "AUTO",
+    "BY_DESIGN",
     "BY_INVARIANTS",
     "CONDITIONED",
+    "CORRELATED",
     "EXTENDED",
     "IMAGED",
     "OPTIMAL",
@@ -44,15 +46,17 @@ AUTO: Final = "auto"
 PROJECTED: Final = "projected"
 EXTENDED: Final = "extended"
 OPTIMAL: Final = "optimal"
+CORRELATED: Final = "correlated"
+BY_DESIGN: Final = (OPTIMAL, CORRELATED)
 CONDITIONED: Final = "conditioned"
 IMAGED: Final = "imaged"
-BY_INVARIANTS: Final = (PROJECTED, EXTENDED, OPTIMAL, CONDITIONED, IMAGED)
+BY_INVARIANTS: Final = (PROJECTED, EXTENDED, *BY_DESIGN, CONDITIONED, IMAGED)
 """Ways to use exact counts: noise on the rows as asked, told as the estimate that agrees with these
 counts. Projected (SUBSPACE), what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
 and their projection is (Thm 12, whose answer has the same law). Optimal, Gaussian noise is on other
-rows, which tell those asked at nearly the least variance that any covariance has. Imaged
-(TWO-VIEWS) is projected, by another name; conditioned, the noise is drawn given that it agrees
-(`constrained.conditioned`)."""
+rows, which tell those asked at nearly the least variance that any covariance has; correlated, at
+that of SUBSPACE's Algorithms 2 and 3. Imaged (TWO-VIEWS) is projected, by another name;
+conditioned, the noise is drawn given that it agrees (`constrained.conditioned`)."""
 
 # What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
 _LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(

@@ -145,6 +145,20 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
     assert 1 / 8 < worst <= 1
 
 
+def test_correlated_noise_costs_the_same_and_is_less_precise(connect: Connect) -> None:
+    connection = connect(**RHO)
+    ends = "SELECT sum(dp_stddev(n)) FROM (SELECT age / 5, count(*) AS n FROM person"
+    sql = f"{ends} WHERE sex = 'F' AND age < 60 GROUP BY 1) AS t"
+    connection.execute("SET dp.source = fresh")
+    found = {}
+    for mechanism in ("optimal", "correlated"):
+        before = spent(connection)
+        connection.execute(f"SET dp.mechanism = {mechanism}")
+        found[mechanism] = connection.execute(sql).fetchall()[0][0]
+        assert spent(connection) - before == pytest.approx(0.01, rel=1e-3)
+    assert found["correlated"] > found["optimal"] * 1.1
+
+
 def test_what_it_is_not_for(connect: Connect) -> None:
     """Nothing is charged."""
     connection = connect(**RHO)

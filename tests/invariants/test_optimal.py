@@ -11,7 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.invariants import Span, optimal, translated
+from tallyveil.inference.ellipsoid import correlated
+from tallyveil.invariants import Span, design, translated
 from tallyveil.mechanisms import Neighbours, Relation, privacy_loss, sensitivity
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
@@ -49,7 +50,7 @@ def test_the_trace_is_the_least_there_is(name: str) -> None:
     """Within 1.5 % of the reference, at the charge of the integer rows; and unbiased."""
     rows, exact, expected = TRACES[name]
     span = Span([column(exact)], {"a": rows.shape[1]})
-    found = optimal([column(rows)], span, np.arange(len(exact)), closed=False)
+    found = design([column(rows)], span, np.arange(len(exact)), closed=False)
     assert found is not None
     charged = translated(found.column, found.translate, [column(exact)])
     assert charged is not None
@@ -66,16 +67,16 @@ def test_units_of_columns_count() -> None:
     rows = np.eye(4)[:3]
     span = Span([column(np.ones((1, 4)))], {"a": 4})
     tens = Column(column(rows[:1]).factors, Fraction(10))
-    found = optimal([tens, column(rows[1:])], span, np.arange(1), closed=False)
+    found = design([tens, column(rows[1:])], span, np.arange(1), closed=False)
     assert found is not None
     assert found.deviations[0] < found.deviations[1:].min() / 2
 
 
 def test_what_there_is_nothing_for() -> None:
     span = Span([column(np.ones((1, 4)))], {"a": 4})
-    assert optimal([column(np.ones((1, 4)))], span, np.arange(1), closed=False) is None
+    assert design([column(np.ones((1, 4)))], span, np.arange(1), closed=False) is None
     many = Span([column(np.ones((1, 600)))], {"a": 600})
-    assert optimal([column(np.eye(600))], many, np.arange(1), closed=False) is None
+    assert design([column(np.eye(600))], many, np.arange(1), closed=False) is None
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
@@ -94,7 +95,7 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
     tables of counts up to 2."""
     span = Span([column(np.array(exact))], {"a": 4})
     closed = neighbours == "replace"
-    found = optimal([column(np.array(rows))], span, np.arange(len(exact)), closed=closed)
+    found = design([column(np.array(rows))], span, np.arange(len(exact)), closed=closed)
     assert found is not None
     charged = translated(found.column, found.translate, [column(np.array(exact))])
     assert charged is not None
@@ -115,3 +116,17 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
         assert told <= limit
         worst = max(worst, told / limit)
     assert worst > Fraction(1, 8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "exact", "expected"),
+    [(PREFIXES, np.ones((1, 8)), 27.76), (ROLLUP[:-1], np.ones((1, 8)), 16.19)],
+)
+def test_correlated_noise_is_that_of_the_paper(
+    rows: np.ndarray, exact: np.ndarray, expected: float
+) -> None:
+    """It costs no more than 1, and the trace is that of a reference."""
+    covariance, factors = correlated(rows, exact)
+    assert np.trace(covariance) == pytest.approx(expected, rel=0.005)
+    left = rows - factors @ exact
+    assert (left * (np.linalg.pinv(covariance) @ left)).sum(axis=0).max() <= 1 + 1e-9
