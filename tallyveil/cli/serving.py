@@ -103,6 +103,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
         auth, tls = house.security()
         still_users(auth, Trust() if job["trust"] else Users({}))
         house.answer(auth, tls, Assigned(worker, job["port"], end))
+    leave()  # everything is closed; to take its memory apart would take seconds
 
 
 class _House:
