@@ -220,7 +220,10 @@ HEAVY = "SELECT age, count(*) FROM person WHERE age % {} = 0 GROUP BY CUBE (age,
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
-@pytest.mark.parametrize("before", [BUSY, STUCK], ids=["busy", "stuck"])
+@pytest.mark.parametrize(
+    "before",
+    [pytest.param(BUSY, id="busy", marks=pytest.mark.slow), pytest.param(STUCK, id="stuck")],
+)
 def test_a_signal_ends_the_server_whatever_its_sessions_do(
     policy: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:

@@ -120,7 +120,10 @@ def test_who_is_slow_to_log_in_gives_way_to_newcomers(
     sessions: Sessions, caplog: pytest.LogCaptureFixture
 ) -> None:
     packet = write(m.Startup(3 << 16, (("user", "slow"),)))
-    with contextlib.ExitStack() as opened, serving(sessions, max_waiting=4) as server:
+    with (
+        contextlib.ExitStack() as opened,
+        serving(sessions, max_waiting=4, startup_timeout=2) as server,
+    ):
         slow = [opened.enter_context(RawClient(server.port)) for _ in range(12)]
         for byte in packet[:-1]:
             for client in slow:
