@@ -38,8 +38,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-PORTION: Final = 2_000
-"""Values that C handles in some tenths of a millisecond: until it is done no other thread runs."""
+PORTION: Final = 1_000
+"""Values that C handles in a fifth of a millisecond: until it is done no other thread runs."""
 
 
 class Phase(Enum):

@@ -98,10 +98,15 @@ class Alike(Sequence[Known]):
     def ends(self, confidence: Fraction) -> Ends | None:
         """Of the rows' intervals; None if they take more than 64 bits."""
         half = Released.of(0, self.law).half_width(confidence)
-        reported = self.values if self.reported is None else self.reported
-        if max(max(map(abs, self.values)), max(map(abs, reported)), half) >= _SHORT:
+        try:
+            values = told = np.array(self.values, dtype=np.int64)
+            if self.reported is not None:
+                told = np.array(self.reported, dtype=np.int64)
+        except OverflowError:
             return None
-        values, told = np.array((self.values, reported), dtype=np.int64)
+        ends = (end for one in (values, told) for end in (one.min(), one.max()))
+        if max(half, *(abs(int(end)) for end in ends)) >= _SHORT:
+            return None
         away = np.full(len(self), half)
         away[list(self.exact)] = 0
         return told, np.minimum(told, values - away), np.maximum(told, values + away)

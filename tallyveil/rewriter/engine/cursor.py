@@ -24,6 +24,7 @@ __all__ = ["MAX_BYTES", "MAX_VALUES", "Cursor"]
 MAX_VALUES: Final = 5_000_000
 MAX_BYTES: Final = 1 << 28
 _PORTION: Final = 2_048
+_FETCHED: Final = 512  # as Python values: no other thread runs meanwhile
 _PORTION_VALUES: Final = 1 << 16
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -132,7 +133,7 @@ class Cursor:
     def _fetched(self, kinds: Sequence[str], receive: Callable[[Rows], object]) -> int:
         """In portions: between two of them it can be stopped, and other threads run."""
         width = max(1, len(kinds))
-        portion = max(1, min(_PORTION, _PORTION_VALUES // width))
+        portion = max(1, min(_FETCHED, _PORTION_VALUES // width))
         texts = [number for number, kind in enumerate(kinds) if kind not in _SHORT]
         count = size = 0
         try:
