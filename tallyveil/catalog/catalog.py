@@ -26,6 +26,6 @@ class Catalog:
         """Close the connections that nobody uses."""
         self._pool.clear()
 
-    def relay(self, user: str) -> Relay:
-        """For one session of that user."""
-        return Relay(self._pool, user)
+    def relay(self, user: str, database: str) -> Relay:
+        """For one session of that user, connected to a database of that name."""
+        return Relay(self._pool, user, database)

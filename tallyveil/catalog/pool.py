@@ -1,4 +1,4 @@
-"""Connections to the catalog's PostgreSQL: few, kept open, each for one role and its settings.
+"""Connections to the catalog's PostgreSQL: few, kept open, each for a role, a database, settings.
 
 No statement that is put to them leaves anything behind, so that analysts' sessions share them.
 """
@@ -18,9 +18,20 @@ from tallyveil.catalog.messages import SYNC, parse
 from tallyveil.errors import StatementTooComplex
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["CHECK", "DATABASE", "EVERYBODY", "SUPERUSER", "Pool", "Settings"]
+__all__ = [
+    "ADMINISTRATION",
+    "CHECK",
+    "DATABASE",
+    "EVERYBODY",
+    "SUPERUSER",
+    "TEMPLATE",
+    "Pool",
+    "Settings",
+    "making",
+]
 
 Settings: TypeAlias = tuple[tuple[str, str], ...]
+_Key: TypeAlias = tuple[str, str, Settings]  # a role and a database
 
 CHECK: Final = "tallyveil_check"
 """A prepared statement of each connection: how many relations that are not PostgreSQL's own this
@@ -31,21 +42,38 @@ _CHECK_SQL: Final = (
     "'relation' AND pid OPERATOR(pg_catalog.=) {pid} AND relation OPERATOR(pg_catalog.>=) '16384'"
 )
 
+TEMPLATE: Final = "template1"
+ADMINISTRATION: Final = "postgres"
 DATABASE: Final = "tallyveil"
 SUPERUSER: Final = "tallyveil"
 EVERYBODY: Final = "analyst"
-"""The database; the role that owns all of it; that of all analysts, and of who cannot have one of
-their own name."""
+"""What databases are copies of, and nobody connects to; where they are made from; that of who
+cannot have one of the name they connected to; the role that owns all of it; that of all analysts,
+and of who cannot have one of their own name."""
 
 _IDLE: Final = 16
 _SHARE: Final = 2
 _ROLES: Final = 1000
-"""Connections kept open though nobody asks; those of one role in use; roles made on demand."""
+_DATABASES: Final = 8
+"""Connections kept open though nobody asks; those of one role in use; roles made on demand, and
+databases, each of 8 MB."""
 
-# Another thread or process has made the role, or is just making it.
-_EXISTS: Final = ("42710", "23505")
+# Another thread or process has made the role or the database, or is just making it or changing its
+# privileges.
+_EXISTS: Final = ("42710", "42P04", "23505", "XX000")
 
 _RESERVED: Final = frozenset({"public", "none", SUPERUSER, EVERYBODY})
+_NOT_COPIES: Final = frozenset({TEMPLATE, ADMINISTRATION, "template0"})
+
+
+def making(database: str) -> tuple[str, ...]:
+    """The statements that make a database like all; privileges on it are not the template's."""
+    name = _quoted(database)
+    return (
+        f"CREATE DATABASE {name} STRATEGY file_copy",
+        f"REVOKE ALL ON DATABASE {name} FROM PUBLIC",
+        f"GRANT CONNECT ON DATABASE {name} TO {EVERYBODY}",
+    )
 
 
 class Pool:
@@ -59,56 +87,59 @@ class Pool:
         self._address = address
         self._lock = ranked_lock(Rank.LEAF)
         self.sound: Final[Cache[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
-        self._idle: deque[tuple[str, Settings, Link]] = deque()
+        self._idle: deque[tuple[_Key, Link]] = deque()
+        self._databases = {DATABASE}
         self._places: dict[str, threading.BoundedSemaphore] = {}
 
     @contextmanager
-    def link(self, user: str, settings: Settings) -> Iterator[Link]:
-        """A connection as the analyst, which is kept if nothing is raised here.
+    def link(self, user: str, database: str, settings: Settings) -> Iterator[Link]:
+        """A connection as the analyst, to the database of the name that they have connected to,
+        as tools compare it with what they find. It is kept if nothing is raised here.
 
         Raises CatalogError, what `deadline.check` raises, and Failed where it cannot be made.
         """
         role = self._role(user)
+        key = role, self._database(database), settings
         place = self._place(role)
         _enter(place)
         with ExitStack() as failed:
             failed.callback(place.release)
-            found = self._kept(role, settings) or self._connect(role, settings)
+            found = self._kept(key) or self._connect(key)
             failed.pop_all()
             failed.callback(found.close, place.release)  # another has its place once it has ended
             yield found
             failed.pop_all()
-        self._keep(role, settings, found)
+        self._keep(key, found)
         place.release()
 
     def clear(self) -> None:
         """Close those that nobody uses."""
         with self._lock:
             links, self._idle = self._idle, deque()
-        for _, _, link in links:
+        for _, link in links:
             link.close()
 
     def _place(self, role: str) -> threading.BoundedSemaphore:
         with self._lock:
             return self._places.setdefault(role, threading.BoundedSemaphore(_SHARE))
 
-    def _kept(self, role: str, settings: Settings) -> Link | None:
+    def _kept(self, key: _Key) -> Link | None:
         with self._lock:
             for entry in reversed(self._idle):
-                if entry[:2] == (role, settings):
+                if entry[0] == key:
                     self._idle.remove(entry)
-                    return entry[2]
+                    return entry[1]
         return None
 
-    def _keep(self, role: str, settings: Settings, link: Link) -> None:
+    def _keep(self, key: _Key, link: Link) -> None:
         with self._lock:
-            self._idle.append((role, settings, link))
+            self._idle.append((key, link))
             old = self._idle.popleft() if len(self._idle) > _IDLE else None
         if old is not None:
-            old[2].close()
+            old[1].close()
 
-    def _connect(self, role: str, settings: Settings) -> Link:
-        link = Link(self._address(), role, DATABASE, settings)
+    def _connect(self, key: _Key) -> Link:
+        link = Link(self._address(), *key)
         with ExitStack() as failed:
             failed.callback(link.close)
             prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
@@ -119,24 +150,47 @@ class Pool:
 
     def _role(self, user: str) -> str:
         """The analyst's own role, which is made where there is none."""
-        named = user.isprintable() and 0 < len(user.encode()) < 64
-        if user in _RESERVED or user.startswith("pg_") or not named:
+        if user in _RESERVED or user.startswith("pg_") or not _is_name(user):
             return EVERYBODY
         with self._lock:
             if user in self._places:
                 return user
             if len(self._places) >= _ROLES:
                 return EVERYBODY
-        quoted = '"' + user.replace('"', '""') + '"'
-        link = Link(self._address(), SUPERUSER, DATABASE)
-        try:
-            run(link, f"CREATE ROLE {quoted} LOGIN IN ROLE {EVERYBODY}", GRACE)
-        except CatalogError as error:
-            if error.sqlstate not in _EXISTS:
-                raise
-        finally:
-            link.close()
+        self._make(f"CREATE ROLE {_quoted(user)} LOGIN IN ROLE {EVERYBODY}")
         return user
+
+    def _database(self, name: str) -> str:
+        """The database of that name, which is made where there is none."""
+        with self._lock:
+            if name in self._databases:
+                return name
+            if len(self._databases) > _DATABASES or name in _NOT_COPIES or not _is_name(name):
+                return DATABASE
+        self._make(*making(name))
+        with self._lock:
+            self._databases.add(name)
+        return name
+
+    def _make(self, *statements: str) -> None:
+        """What others make at the same time is the same."""
+        for statement in statements:
+            link = Link(self._address(), SUPERUSER, ADMINISTRATION)
+            try:
+                run(link, statement, GRACE)
+            except CatalogError as error:
+                if error.sqlstate not in _EXISTS:
+                    raise
+            finally:
+                link.close()
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and 0 < len(text.encode()) < 64
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _enter(place: threading.BoundedSemaphore) -> None:

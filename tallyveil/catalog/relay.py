@@ -71,9 +71,10 @@ class Answer:
 class Relay:
     """For one analyst's session; used by one thread at a time."""
 
-    def __init__(self, pool: Pool, user: str) -> None:
+    def __init__(self, pool: Pool, user: str, database: str) -> None:
         self._pool = pool
         self._user = user
+        self._database = database
 
     def describe(self, question: Question, settings: Settings) -> Answer:
         """Its parameters and columns. Raises CatalogError, FeatureNotSupported, and what
@@ -104,7 +105,7 @@ class Relay:
         key = question.sql, question.oids, settings
         sound = self._pool.sound.find(key) or False
         reader = _Reader(checked=sound)
-        with self._pool.link(self._user, settings) as link:
+        with self._pool.link(self._user, self._database, settings) as link:
             name, before = link.keep(question.sql, question.oids) if sound else ("", b"")
             if not sound:
                 before = (

@@ -79,9 +79,6 @@ def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterato
         "LANGUAGE sql STABLE RETURN $2",
     )
     yield (_REVOKE.format(harmless=harmless, texts=_RUNS_TEXTS),)
-    yield ("REVOKE ALL ON DATABASE tallyveil FROM PUBLIC",)
-    yield (f"CREATE ROLE {EVERYBODY} LOGIN",)
-    yield (f"GRANT CONNECT ON DATABASE tallyveil TO {EVERYBODY}",)
     yield ("REVOKE ALL ON SCHEMA public FROM PUBLIC",)
     for schema in ("public", "dp"):
         yield (f"CREATE SCHEMA IF NOT EXISTS {schema}",)

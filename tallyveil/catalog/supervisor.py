@@ -13,7 +13,14 @@ from tallyveil import deadline
 from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
 from tallyveil.catalog.cluster import Cluster, sweep
 from tallyveil.catalog.link import CatalogError, Failed, Link, run, unavailable
-from tallyveil.catalog.pool import DATABASE, SUPERUSER
+from tallyveil.catalog.pool import (
+    ADMINISTRATION,
+    DATABASE,
+    EVERYBODY,
+    SUPERUSER,
+    TEMPLATE,
+    making,
+)
 from tallyveil.catalog.schema import Statements
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
@@ -128,21 +135,23 @@ class Supervisor:
     def _answers(self, cluster: Cluster) -> Iterator[bool]:
         while not self._closing.is_set():
             try:
-                Link(cluster.socket, SUPERUSER, "postgres").close()
+                Link(cluster.socket, SUPERUSER, ADMINISTRATION).close()
                 yield True
             except (CatalogError, Failed):
                 yield False
 
     def _fill(self, socket: str) -> None:
-        link = Link(socket, SUPERUSER, "postgres")
+        link = Link(socket, SUPERUSER, TEMPLATE)
         try:
-            run(link, f"CREATE DATABASE {DATABASE} STRATEGY file_copy", PATIENCE)
-        finally:
-            link.close()
-        link = Link(socket, SUPERUSER, DATABASE)
-        try:
+            run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
             for alternatives in self._setup:
                 _first(link, alternatives)
+        finally:
+            link.close()
+        link = Link(socket, SUPERUSER, ADMINISTRATION)
+        try:
+            for statement in making(DATABASE):
+                run(link, statement, PATIENCE)
         finally:
             link.close()
 

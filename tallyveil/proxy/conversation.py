@@ -241,7 +241,9 @@ class Conversation:
             self._interruption,
             self._kept,
             self._host.replies,
-            None if catalog is None else Inquiry(catalog, self.session, request.user),
+            None
+            if catalog is None
+            else Inquiry(catalog, self.session, request.user, request.database),
         )
         for name, value in request.settings:
             self.session.set(name, value)

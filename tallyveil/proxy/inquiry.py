@@ -38,9 +38,9 @@ def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, i
 class Inquiry:
     """Used by one thread at a time."""
 
-    def __init__(self, catalog: Catalog, session: Session, user: str) -> None:
+    def __init__(self, catalog: Catalog, session: Session, user: str, database: str) -> None:
         self.takes: Final = catalog.takes
-        self._relay = catalog.relay(user)
+        self._relay = catalog.relay(user, database)
         self._session = session
 
     def describe(

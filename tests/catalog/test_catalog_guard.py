@@ -121,7 +121,7 @@ def test_what_is_sent_to_the_catalog_by_mistake_is_refused_there(
 ) -> None:
     """Whatever the routing thinks: PostgreSQL itself says which relations a statement names."""
     with pytest.raises(FeatureNotSupported, match="policy's tables"):
-        catalogued.catalog.relay("alice").answer(Question(statement), ())
+        catalogued.catalog.relay("alice", "clinic").answer(Question(statement), ())
 
 
 def test_a_refusal_does_not_end_the_connection_or_others_statements(catalogued: Any) -> None:
@@ -198,7 +198,7 @@ def test_an_analyst_who_comes_several_times_at_once_gets_one_role(catalogued: An
     question = Question("SELECT current_user FROM pg_am LIMIT 1")
     with ThreadPoolExecutor(8) as beside:
         for name in (f"newcomer{n}" for n in range(20)):
-            relays = [catalogued.catalog.relay(name) for _ in range(8)]
+            relays = [catalogued.catalog.relay(name, "clinic") for _ in range(8)]
             for answer in beside.map(lambda one: one.answer(question, ()), relays):
                 ((_, row),) = answer.rows
                 assert row.endswith(name.encode())
@@ -233,12 +233,14 @@ def test_the_role_has_no_rights(catalogued: Any, tmp_path: Path) -> None:
 def test_nobody_is_a_role_of_the_catalogs_own(catalogued: Any, user: str) -> None:
     """Whatever name somebody has been let in by."""
     question = Question("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")
-    ((_, row),) = catalogued.catalog.relay(user).answer(question, ()).rows
+    ((_, row),) = catalogued.catalog.relay(user, "clinic").answer(question, ()).rows
     assert b"analyst" in row
     assert row.endswith(b"\0\0\0\1f")
 
 
 def test_a_name_with_quotes_is_one(catalogued: Any) -> None:
     question = Question("SELECT current_user FROM pg_am LIMIT 1")
-    ((_, row),) = catalogued.catalog.relay('o"; DROP ROLE analyst --').answer(question, ()).rows
+    ((_, row),) = (
+        catalogued.catalog.relay('o"; DROP ROLE analyst --', "clinic").answer(question, ()).rows
+    )
     assert row.endswith(b'o"; DROP ROLE analyst --')

@@ -58,8 +58,22 @@ def test_adbc(served: Served, by_city: list[Any]) -> None:
         assert [tuple(row.values()) for row in cursor.fetch_arrow_table().to_pylist()] == by_city
         cursor.execute("SELECT $1 + 1 AS n", (41,))
         assert cursor.fetchone() == (42,)
+        assert cursor.adbc_prepare("SELECT count(*) FROM patients WHERE city = $1").names == ["$1"]
+        described = cursor.adbc_execute_schema(BY_CITY)
+        assert [str(kind) for kind in described.types] == ["string", "int64"]
         schema = connection.adbc_get_table_schema("patients", db_schema_filter="public")
         assert schema.names[:3] == ["city", "age", "sex"]
+        with pytest.raises(adbc.Error, match="CREATE is not answered"):
+            cursor.adbc_ingest("mine", schema.empty_table())
+        connection.rollback()
+    with adbc.connect(served.dsn.replace("/tallyveil?", "/clinic?")) as connection:
+        objects = connection.adbc_get_objects(depth="columns", db_schema_filter="public")
+        found = {each["catalog_name"]: each for each in objects.read_all().to_pylist()}
+        [schema] = found["clinic"]["catalog_db_schemas"]
+        tables = {table["table_name"]: table for table in schema["db_schema_tables"]}
+        assert set(tables) == {"adults", "by_city", "patients", "towns"}
+        columns = tables["patients"]["table_columns"]
+        assert [column["column_name"] for column in columns][:3] == ["city", "age", "sex"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
