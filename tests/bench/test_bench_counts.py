@@ -73,6 +73,7 @@ def test_designs_and_derivability(lines: Any) -> None:
     assert all(line["ms"] > 0 and line["score"] > 0 for line in designs)
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(lines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     from bench import count_plots

@@ -74,6 +74,7 @@ def test_systems_answer_as_they_say(lines: Any, setting: str) -> None:
         assert paper["cost"] < baseline["cost"]
 
 
+@pytest.mark.slow
 def test_the_gate_answers_as_many_as_the_paper_s_rule(lines: Any) -> None:
     """Through SQL. What is answered depends on noise laws alone, and not on what is drawn."""
     for name in ("paper", "gate"):
@@ -111,6 +112,7 @@ def test_eq_73_sums_to_one_and_prefers_the_first_cells() -> None:
     assert len(drawn) == 40
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_paper_is_drawn(
     lines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
