@@ -56,6 +56,7 @@ __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
 _ALIKE: Final = 1e-10  # weights that differ by less, of the largest, differ by rounding errors
 _NOTHING: Final = 1e-18
+_LARGE: Final = 20_000  # numbers of all tables
 _DEAD: Final = -48.0  # the logarithm of a transform that is nothing
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -124,7 +125,14 @@ class ConditionalLaw:
             added[v] += added.get(parent, 0.0)
             more = [(weight + added[v], count) for weight, count in own[v]]
             own[v] = [*more, (added[v], self._leaves[v] - len(more))]
-        return Weighted.of(self, own)
+        variances = [0.0 if law is None else law.variance for law in self._laws]
+        bound = float(weights**2 @ np.array(variances)[places])
+        return Weighted.of(self, own, bound)
+
+    @property
+    def large(self) -> bool:
+        """Whether it has so many levels that only bounds of most sums are worked out."""
+        return not self._flat and self.size * len(self._leaves) > _LARGE
 
     def whole_or_part(self, groups: _Groups) -> tuple[int, int] | None:
         """Which p leaves right inside a count the groups are, or of p = 0 all leaves inside it."""
@@ -301,23 +309,26 @@ class ConditionalLaw:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0."""
+    """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0.
+    ``bound`` is the variance of the independent noises that dominate it, which is no less than its
+    own."""
 
     law: ConditionalLaw
     groups: _Groups
+    bound: float
     slack: float = 0.0
 
     @classmethod
-    def of(cls, law: ConditionalLaw, groups: _Groups) -> Weighted:
+    def of(cls, law: ConditionalLaw, groups: _Groups, bound: float) -> Weighted:
         """Weights that differ by rounding errors are made the same; where all leaves add up to 0,
         the most frequent is made 0."""
         every = [one for own in groups.values() for one in own if one[1]]
-        heads, largest = list[float](), max((abs(a) for a, _ in every), default=0.0)
-        for a in sorted({a for a, _ in every} | {0.0}, key=lambda a: (a != 0, a)):
-            if all(abs(a - head) > _ALIKE * largest for head in heads):
-                heads.append(a)
-        nearest = {a: min(heads, key=lambda head: abs(head - a)) for a, _ in every}
-        off = [abs(a - nearest[a]) for a, count in every for _ in range(count)]
+        room = _ALIKE * max((abs(a) for a, _ in every), default=0.0)
+        nearest, head = {0.0: 0.0}, -math.inf
+        for a in sorted({a for a, _ in every}):
+            head = 0.0 if abs(a) <= room else head if a - head <= room else a
+            nearest[a] = head
+        off = [abs(a - nearest[a]) for a, count in every if a != nearest[a] for _ in range(count)]
         counts = Counter[float]()
         for a, count in every:
             counts[nearest[a]] += count
@@ -330,11 +341,15 @@ class Weighted:
             kept = [(a, count) for a, count in sorted(own_counts.items()) if a and count]
             if kept:
                 moved[v] = kept
-        return cls(law, moved, sum_bound(np.array(off) * law.law.scale, 1e-20))
+        return cls(law, moved, bound, sum_bound(np.array(off) * law.law.scale, 1e-20))
 
     @cached_property
     def variance(self) -> float:
-        return self.law.variance(self.groups) if self.groups else 0.0
+        """Of a large law the bound, where the sum is not tabled."""
+        known = self.masses() if self.groups else (0.0, np.ones(1))
+        if known is not None:
+            return known[0] ** 2 * variance_of(known[1])
+        return self.bound if self.law.large else self.law.variance(self.groups)
 
     @cached_property
     def _leaves(self) -> Mapping[float, int]:
@@ -357,7 +372,7 @@ class Weighted:
             v: [(float(round(a / step)), count) for a, count in own]
             for v, own in self.groups.items()
         }
-        return Weighted(self.law, groups)
+        return Weighted(self.law, groups, self.bound / step**2)
 
     @cached_property
     def work(self) -> int:

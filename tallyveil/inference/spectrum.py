@@ -36,8 +36,8 @@ __all__ = ["Bounds", "Bracket", "Lattice", "Outer", "Spectrum", "spectrum"]
 
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17
-_FEWEST_POINTS: Final = 2**10
-_WORK: Final = 20_000_000  # operations, where noises are drawn together
+_FEWEST_POINTS: Final = 2**9
+_WORK: Final = 3_000_000  # operations, where noises are drawn together
 _FIRST_BLOCK: Final = 32
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000

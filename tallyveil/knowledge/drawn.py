@@ -15,9 +15,9 @@ from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.knowledge.known import Known
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["DrawnRows", "noises_of"]
+__all__ = ["DRAWS", "DrawnRows", "noises_of"]
 
-_DRAWS = 1 << 22  # of one charge, at most
+DRAWS = 1 << 22  # of one charge, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +54,7 @@ def noises_of(answer: Answer) -> Noises:
     rows = slice(answer.first, answer.first + height)
     owners = drawn.owners[rows]
     laws: dict[int, JointLaw] = {
-        answer.charge_id * _DRAWS + n: drawn.laws[n]
-        for n in np.unique(owners[owners >= 0]).tolist()
+        answer.charge_id * DRAWS + n: drawn.laws[n] for n in np.unique(owners[owners >= 0]).tolist()
     }
-    numbers = np.where(owners < 0, -1, answer.charge_id * _DRAWS + owners)
+    numbers = np.where(owners < 0, -1, answer.charge_id * DRAWS + owners)
     return Noises(own.laws, own.scales, Together(numbers, drawn.places[rows], laws))

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.accountant import Basis
-from tallyveil.inference import DiscreteGaussianLaw, Noises, best_combinations
+from tallyveil.inference import Combination, DiscreteGaussianLaw, Noises, best_combinations
+from tallyveil.knowledge.drawn import DRAWS
 from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.knowledge.matrix import related
 from tallyveil.knowledge.prepared import prepared
@@ -24,6 +25,7 @@ ANY_WORK: Final = 1 << 62
 
 KINDS: Final = 64
 """Of a question's estimates with more laws, the others' intervals are bounds."""
+_KINDS_TOGETHER: Final = 8  # where noises are drawn together, whose laws take longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,23 +95,34 @@ class System:
     def estimates(self) -> list[Estimate | None]:
         """The best of each of the question's rows, None where it is not determined."""
         weights: dict[int, Weights] = {}
+        kinds = self.kinds if self.noises.together is None else min(self.kinds, _KINDS_TOGETHER)
         basis = Basis(self.used)
         result: list[Estimate | None] = []
         for found in best_combinations(self.history, self.noises, self.question):
-            if found is None:
+            # Of exact rows alone: that it is exact takes a certificate (`exact`).
+            exact = found is None or bool((self.numbers[found.places] < 0).all())
+            if found is None or exact or self._says_itself(len(result), found):
                 result.append(None)
                 continue
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
-                weights[found.kind] = Weights(found.weights, noises, len(weights) >= self.kinds)
-            if (self.numbers[found.places] < 0).all():
-                # Exact rows alone: that it is exact takes a certificate (`exact`).
-                result.append(None)
-                continue
+                weights[found.kind] = Weights(found.weights, noises, len(weights) >= kinds)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
             result.append(Estimate(value, numbers, weights[found.kind], basis))
         return result
+
+    def _says_itself(self, row: int, found: Combination) -> bool:
+        """Whether it is the row's own answer, and others of one charge whose noise was drawn
+        together: they add up as the rows do, so that all that combines to the row is the answer."""
+        if self.noises.together is None:
+            return False
+        noisy = self.numbers[found.places] >= 0
+        draws = self.noises.together.owners[found.places[noisy]]
+        if (draws < 0).any() or len(np.unique(draws // DRAWS)) > 1:
+            return False
+        most = found.places[noisy][np.argmax(np.abs(found.weights[noisy]))]
+        return bool((self.history[most] != self.question[row]).nnz == 0)
 
     def joined(
         self,
