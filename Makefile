@@ -44,8 +44,11 @@ audit: $(VENV)/stamp  ## Put every mechanism's claims to the test (DRAWS=100000)
 test-clients: $(VENV)/stamp  ## Real clients, those installed first that pip and npm have
 	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,clients]'
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix .clients pg; fi
-	@test -x .clients/dbt/bin/dbt || { $(PYTHON) -m venv .clients/dbt && .clients/dbt/bin/python -m pip \
-		install --quiet --disable-pip-version-check 'dbt-core<1.12' dbt-postgres; }
+	@$(PYTHON) -m venv .clients/dbt && .clients/dbt/bin/python -m pip install --quiet \
+		--disable-pip-version-check 'dbt-core<1.12' dbt-postgres || echo "dbt is left out" >&2
+	@$(PYTHON) -m venv .clients/duckdb && .clients/duckdb/bin/python -m pip install --quiet \
+		--disable-pip-version-check duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5 || \
+		echo "DuckDB is left out" >&2
 	@for program in psql pgbench isql node java; do command -v $$program >/dev/null || echo \
 		"$$program is missing. On Debian and Ubuntu: apt-get install postgresql-client" \
 		"postgresql unixodbc odbc-postgresql nodejs npm default-jdk-headless libpostgresql-jdbc-java" >&2; done

@@ -1,5 +1,7 @@
-"""Programs: psql, pgbench, node's pg, pgjdbc, psqlodbc by isql, dbt. `make test-clients` says what
-to install; where one is absent its test is skipped."""
+"""Programs: psql, pgbench, node's pg, pgjdbc, psqlodbc by isql, dbt, DuckDB.
+
+`make test-clients` says what to install; where one is absent its test is skipped.
+"""
 
 from __future__ import annotations
 
@@ -209,3 +211,36 @@ def test_dbt(served: Served, by_city: list[Any], tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "CREATE is not answered" in refused.stdout
     assert "Ask its SELECT by itself" in refused.stdout
+
+
+DUCKDB = """
+import json, os, sys
+from pathlib import Path
+import duckdb, duckdb_extension_postgres_scanner as scanner
+
+[extension] = Path(scanner.__file__).parent.glob("extensions/*/*.duckdb_extension")
+connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+connection.execute(f"LOAD '{extension}'")
+connection.execute("ATTACH '' AS people (TYPE postgres, READ_ONLY)")
+asked = "SELECT * FROM postgres_query('people', ?)"
+print(json.dumps(connection.execute(asked, [sys.argv[1]]).fetchall()))
+print(json.dumps(connection.execute("SELECT city FROM people.towns ORDER BY 1").fetchall()))
+print(json.dumps([row[0] for row in connection.execute("DESCRIBE people.patients").fetchall()]))
+try:
+    connection.execute("SELECT count(*) FROM people.patients")
+except duckdb.Error as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def test_duckdb(served: Served, by_city: list[Any]) -> None:
+    """Its postgres extension: counts by postgres_query; it would read a protected table's rows."""
+    python = INSTALLED / "duckdb" / "bin" / "python"
+    if not any(INSTALLED.glob("duckdb/lib/*/site-packages/duckdb_extension_postgres_scanner")):
+        pytest.skip("DuckDB with its postgres extension is not installed")
+    found = run(served, str(python), "-c", DUCKDB, BY_CITY)
+    counts, towns, columns, refused = map(json.loads, found.splitlines())
+    assert [tuple(row) for row in counts] == by_city
+    assert towns == [["Berlin"], ["Paris"]]
+    assert columns[:3] == ["city", "age", "sex"]
+    assert "rows of a protected table are not answered" in refused
