@@ -22,9 +22,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
@@ -38,7 +35,6 @@ from tallyveil.inference.circle import (
     Jet,
     back,
     circle,
-    cosines,
     log_of,
     others,
     power,
@@ -50,18 +46,15 @@ from tallyveil.inference.circle import (
 from tallyveil.inference.laws import NoiseLaw
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
-from tallyveil.inference.weighted_noise import sum_bound
+from tallyveil.inference.weighted_draw import Groups, Weighted
 
 __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
-_ALIKE: Final = 1e-10  # weights that differ by less, of the largest, differ by rounding errors
 _NOTHING: Final = 1e-18
 _LARGE: Final = 20_000  # numbers of all tables
 _DEAD: Final = -48.0  # the logarithm of a transform that is nothing
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
-_Groups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
-"""By count the weights of the leaves right inside it, and how many leaves have each."""
 
 _numbers = itertools.count()
 
@@ -134,7 +127,7 @@ class ConditionalLaw:
         """Whether it has so many levels that only bounds of most sums are worked out."""
         return not self._flat and self.size * len(self._leaves) > _LARGE
 
-    def whole_or_part(self, groups: _Groups) -> tuple[int, int] | None:
+    def whole_or_part(self, groups: Groups) -> tuple[int, int] | None:
         """Which p leaves right inside a count the groups are, or of p = 0 all leaves inside it."""
         if len(groups) == 1:
             [(v, own)] = groups.items()
@@ -218,7 +211,7 @@ class ConditionalLaw:
         result: FloatArray = here[: last + 1]
         return result
 
-    def log_phi(self, groups: _Groups, points: FloatArray) -> FloatArray:
+    def log_phi(self, groups: Groups, points: FloatArray) -> FloatArray:
         """Of Σ a_i u_i, by θ."""
         at_once = max(1, AT_ONCE // (self.work(groups) if self._flat else self.size))
         found = [np.zeros(0)]
@@ -233,7 +226,7 @@ class ConditionalLaw:
         """Whether it is leaves of which the sum is exact."""
         return self.exact and len(self._leaves) == 1
 
-    def work(self, groups: _Groups) -> int:
+    def work(self, groups: Groups) -> int:
         """About how many operations `log_phi` takes for each point."""
         if self._flat:
             left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
@@ -246,7 +239,7 @@ class ConditionalLaw:
         angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
         return angles[leaves * np.log(np.maximum(self._phi(angles), 1e-300)) > _DEAD]
 
-    def _mean_of_flat(self, groups: _Groups, points: FloatArray) -> FloatArray:
+    def _mean_of_flat(self, groups: Groups, points: FloatArray) -> FloatArray:
         left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
         angles = self._angles(left)
         here = self._phi(angles) ** left
@@ -255,7 +248,7 @@ class ConditionalLaw:
         result: FloatArray = np.broadcast_to(here, (len(points), len(angles))).sum(axis=1)
         return result / self.size
 
-    def _mean(self, groups: _Groups, points: FloatArray) -> FloatArray:
+    def _mean(self, groups: Groups, points: FloatArray) -> FloatArray:
         if self._flat:
             return self._mean_of_flat(groups, points)
         angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
@@ -277,7 +270,7 @@ class ConditionalLaw:
         around = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
         return self.law.phi(around.ravel()).reshape(angles.shape)
 
-    def variance(self, groups: _Groups) -> float:
+    def variance(self, groups: Groups) -> float:
         """E (Σ a_i u_i)²: with each sum go the first two derivatives of its transform by t."""
         if self._flat and self._leaves[0] > 1:
             sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]
@@ -305,96 +298,6 @@ class ConditionalLaw:
         if self.exact:
             return np.real(sums.mean(axis=-1))
         return np.real(sums[..., 0] if own is None else (np.fft.ifft(sums) * own).sum(axis=-1))
-
-
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0.
-    ``bound`` is the variance of the independent noises that dominate it, which is no less than its
-    own."""
-
-    law: ConditionalLaw
-    groups: _Groups
-    bound: float
-    slack: float = 0.0
-
-    @classmethod
-    def of(cls, law: ConditionalLaw, groups: _Groups, bound: float) -> Weighted:
-        """Weights that differ by rounding errors are made the same; where all leaves add up to 0,
-        the most frequent is made 0."""
-        every = [one for own in groups.values() for one in own if one[1]]
-        room = _ALIKE * max((abs(a) for a, _ in every), default=0.0)
-        nearest, head = {0.0: 0.0}, -math.inf
-        for a in sorted({a for a, _ in every}):
-            head = 0.0 if abs(a) <= room else head if a - head <= room else a
-            nearest[a] = head
-        off = [abs(a - nearest[a]) for a, count in every if a != nearest[a] for _ in range(count)]
-        counts = Counter[float]()
-        for a, count in every:
-            counts[nearest[a]] += count
-        usual = counts.most_common(1)[0][0] if law.exact and counts else 0.0
-        moved = {}
-        for v, own in groups.items():
-            own_counts = Counter[float]()
-            for a, count in own:
-                own_counts[nearest.get(a, a) - usual] += count
-            kept = [(a, count) for a, count in sorted(own_counts.items()) if a and count]
-            if kept:
-                moved[v] = kept
-        return cls(law, moved, bound, sum_bound(np.array(off) * law.law.scale, 1e-20))
-
-    @cached_property
-    def variance(self) -> float:
-        """Of a large law the bound, where the sum is not tabled."""
-        known = self.masses() if self.groups else (0.0, np.ones(1))
-        if known is not None:
-            return known[0] ** 2 * variance_of(known[1])
-        return self.bound if self.law.large else self.law.variance(self.groups)
-
-    @cached_property
-    def _leaves(self) -> Mapping[float, int]:
-        """How many have each weight, but for its sign."""
-        found = Counter[float]()
-        for a, count in itertools.chain.from_iterable(self.groups.values()):
-            found[abs(a)] += count
-        return found
-
-    @property
-    def steps(self) -> FloatArray:
-        return np.array(list(self._leaves))
-
-    @property
-    def scales(self) -> FloatArray:
-        return self.law.law.scale * np.array(list(self._leaves.values()))
-
-    def in_units(self, step: float) -> Weighted:
-        groups = {
-            v: [(float(round(a / step)), count) for a, count in own]
-            for v, own in self.groups.items()
-        }
-        return Weighted(self.law, groups, self.bound / step**2)
-
-    @cached_property
-    def work(self) -> int:
-        if not self.groups:
-            return 0
-        known = self.masses()
-        return self.law.work(self.groups) if known is None else 8 * len(known[1])
-
-    def masses(self) -> tuple[float, FloatArray] | None:
-        found = self.law.whole_or_part(self.groups) if len(self.steps) == 1 else None
-        signs = {a > 0 for own in self.groups.values() for a, _ in own}
-        if found is None or len(signs) > 1:
-            return None
-        return float(self.steps[0]), self.law.masses(*found)
-
-    def log_phi(self, points: FloatArray) -> FloatArray:
-        if not self.groups:
-            return np.zeros(len(points))
-        known = self.masses()
-        if known is None:
-            return self.law.log_phi(self.groups, points)
-        return log_of(cosines(known[1], known[0] * points))
 
 
 def laws_of_atoms(tree: Tree) -> list[tuple[Node, ConditionalLaw, dict[int, int]]]:
