@@ -48,6 +48,15 @@ def test_explain_analyze_is_refused(house: Any) -> None:
     assert house.spent() == 0
 
 
+def test_explain_execute_is_refused_with_what_to_ask_instead(house: Any) -> None:
+    with house.connect() as connection:
+        connection.execute(f"PREPARE counted AS {SQL.decode()}")
+        with pytest.raises(errors.FeatureNotSupported, match="EXPLAIN the query itself") as caught:
+            connection.execute("EXPLAIN EXECUTE counted")
+    assert caught.value.diag.statement_position == "9"
+    assert house.spent() == 0
+
+
 def test_rollback_refunds_nothing(house: Any) -> None:
     with psycopg.connect(house.dsn) as connection:
         answer = connection.execute(SQL.decode()).fetchone()

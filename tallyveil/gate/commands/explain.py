@@ -35,6 +35,12 @@ def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
         if reader.word() in ("ANALYZE", "ANALYSE"):
             raise _runs(reader.position())
         reader.take("VERBOSE")
+    if reader.word() == "EXECUTE":
+        raise FeatureNotSupported(
+            "EXPLAIN EXECUTE is not answered",
+            hint="EXPLAIN the query itself, with the values written into it.",
+            position=reader.position(),
+        )
     query = nested_query(piece, reader.rest(), dialect)
     return Statement(
         piece.sql, "explain", "EXPLAIN", query.parameters, query=query, offset=piece.offset
