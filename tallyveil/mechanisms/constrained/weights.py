@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
-from scipy.signal import lfilter
+from scipy.linalg import solve_banded
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
@@ -93,9 +93,11 @@ class _Laplace(Weights):
         """One recursion from each end: Σ_{k≥0} a^k x_{s−k} + Σ_{k≥1} a^k x_{s+k}."""
         a = math.exp(-1 / self.scale)
         padded = np.pad(others, bound)
-        forward = lfilter([1.0], [1.0, -a], padded)
-        backward = lfilter([0.0, a], [1.0, -a], padded[::-1])[::-1]
-        result: FloatArray = forward + backward
+        # y_s = x_s + a y_{s−1}. scipy.signal has it too, and takes long to import.
+        recursion = np.repeat([[1.0], [-a]], len(padded), axis=1)
+        ends = np.column_stack([padded, padded[::-1]])
+        forward, backward = solve_banded((1, 0), recursion, ends, check_finite=False).T
+        result: FloatArray = forward + backward[::-1] - padded
         return result
 
     def log_total(self) -> Decimal:
