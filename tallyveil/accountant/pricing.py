@@ -12,7 +12,15 @@ from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import Event, encode_event
 from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
 from tallyveil.invariants import Translate, translated
-from tallyveil.mechanisms import Charged, Loss, additive_by_law, charged, privacy_loss
+from tallyveil.mechanisms import (
+    Charged,
+    Loss,
+    additive_by_law,
+    charged,
+    privacy_loss,
+    recorded_law,
+    together_loss,
+)
 from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.workload.workload import Column
@@ -89,17 +97,19 @@ class Pricing:
             charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
         )
         loss = family.loss(workload, charge.scales, account.relation, account.measure)
-        return _translated(charge, account) if charge.translates else loss
+        return _by_invariants(charge, account) if charge.translates or charge.joint else loss
 
 
-def _translated(charge: Charge, account: Account) -> Loss:
+def _by_invariants(charge: Charge, account: Account) -> Loss:
     """Of the rows that are charged in the place of those asked, with the noise of these: row i of
-    integers D (w_i − λ_i C) at 1/D of what a step costs, 1/D² in ρ.
+    integers D (w_i − λ_i C) at 1/D of what a step costs, 1/D² in ρ. Gaussian noise that is drawn
+    together costs what independent noise does, also in ρ (INVARIANTS §5.1).
 
     Raises LedgerError for λ of rows that are not published.
     """
     columns, rates = list[Column](), list[Fraction]()
-    parts = zip(charge.workload.columns, charge.scales, charge.translates, strict=True)
+    translates = charge.translates or (None,) * len(charge.scales)
+    parts = zip(charge.workload.columns, charge.scales, translates, strict=True)
     for column, scale, translate in parts:
         if scale == 0:
             continue
@@ -109,7 +119,9 @@ def _translated(charge: Charge, account: Account) -> Loss:
             step /= translate.denominator ** power(account.measure)
         columns.append(charged_as)
         rates.append(step)
-    return privacy_loss(columns, rates, account.relation, account.measure)
+    law = None if charge.joint is None else recorded_law(charge.law, max(charge.scales))
+    composed = privacy_loss if law is None or not law.heavy else together_loss
+    return composed(columns, rates, account.relation, account.measure)
 
 
 def _rows(column: Column, translate: Translate, published: Sequence[Column]) -> Column:

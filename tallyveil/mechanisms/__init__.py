@@ -29,7 +29,12 @@ from tallyveil.mechanisms.flowchart import (
 )
 from tallyveil.mechanisms.losses.cells import CellLoss
 from tallyveil.mechanisms.losses.pairs import PairLoss
-from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
+from tallyveil.mechanisms.losses.privacy_loss import (
+    Loss,
+    privacy_loss,
+    sensitivity,
+    together_loss,
+)
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
@@ -131,5 +136,6 @@ __all__ = [
     "sensitivity",
     "spent",
     "statement_scales",
+    "together_loss",
     "with_range",
 ]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
+
+import numpy as np
 
 from tallyveil.mechanisms.losses.cells import CellLoss, cell_losses
 from tallyveil.mechanisms.losses.pairs import PairLoss
@@ -14,7 +17,7 @@ from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import CEILING, UNIT
 from tallyveil.workload.workload import Column
 
-__all__ = ["Loss", "privacy_loss", "sensitivity"]
+__all__ = ["Loss", "privacy_loss", "sensitivity", "together_loss"]
 
 Loss: TypeAlias = CellLoss | PairLoss
 
@@ -31,6 +34,30 @@ def privacy_loss(
     if relation.neighbours == "add_remove":
         return CellLoss(cell_losses(columns, scaled, measure, merge=True), measure)
     return PairLoss(tuple(columns), scaled, relation.closed, measure)
+
+
+def together_loss(
+    columns: Sequence[Column], rates: Sequence[Fraction], relation: Relation, measure: Measure
+) -> Loss:
+    """As `privacy_loss`, of noise that is not independent, and of which only the ε is known to add
+    up over the outputs, as of Laplace noise given that it adds up.
+
+    In ρ that is (Σ_i ε_i)²/2 ≤ m Σ_i ε_i²/2 (Bun & Steinke, Proposition 1.4; Cauchy and Schwarz),
+    where a record moves m outputs at most, and a replaced one twice as many.
+    """
+    if measure == "rho":
+        once, alone = Relation("add_remove"), [Fraction(1, UNIT)] * len(columns)
+        moved = privacy_loss([_alike(column) for column in columns], alone, once, "epsilon").bound
+        moved = moved if relation.neighbours == "add_remove" else 2 * moved
+        outputs = sum(column.height for column in columns)
+        rates = [rate * min(moved, outputs) for rate in rates]
+    return privacy_loss(columns, rates, relation, measure)
+
+
+def _alike(column: Column) -> Column:
+    """With 1 for each coefficient, none of which is 0."""
+    factors = (replace(f, coefficients=np.ones_like(f.coefficients)) for f in column.factors)
+    return replace(column, factors=tuple(factors))
 
 
 def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
