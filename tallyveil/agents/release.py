@@ -55,7 +55,7 @@ def release(
             f"the ledger has charged for release {number}, and the secret does not know of it",
             hint="It is an older copy: its noise may be in use. Make a new secret for all agents.",
         )
-    counts = secret.begin(number, counted.fingerprint, cube.digest)
+    counts = secret.begin(agent, number, counted.fingerprint, cube.digest)
     if counts is None:
         noise = _noise(counted, place, derived(secret.key, "release", number))
         charge = Charge(counted.workload, AgentNoise.name, (counted.scale,), words)

@@ -51,7 +51,8 @@ class Secret:
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Secret]:
         """Raises PolicyError for a file that is none, and OutputError while another process has
-        it."""
+        it. The file itself is replaced, whatever links lead there: no older one stays behind."""
+        path = path.resolve()
         with _locked(path):
             try:
                 document = json.loads(path.read_text(encoding="utf-8"))
@@ -80,14 +81,22 @@ class Secret:
         return str(number) in self._document["releases"]
 
     def begin(
-        self, number: int, fingerprint: str, digest: Callable[[bytes], bytes]
+        self, agent: str, number: int, fingerprint: str, digest: Callable[[bytes], bytes]
     ) -> list[int] | None:
         """The counts that were released under the number, or None: then the number is for this
-        plan and these data from now on, durably.
+        plan and these data from now on, and the secret this agent's, durably.
 
-        Raises InvalidParameterValue for a number of another plan or other data, one that was passed
-        over, and one that is not next.
+        Raises InvalidParameterValue for another agent, a number of another plan or other data, one
+        that was passed over, and one that is not next.
         """
+        owner = self._document.setdefault("agent", agent)
+        if owner != agent:
+            raise InvalidParameterValue(
+                f'{self._path} is the copy of agent "{owner}", not of "{agent}"',
+                detail="Two parts with the noise of one agent would differ by exactly what their"
+                " counts differ by.",
+                hint="Each agent has a copy of its own, made before it released anything.",
+            )
         begun = self._document["releases"].get(str(number))
         if begun is None:
             self._pass_over(number)
@@ -144,9 +153,11 @@ class Secret:
         self._document["next"] += 1
 
     def _write(self) -> None:
-        """Whole or not at all. Raises OutputError."""
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+        """Whole or not at all, with no draft of an earlier process left, which has a key that is to
+        be gone. Raises OutputError."""
+        draft = self._path.with_name(f".{self._path.name}.draft")
         try:
+            draft.unlink(missing_ok=True)
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(self._document, file)

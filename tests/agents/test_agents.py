@@ -52,6 +52,10 @@ from tallyveil.{module} import {kind}
 {kind}.{method} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 """
 BEFORE_THE_CHARGE = DIES.format(module="accountant", kind="Accountant", method="charge")
+BEFORE_THE_RENAMING = """
+import os, signal
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
 AFTER_THE_CHARGE = DIES.format(module="agents", kind="Secret", method="keep")
 
 
@@ -200,6 +204,31 @@ def test_an_older_copy_of_the_secret_is_noticed(agents: list[Agent]) -> None:
     assert older.split('"key": ')[1][:40] not in secret.read_text()
     secret.write_text(older)
     assert "the secret does not know of it" in agent.refusal()
+
+
+def test_the_copy_of_one_agent_is_not_another_s(agents: list[Agent]) -> None:
+    """Not even with the same data, for which the part would be the first agent's."""
+    agent = agents[0]
+    agent.release()
+    before = (agent.folder / "secret.json").read_text()
+    agent.name = "south"
+    for number in (1, 2):
+        assert 'is the copy of agent "north", not of "south"' in agent.refusal(number)
+    assert (agent.folder / "secret.json").read_text() == before
+    assert agent.charges == 1
+
+
+def test_nothing_keeps_the_key_of_a_release_that_is_made(agents: list[Agent]) -> None:
+    """Neither the file behind a link nor the draft of a process that died."""
+    agent = agents[0]
+    secret, kept = agent.folder / "secret.json", agent.folder / "kept.json"
+    secret.rename(kept)
+    secret.symlink_to(kept)
+    first = json.loads(kept.read_text())["key"]
+    assert agent.process(1, BEFORE_THE_RENAMING).returncode == -signal.SIGKILL
+    agent.release()
+    for path in agent.folder.iterdir():
+        assert first.encode() not in path.read_bytes(), path
 
 
 def test_numbers_are_used_in_their_order(agents: list[Agent]) -> None:
