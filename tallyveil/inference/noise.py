@@ -169,6 +169,14 @@ class Noises:
         places = self.together.places
         return [law.functional(places[of], weights[of]) for law, of in self.together.draws]
 
+    def drawn(self, owners: _Ints) -> Noises:
+        """Of other draws, by the same laws."""
+        if self.together is None:
+            return self
+        pairs = zip(owners.tolist(), self.together.owners.tolist(), strict=True)
+        laws = {new: self.together.laws[old] for new, old in pairs if old >= 0}
+        return Noises(self.laws, self.scales, Together(owners, self.together.places, laws))
+
     def take(self, which: npt.NDArray[np.intp]) -> Noises:
         together = None if self.together is None else self.together.take(which)
         return Noises(self.laws[which], self.scales[which], together)

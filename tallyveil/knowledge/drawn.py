@@ -38,8 +38,9 @@ class DrawnRows:
             weights = shared.get(kind)
             if weights is None:
                 weights = shared[kind] = Weights(one, noises.take(np.array([place])))
-            noise = noise_numbers[place : place + 1]
-            known.append(Estimated(Estimate(float(answer.values[place]), noise, weights, basis)))
+            value, noise = float(answer.values[place]), noise_numbers[place : place + 1]
+            draws = None if noises.together is None else noises.together.owners[place : place + 1]
+            known.append(Estimated(Estimate(value, noise, weights, basis, draws)))
         return cls(noises, tuple(known))
 
 

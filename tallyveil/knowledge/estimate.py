@@ -78,12 +78,20 @@ class Weights:
 class Estimate:
     """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
     noises apart: those of one number are one and the same. ``basis`` is what it is made from, if
-    that is to be recorded."""
+    that is to be recorded. ``draws`` are those of its noises, if its weights are another estimate's
+    too."""
 
     value: float
     numbers: IntArray
     weights: Weights
     basis: Basis = _NO_BASIS
+    draws: IntArray | None = None
+
+    @property
+    def noises(self) -> Noises:
+        """Those of its weights may be of other draws, which are alike: it makes no difference for
+        this estimate by itself, but beside others."""
+        return self.weights.noises if self.draws is None else self.weights.noises.drawn(self.draws)
 
     @property
     def error(self) -> ErrorLaw:
@@ -116,7 +124,7 @@ class Estimate:
             np.append(self.numbers, number),
             Weights(
                 values,
-                Noises.concatenated([self.weights.noises, noises]),
+                Noises.concatenated([self.noises, noises]),
                 self.weights.rough,
             ),
             replace(self.basis, own=(*self.basis.own, column)),
@@ -130,7 +138,7 @@ class Estimate:
         )
         weights = np.zeros(len(numbers))
         np.add.at(weights, places.ravel(), np.concatenate([part.weights.values for part in parts]))
-        noises = Noises.concatenated([part.weights.noises for part in parts]).take(first)
+        noises = Noises.concatenated([part.noises for part in parts]).take(first)
         rough = any(part.weights.rough for part in parts)
         return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
 

@@ -109,7 +109,9 @@ class System:
                 weights[found.kind] = Weights(found.weights, noises, len(weights) >= kinds)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
-            result.append(Estimate(value, numbers, weights[found.kind], basis))
+            together = self.noises.together
+            draws = None if together is None else together.owners[found.places]
+            result.append(Estimate(value, numbers, weights[found.kind], basis, draws))
         return result
 
     def _says_itself(self, row: int, found: Combination) -> bool:
