@@ -119,10 +119,10 @@ def test_what_postgresql_refuses_is_refused_at_its_place(
     ],
 )
 def test_a_text_that_means_another_time_each_day_says_what_to_write(
-    ours: GateSession, theirs: psycopg.Connection[Any], predicate: str, instead: str
+    ours: GateSession, postgres: psycopg.Connection[Any], predicate: str, instead: str
 ) -> None:
     """PostgreSQL takes both."""
-    theirs.execute(f"SELECT {predicate} AS x".encode())
+    postgres.execute(f"SELECT {predicate} AS x".encode())
     with pytest.raises(FeatureNotSupported, match="is not read as a") as caught:
         answer(ours, f"SELECT {predicate} AS x")
     assert caught.value.hint == f"Write {instead}."

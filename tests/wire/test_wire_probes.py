@@ -143,6 +143,8 @@ MISTAKES = [
     "SELECT 1 FROM {t} WHERE count(*) > 1 LIMIT 0",
     "SELECT age, count(*) FROM {t} GROUP BY 7",
     "SELECT age, count(*) FROM {t} GROUP BY 1 ORDER BY 7",
+    "SELECT age, count(*) FROM {t} GROUP BY 0.7",
+    "SELECT age, count(*) FROM {t} GROUP BY 1 ORDER BY 1.5",
     "SELECT x.n FROM (SELECT age, count(*) AS k FROM {t} GROUP BY age) x",
     "SELECT DISTINCT count(*) FROM {t} GROUP BY age ORDER BY age",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from tallyveil.errors import DuplicateAlias, InvalidColumnReference
+from tallyveil.errors import DuplicateAlias, InvalidColumnReference, SQLSyntaxError
 from tallyveil.rewriter.sql.check import is_star, position
 from tallyveil.rewriter.sql.statements import Dialect
 
@@ -17,7 +17,7 @@ __all__ = ["check_references"]
 
 
 def check_references(tree: exp.Expr, dialect: Dialect) -> None:
-    """Raise InvalidColumnReference and DuplicateAlias."""
+    """Raise SQLSyntaxError, InvalidColumnReference and DuplicateAlias."""
     for select in tree.find_all(exp.Select):
         _check_positions(select)
         if dialect == "postgres":
@@ -30,8 +30,11 @@ def _check_positions(select: exp.Select) -> None:
     if any(map(is_star, items)):
         return
     for clause, key in _keys(select):
-        number = isinstance(key, exp.Literal) and not key.is_string and "named" not in key.meta
-        if number and not (key.this.isdigit() and 1 <= int(key.this) <= len(items)):
+        if not isinstance(key, exp.Literal) or key.is_string or "named" in key.meta:
+            continue
+        if not key.this.isdigit():
+            raise SQLSyntaxError(f"non-integer constant in {clause}", position=position(key))
+        if not 1 <= int(key.this) <= len(items):
             raise InvalidColumnReference(
                 f"{clause} position {key.this} is not in select list", position=position(key)
             )
