@@ -12,11 +12,13 @@ from typing import Any, Final
 from tallyveil.gate.interface import ColumnType, CursorOptions, Move
 from tallyveil.proxy.errors import PortalCannotRun
 from tallyveil.proxy.memory import Holding, size_of
-from tallyveil.proxy.rows import Fields, Rows, fields_of
+from tallyveil.proxy.rows import Fields, Rows, fields_of, room_of
 
 __all__ = ["Cursor"]
 
+_OVERHEAD: Final = 1024
 _POINTER: Final = 8
+"""Bytes of a cursor without rows, and of one of its rows beside the values."""
 
 _Rows = Sequence[Any]
 """Each a tuple of values; of a question about the catalogs, a message."""
@@ -42,27 +44,32 @@ class Cursor:
         self._rows: list[Any] = []
         self._place = 0
         self._failed = False
+        self._take(_OVERHEAD + size_of(name))
 
     def begin(self, columns: Sequence[ColumnType]) -> Callable[[_Rows], None]:
         """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
         self.columns = tuple(columns)
         self.fields = fields_of(columns) or ()
+        self._take(room_of(self.fields))
         self.formats = (int(self.options.binary),) * len(columns)
         return self.extend
 
     def extend(self, rows: _Rows) -> None:
         """Raises TooMuchKept or OutOfMemory."""
-        size = sum(map(size_of, rows)) + _POINTER * len(rows)
-        self._holding.take(size)
-        self._size += size
+        self._take(sum(map(size_of, rows)) + _POINTER * len(rows))
         self._rows += rows
 
     def relay(self, rows: Rows) -> None:
         """Take rows that somebody else has encoded, one by one."""
         self.fields, self.relayed = rows.fields or (), True
+        self._take(room_of(self.fields))
         self.formats = (int(self.options.binary),) * len(self.fields)
         while (one := next(rows.take(1), None)) is not None:
             self.extend([one[1]])
+
+    def _take(self, size: int) -> None:
+        self._holding.take(size)
+        self._size += size
 
     def drop(self) -> None:
         """Forget the rows."""

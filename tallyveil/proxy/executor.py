@@ -52,7 +52,7 @@ class Executor:
         replies: Replies,
         inquiry: Inquiry | None = None,
     ) -> None:
-        self.transaction = Transaction()
+        self.transaction = Transaction(kept.holding)
         self.session = session
         self.kept = kept
         self.latest = ""

@@ -21,7 +21,7 @@ from tallyveil.proxy.errors import (
 )
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.pgtypes import from_duckdb, parameter_type
-from tallyveil.proxy.rows import Fields, Rows, fields_of
+from tallyveil.proxy.rows import Fields, Rows, fields_of, room_of
 
 __all__ = [
     "OVERHEAD",
@@ -41,9 +41,8 @@ _MOST: Final = 5000
 """Prepared statements, and portals, that one connection may hold at a time."""
 
 OVERHEAD: Final = 1024
-_FIELD: Final = 256
 _TEXT: Final = 8
-"""Bytes of a prepared statement or portal, of a column's description, of a character of SQL."""
+"""Bytes of a prepared statement or portal, and of a character of SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def asks_catalog(statement: Statement) -> bool:
 
 def _size(statement: Statement, oids: Sequence[int], fields: Fields | None) -> int:
     size = OVERHEAD + _TEXT * len(statement.sql) + 64 * len(oids)
-    return size + sum(_FIELD + len(column) for column, _ in fields or ())
+    return size + room_of(fields)
 
 
 class Kept:

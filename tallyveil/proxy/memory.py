@@ -1,9 +1,9 @@
 """The bytes that clients make the server keep for them: counted, bounded, and given back.
 
-Counted are prepared statements, bound parameters, and the rows of results that were not fetched
-yet. A connection has a bound, an analyst has a half of what the server keeps, and all together
-have a bound; but a little is every connection's own, so that who takes all keeps nobody else from
-asking.
+Counted are prepared statements, bound parameters, cursors, savepoints, and the rows of results
+that were not fetched yet. A connection has a bound, an analyst has a half of what the server keeps,
+and all together have a bound; but a little is every connection's own, so that who takes all keeps
+nobody else from asking.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Holding:
         if self._size + size > self._most:
             raise TooMuchKept(
                 "this connection has the server keep too much",
-                detail=f"Prepared statements, parameters and results not yet fetched may take "
-                f"{self._most} bytes.",
+                detail="Prepared statements, parameters, cursors, savepoints and results not yet "
+                f"fetched may take {self._most} bytes.",
                 hint=_HINT,
             )
         shared = max(0, self._size + size - OWN)

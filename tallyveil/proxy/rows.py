@@ -10,10 +10,10 @@ from typing import Any, Final
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import ColumnType
 from tallyveil.proxy.backend import data_row, row_description
-from tallyveil.proxy.memory import Holding
+from tallyveil.proxy.memory import Holding, size_of
 from tallyveil.proxy.pgtypes import WireType, from_duckdb
 
-__all__ = ["Fields", "Rows", "fields_of"]
+__all__ = ["Fields", "Rows", "fields_of", "room_of"]
 
 Fields = tuple[tuple[str, WireType], ...]
 
@@ -21,6 +21,9 @@ _CHUNK: Final = 1 << 15
 """Bytes of rows that are kept, and sent, together; a row is in one piece."""
 
 _OVERHEAD: Final = 100
+_FIELD: Final = 256
+"""Bytes of what is kept of a portion of rows, and of the description of a column."""
+
 _LENGTH: Final = struct.Struct("!I")
 
 
@@ -29,6 +32,11 @@ def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
     if columns is None:
         return None
     return tuple((column.name, from_duckdb(column.type)) for column in columns)
+
+
+def room_of(fields: Fields | None) -> int:
+    """Bytes that a description of columns takes."""
+    return sum(_FIELD + size_of(name) for name, _ in fields or ())
 
 
 class Rows:

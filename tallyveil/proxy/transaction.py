@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from tallyveil.errors import TransactionAborted
 from tallyveil.gate.interface import Kind, Notice, Result, Statement
 from tallyveil.proxy.errors import NoActiveTransaction, UndefinedSavepoint
+from tallyveil.proxy.memory import Holding, size_of
 
 __all__ = ["IDLE", "IN_BLOCK", "IN_FAILED_BLOCK", "TRANSACTION_KINDS", "Transaction"]
 
@@ -50,6 +51,9 @@ _STEPS: Final[dict[tuple[str, Kind], _Step]] = {
 
 TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
 
+_SAVEPOINT: Final = 1024
+"""Bytes of a savepoint beside its name, the settings to return to among them."""
+
 
 class Transaction:
     """The block of one connection. ``status`` is what ReadyForQuery carries.
@@ -57,9 +61,10 @@ class Transaction:
     ``implicit`` says that several statements came in one message, which are one transaction.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, holding: Holding) -> None:
         self.status = IDLE
         self.implicit = False
+        self._holding = holding
         self._savepoints: list[str | None] = []
 
     @property
@@ -93,7 +98,7 @@ class Transaction:
     def run(self, statement: Statement) -> Result:
         """Carry out a statement whose kind is in TRANSACTION_KINDS.
 
-        Raises NoActiveTransaction (25P01) and UndefinedSavepoint (3B001).
+        Raises NoActiveTransaction (25P01), UndefinedSavepoint (3B001), TooMuchKept and OutOfMemory.
         """
         step = _STEPS.get((self.status, statement.kind))
         if step is None:
@@ -103,13 +108,14 @@ class Transaction:
             self._move_savepoints(statement)
         self.status = step.status
         if not self.open:
-            self._savepoints.clear()
+            self._release(0)
         notices = () if step.warning is None else (step.warning,)
         return Result(None, (), step.tag or statement.tag, notices)
 
     def _move_savepoints(self, statement: Statement) -> None:
         """Establish, release or return to; the name is known where the gate names a target."""
         if statement.tag == "SAVEPOINT":
+            self._holding.take(_size(statement.target))
             self._savepoints.append(statement.target)
             return
         depth = len(self._savepoints)
@@ -122,4 +128,13 @@ class Transaction:
                 else f'savepoint "{statement.target}" does not exist'
             )
         # Returning to a savepoint keeps it, releasing it does not.
-        del self._savepoints[depth if statement.kind == "rollback_to" else depth - 1 :]
+        self._release(depth if statement.kind == "rollback_to" else depth - 1)
+
+    def _release(self, depth: int) -> None:
+        """So many savepoints are left."""
+        self._holding.give(sum(map(_size, self._savepoints[depth:])))
+        del self._savepoints[depth:]
+
+
+def _size(name: str | None) -> int:
+    return _SAVEPOINT + size_of(name)

@@ -104,6 +104,11 @@ def test_a_number_is_read_no_further_than_numbers_go(
             "Names without a schema are always looked for in public: leave it in the path, and"
             " write dp. before the names of its relations.",
         ),
+        (  # libpq ends a connection where it is told of a value of 30,000 bytes
+            f"SET search_path = public, {'x' * 1000}",
+            'invalid value for parameter "search_path": "public, ' + "x" * 22 + '…"',
+            "A path has at most 1000 characters.",
+        ),
     ],
 )
 def test_a_refused_setting_says_what_to_write(

@@ -163,6 +163,30 @@ def test_closing_gives_back_what_was_kept() -> None:
     assert talk.host.memory.held == 0
 
 
+@pytest.mark.parametrize("statement", ["SAVEPOINT {}", "DECLARE {} CURSOR FOR SELECT 1"])
+def test_names_of_savepoints_and_cursors_are_kept_within_the_bound(
+    running: Running, statement: str
+) -> None:
+    """Each takes as much of it as the name is long, until the block ends."""
+    most = (CONNECTION << 20) // 140_000
+    with running.connect("alice") as client:
+        for _ in range(2):
+            client.ask("BEGIN")
+            answers = (client.ask(statement.format("x" * 150_000 + f"{n}")) for n in range(most))
+            refused = [number for number, answer in enumerate(answers) if codes(answer)]
+            assert refused
+            assert refused[0] > most // 2
+            assert client.ask("ROLLBACK")[0] == ("C", "ROLLBACK")
+
+
+def test_the_names_of_a_cursors_columns_are_kept_within_the_bound(running: Running) -> None:
+    wide = ", ".join(f"{n} AS {'x' * 500}{n}" for n in range(300))
+    with running.connect("alice") as client:
+        client.ask("BEGIN")
+        found = [codes(client.ask(f"DECLARE c{n} CURSOR FOR SELECT {wide}")) for n in range(100)]
+        assert ["54000"] in found
+
+
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 500, 3000), (64,), (99, 1), (0,)])
 def test_pages_are_the_whole_result(sizes: tuple[int, ...]) -> None:
     whole, paged = (Rows(Holding(Memory(1 << 24), 1 << 24)) for _ in range(2))

@@ -253,12 +253,19 @@ def is_heard(level: str, least: str) -> bool:
 
 _SCHEMA: Final = re.compile(r'\s*+(?:"((?:[^"]|"")*+)"|([^\W\d][\w$]*+))\s*+(?:,|$)')
 
+_LONGEST_PATH: Final = 1000
+_SHOWN: Final = 30
+"""Characters: of a path, which drivers are told each time it changes, and of a refused one."""
+
 
 def search_path(name: str, value: str, now: str = "") -> str:
     """Schemas in which names are looked for: tables are found in public, whatever else is named.
 
     Raises FeatureNotSupported for a path by which a name would mean something else.
     """
+    if len(value) > _LONGEST_PATH:
+        shown = f"{value[:_SHOWN]}…"
+        raise wrong(name, shown, f"A path has at most {_LONGEST_PATH} characters.")
     schemas: list[str] = []
     at = 0
     while at < len(value) or not schemas:
