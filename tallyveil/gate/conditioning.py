@@ -18,6 +18,7 @@ import numpy as np
 from tallyveil.accountant import Charge, Drawn, Joint
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.purchase import Purchase
+from tallyveil.gate.settings import Target
 from tallyveil.inference.joint import JointLaw
 from tallyveil.invariants import Hierarchy, Span, hierarchy
 from tallyveil.mechanisms import CONDITIONED, Measure
@@ -60,12 +61,13 @@ class Conditioning:
             WeakKeyDictionary()
         )
 
-    def conditioned(self, purchase: Purchase) -> Purchase:
+    def conditioned(self, purchase: Purchase, target: Target) -> Purchase:
         """The purchase with noise that is drawn together; as it is where its rows add up to
         nothing, and the noise is independent whatever it agrees with.
 
-        Raises FeatureNotSupported where they are no hierarchy, and StatementTooComplex for too many
-        rows, or too wide noise, to be drawn together exactly.
+        Raises FeatureNotSupported where they are no hierarchy, or independent noise alone has the
+        (ε, δ) that the target asks for, and StatementTooComplex for too many rows, or too wide
+        noise, to be drawn together exactly.
         """
         charge = purchase.charge
         tree = self._tree(charge.workload)
@@ -77,6 +79,14 @@ class Conditioning:
             )
         if not tree.ties:
             return purchase
+        in_delta = target.epsilon is not None and purchase.mechanism.needs.delta
+        if in_delta and target.calibration != "zcdp":
+            # Its τ² is for noise on all integers: those that add up lie further apart.
+            raise FeatureNotSupported(
+                f"{CONDITIONED} noise has an epsilon and a delta by way of rho only, and"
+                f" dp.calibration = {target.calibration} is for independent noise",
+                hint="SET dp.calibration = zcdp.",
+            )
         draw = self._drawn(charge, tree)
         charge = replace(charge, mechanism=CONDITIONED, joint=draw.joint)
         return replace(purchase, charge=charge, together=(draw.drawn.tree, draw.noise))

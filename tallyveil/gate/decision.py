@@ -391,7 +391,7 @@ class Decision:
         ]
         if asked != CONDITIONED:
             return best
-        return [self._conditionings[one.table].conditioned(one) for one in best]
+        return [self._conditionings[one.table].conditioned(one, request.target) for one in best]
 
     def _follow(self, request: Request, table: str) -> Follow | None:
         """Whether rows may be told from others that are bought in their place: for a cost, where

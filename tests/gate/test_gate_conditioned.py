@@ -185,6 +185,23 @@ def test_what_cannot_be_conditioned_is_refused_and_free(connect: Connect, name: 
     assert spent(connection) == 0
 
 
+def test_an_epsilon_and_a_delta_are_by_way_of_rho(connect: Connect) -> None:
+    """Balle and Wang's theorem, with room for integers, is for independent noise: of eight levels
+    that move alike the delta of conditioned noise would be a fifth more."""
+    connection = conditioned(connect, budget={"rho": 1.0, "delta": 1e-6})
+    connection.execute("SET dp.epsilon = 1")
+    for calibration in ("analytic", "subspace"):
+        connection.execute(f"SET dp.calibration = {calibration}")
+        for ask in (connection.execute, connection.explain):
+            with pytest.raises(FeatureNotSupported, match="by way of rho only") as refused:
+                ask(GROUPS)
+            assert "SET dp.calibration = zcdp" in (refused.value.hint or "")
+    assert spent(connection) == 0
+    connection.execute("SET dp.calibration = zcdp")
+    connection.execute(GROUPS)
+    assert spent(connection) > 0
+
+
 def test_intervals_over_all_looks_are_refused(connect: Connect) -> None:
     connection = conditioned(connect)
     connection.execute("SET dp.coverage = always")
