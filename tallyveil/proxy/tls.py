@@ -92,7 +92,11 @@ class Channel:
 
     def _establish(self) -> None:
         if self._direct and self._tls.selected_alpn_protocol() != _ALPN:
-            raise ssl.SSLError(ssl.SSL_ERROR_SSL, "NO_APPLICATION_PROTOCOL")
+            refused = ssl.SSLError(ssl.SSL_ERROR_SSL, "")
+            refused.reason = (
+                "NO_APPLICATION_PROTOCOL"  # OpenSSL's errors have one, made ones do not
+            )
+            raise refused
         self.established = True
         self.certified = _common_name(self._tls.getpeercert())
 

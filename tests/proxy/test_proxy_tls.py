@@ -77,13 +77,19 @@ def test_at_once_with_the_protocol_named(port: int) -> None:
 
 
 @pytest.mark.parametrize("protocols", [(), ("h2",)])
-def test_at_once_without_the_protocol_it_ends(port: int, protocols: tuple[str, ...]) -> None:
+def test_at_once_without_the_protocol_it_ends(
+    port: int, protocols: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
     """As in PostgreSQL: another protocol's client may have been led here."""
+    caplog.set_level("INFO", "tallyveil")
     with RawClient(port) as client:
         client.socket = context(*protocols).wrap_socket(client.socket)
         client.send(STARTUP)
         with pytest.raises((ssl.SSLError, EOFError, ConnectionResetError)):
             client.read()
+    [failed] = [record.__dict__ for record in caplog.records if "fail" in record.msg.lower()]
+    assert failed["fields"]["reason"] == "NO_APPLICATION_PROTOCOL"
+    assert "asyncio" not in caplog.text
 
 
 @pytest.mark.parametrize("size", [1, 7])
