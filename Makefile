@@ -44,6 +44,8 @@ audit: $(VENV)/stamp  ## Put every mechanism's claims to the test (DRAWS=100000)
 test-clients: $(VENV)/stamp  ## Real clients, those installed first that pip and npm have
 	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,clients]'
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix .clients pg; fi
+	@$(PYTHON) -m venv .clients/pgcli && .clients/pgcli/bin/python -m pip install --quiet \
+		--disable-pip-version-check pgcli || echo "pgcli is left out" >&2
 	@$(PYTHON) -m venv .clients/dbt && .clients/dbt/bin/python -m pip install --quiet \
 		--disable-pip-version-check 'dbt-core<1.12' dbt-postgres || echo "dbt is left out" >&2
 	@$(PYTHON) -m venv .clients/duckdb && .clients/duckdb/bin/python -m pip install --quiet \

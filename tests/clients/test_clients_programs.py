@@ -1,4 +1,4 @@
-"""Programs: psql, pgbench, node's pg, pgjdbc, psqlodbc by isql, dbt, DuckDB.
+"""Programs: psql, pgcli, pgbench, node's pg, pgjdbc, psqlodbc by isql, dbt, DuckDB.
 
 `make test-clients` says what to install; where one is absent its test is skipped.
 """
@@ -85,6 +85,20 @@ SELECT count(*) AS n FROM patients LIMIT 0 \\gdesc
     )
     assert sent.stdout == "scram-sha-256\n"
     assert "`tallyveil user` changes passwords" in sent.stderr
+
+
+def test_pgcli(served: Served, by_city: list[Any], tmp_path: Path) -> None:
+    """At a prompt, beside which it asks for what to complete names with."""
+    pgcli = shutil.which("pgcli", path=f"{INSTALLED / 'pgcli' / 'bin'}:{os.environ['PATH']}")
+    if pgcli is None:
+        pytest.skip("pgcli is not installed")
+    asked = ("\\T csv", "\\d patients", "\\dt", "\\l", "\\dn", f"{BY_CITY};", "TABLE patients;")
+    found = run(served, pgcli, "--less-chatty", text="\n".join(asked) + "\n", HOME=str(tmp_path))
+    seen = found.replace('"', "").splitlines()
+    for line in (*lines(by_city, ","), "public,towns,table,tallyveil", "dp,tallyveil"):
+        assert line in seen
+    assert any(line.startswith("age,integer") for line in seen)
+    assert "rows of a protected table are not answered" in found
 
 
 @pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
