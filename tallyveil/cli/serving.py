@@ -68,7 +68,7 @@ class Options:
 
 
 def serve(path: Path, options: Options) -> None:
-    """Serve until SIGINT or SIGTERM; SIGHUP reads users and certificates anew.
+    """Serve until SIGINT or SIGTERM, and end the process; SIGHUP reads users and certificates anew.
 
     Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
     address that cannot be had, or one reachable from elsewhere without TLS and users.
@@ -87,6 +87,7 @@ def serve(path: Path, options: Options) -> None:
         else:
             house.answer(auth, tls)
     typer.echo("closed")
+    leave()  # everything is closed; to take its memory apart would take seconds
 
 
 def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
@@ -103,7 +104,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
         auth, tls = house.security()
         still_users(auth, Trust() if job["trust"] else Users({}))
         house.answer(auth, tls, Assigned(worker, job["port"], end))
-    leave()  # everything is closed; to take its memory apart would take seconds
+    leave()
 
 
 class _House:
