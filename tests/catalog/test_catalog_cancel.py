@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,8 @@ import psycopg
 import pytest
 from psycopg.errors import QueryCanceled
 
-from tests.catalog.test_catalog_serve import policy, serving
-from tests.catalog.waiting import UNHEEDING, until
+from tests.catalog.waiting import SLEEPING, UNHEEDING, canceled, until
 
-__all__ = ["policy"]
-
-# Meant are 0.2 s; without a cancel each of these takes from 10 s to hours.
-SOON = 3.0
-
-SLEEPING = "SELECT current_user FROM pg_sleep(60), pg_am"
 ASKED = "SELECT count(*) FROM pg_am"
 
 Where = Callable[[Any, pytest.MonkeyPatch], AbstractContextManager[object]]
@@ -97,16 +89,10 @@ def test_a_question_is_stopped_wherever_it_is(
             if how == "cancel":
                 connection.cancel_safe()
             words = "user request" if how == "cancel" else "statement timeout"
-            assert words in _canceled(running)
+            assert words in canceled(running)
         monkeypatch.undo()
         connection.execute("RESET statement_timeout")
         until(lambda: _answered(connection))
-
-
-def _canceled(running: Future[Any]) -> str:
-    with pytest.raises(QueryCanceled) as canceled:
-        running.result(SOON)
-    return str(canceled.value)
 
 
 def _answered(connection: psycopg.Connection[Any]) -> bool:
@@ -114,23 +100,3 @@ def _answered(connection: psycopg.Connection[Any]) -> bool:
         return connection.execute(ASKED).fetchone() is not None
     except psycopg.Error:  # it starts again, since one of its processes was killed
         return False
-
-
-def test_a_cancel_reaches_the_worker_whose_question_it_is(policy: Path) -> None:
-    with (
-        serving(policy, "--workers", "2") as address,
-        ExitStack() as stack,
-        ThreadPoolExecutor(5) as beside,
-    ):
-        five = [
-            stack.enter_context(psycopg.connect(address, user="alice", autocommit=True))
-            for _ in range(5)
-        ]
-        running = [beside.submit(one.execute, SLEEPING) for one in five]
-        threading.Event().wait(1.0)
-        start = time.monotonic()
-        for one in five:
-            one.cancel_safe()
-        for each in running:
-            _canceled(each)
-        assert time.monotonic() - start < SOON

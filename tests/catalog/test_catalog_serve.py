@@ -1,4 +1,4 @@
-"""`tallyveil serve` with a catalog, without one, and with one that is not there."""
+"""`tallyveil serve` with a catalog, and with one that is not there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -15,9 +17,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
-from tests.catalog.waiting import UNHEEDING, until
+from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 
@@ -26,8 +30,12 @@ PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()", "serv
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    write_people(tmp_path / "people.parquet", 1_000)
-    return copy_example(tmp_path)
+    return _policy(tmp_path)
+
+
+def _policy(folder: Path) -> Path:
+    write_people(folder / "people.parquet", 1_000)
+    return copy_example(folder)
 
 
 @contextmanager
@@ -52,19 +60,20 @@ def serving(policy: Path, *options: str, **variables: str) -> Iterator[str]:
             process.kill()
 
 
-def test_serve_answers_questions_about_the_catalogs(policy: Path) -> None:
-    with serving(policy) as address, psycopg.connect(address, user="alice") as connection:
-        connection.autocommit = True
-        query = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'age'"
-        assert ("integer",) in connection.execute(query).fetchall()
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two of them, with a catalog."""
+    policy = _policy(tmp_path_factory.mktemp("workers"))
+    with serving(policy, "--workers", "2") as address:
+        yield address
 
 
-def test_all_workers_tell_the_same(policy: Path) -> None:
+def test_all_workers_tell_the_same(workers: str) -> None:
     """Clients keep the numbers of types and tables from one connection for the next."""
     query = "SELECT oid, pg_backend_pid() FROM pg_class WHERE relname = 'person'"
-    with serving(policy, "--workers", "2") as address, ExitStack() as open_:
+    with ExitStack() as open_:
         found = [
-            open_.enter_context(psycopg.connect(address, user="alice", autocommit=True))
+            open_.enter_context(psycopg.connect(workers, user="alice", autocommit=True))
             for _ in range(4)
         ]
         rows = [connection.execute(query).fetchone() for connection in found]
@@ -72,32 +81,34 @@ def test_all_workers_tell_the_same(policy: Path) -> None:
     assert len({row[1] for row in rows if row is not None}) > 1
 
 
-def test_without_a_catalog_they_are_refused_and_counts_answered(policy: Path) -> None:
-    with (
-        serving(policy, "--catalog", "off") as address,
-        psycopg.connect(address, user="alice", autocommit=True) as connection,
-    ):
-        with pytest.raises(psycopg.Error) as refused:
-            connection.execute("SELECT relname FROM pg_catalog.pg_class")
-        assert refused.value.diag.message_hint
-        assert connection.execute("SELECT count(*) FROM person").fetchone()
+def test_a_cancel_reaches_the_worker_whose_question_it_is(workers: str) -> None:
+    with ExitStack() as stack, ThreadPoolExecutor(5) as beside:
+        five = [
+            stack.enter_context(psycopg.connect(workers, user="alice", autocommit=True))
+            for _ in range(5)
+        ]
+        running = [beside.submit(one.execute, SLEEPING) for one in five]
+        threading.Event().wait(1.0)
+        start = time.monotonic()
+        for one in five:
+            one.cancel_safe()
+        for each in running:
+            canceled(each)
+        assert time.monotonic() - start < SOON
 
 
 def test_a_folder_without_the_programs_is_refused_at_the_start(policy: Path) -> None:
-    done = subprocess.run(
-        [*PROGRAM, str(policy), "--port", "0", "--catalog", str(policy.parent)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    done = CliRunner().invoke(
+        app, ["serve", str(policy), "--port", "0", "--catalog", str(policy.parent)]
     )
-    assert done.returncode in (1, 2)
+    assert done.exit_code in (1, 2)
     assert f"there is no initdb in {policy.parent}" in done.stderr
 
 
-def test_nothing_is_left_of_it_where_the_server_ends_though_a_statement_still_runs(
+def test_serve_answers_and_leaves_nothing_where_it_ends_though_a_statement_still_runs(
     policy: Path,
 ) -> None:
+    query = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'age'"
     searching = (
         "SELECT FROM pg_stat_activity WHERE usename = 'alice' AND pid <> pg_backend_pid() "
         "AND backend_start < clock_timestamp() - INTERVAL '1 second'"
@@ -108,6 +119,7 @@ def test_nothing_is_left_of_it_where_the_server_ends_though_a_statement_still_ru
             with serving(policy, TMPDIR=folder) as address:
                 running = beside.submit(_ask, address, UNHEEDING)
                 with psycopg.connect(address, user="alice", autocommit=True) as connection:
+                    assert ("integer",) in connection.execute(query).fetchall()
                     until(lambda: connection.execute(searching).fetchall() != [])
                 assert not running.done()
             assert isinstance(running.result(), psycopg.Error)

@@ -5,8 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from psycopg.errors import QueryCanceled
 
 PATIENCE = 60.0
+
+# Meant are 0.2 s; without a cancel each of these takes from 10 s to hours.
+SOON = 3.0
+
+SLEEPING = "SELECT current_user FROM pg_sleep(60), pg_am"
 
 # It looks for no signal while it searches, which takes hours.
 UNHEEDING = (
@@ -22,3 +32,10 @@ def until(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < end, "it takes too long"
         pause.wait(0.02)
+
+
+def canceled(running: Future[Any]) -> str:
+    """Why a statement was cancelled, which it was soon."""
+    with pytest.raises(QueryCanceled) as why:
+        running.result(SOON)
+    return str(why.value)
