@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -71,6 +72,33 @@ def test_parameters_of_both_kinds(connect: Connect) -> None:
     assert first.fetchall() == again.fetchall()
     with pytest.raises(tallyveil.StatementError):
         connection.execute("SELECT count(*) FROM person WHERE age = ?", [])
+
+
+@pytest.mark.parametrize(
+    ("value", "sqlstate"),
+    [
+        *[(one, "42804") for one in ({"a": 1}, [{"a": 1}], {1, 2}, bytearray(b"F"), object())],
+        *[(one, "42804") for one in (np.int64(3), np.array([1, 2]), [np.bool_(True)])],
+        *[(one, "22003") for one in (2**127, -(2**130), 2**200, [1, 2**200])],
+    ],
+)
+def test_a_parameter_that_is_no_constant_is_refused_with_the_way_out(
+    connect: Connect, value: object, sqlstate: str
+) -> None:
+    """2²⁰⁰ was 0, and an unhashable value a TypeError."""
+    with pytest.raises(tallyveil.StatementError) as caught:
+        connect().execute("SELECT count(*), ? FROM person", [value])
+    assert caught.value.sqlstate == sqlstate
+    assert caught.value.hint
+
+
+def test_a_float_of_numpy_is_a_number(connect: Connect) -> None:
+    sql = "SELECT count(*) FROM person WHERE age < ?"
+    connection = connect()
+    assert (
+        connection.execute(sql, [np.float64(2.5)]).fetchone()
+        == connection.execute(sql, [2.5]).fetchone()
+    )
 
 
 def test_one_statement_at_a_time(connect: Connect) -> None:

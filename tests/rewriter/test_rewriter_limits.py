@@ -39,7 +39,7 @@ STATEMENTS = {
     "items": (f"select {listed('1', 2000)}", "54001", "a list of the statement has 2000 items"),
     "keys": (f"select count(*) from person group by {listed('age + {n}', 2000)}", "54001", "items"),
     "arguments": (f"select concat({listed('age', 2000)}) from person", "54001", "items"),
-    "digits": ("select count(*) from person where age < " + "9" * 5000, "22003", "5000 digits"),
+    "digits": ("select count(*) from person where age < 0." + "9" * 4998, "22003", "5000 digits"),
     "SELECTs": (listed("select 1", 501, " union all "), "54001", "501 SELECTs"),
     "blocks": (
         "select " + listed("(select count(*) from person where age = {n})", 101),

@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import NumericValueOutOfRange, SQLSyntaxError
 
-__all__ = ["read_constants"]
+__all__ = ["read_constants", "refuse_wide"]
 
 _DIGITS: Final = r"[0-9](?:_?[0-9])*+"
 _BASED: Final = re.compile(
@@ -38,7 +38,9 @@ _NUMBERS: Final = frozenset(
 _CONTINUED: Final = re.compile(r"(?:[^\S\n]|--[^\n]*+)*+\n(?:\s|--[^\n]*+\n)*+")
 
 # What any of this can be about. Most statements hold nothing of the kind.
-_DOUBTFUL: Final = re.compile(r"[0-9](?:[^\W\d]|[.$])|\?[0-9]|[^\x00-\x7f]|'\s*+(?:'|--|/\*)")
+_DOUBTFUL: Final = re.compile(
+    r"[0-9](?:[^\W\d]|[.$])|\?[0-9]|[^\x00-\x7f]|'\s*+(?:'|--|/\*)|[0-9]{39}"
+)
 
 
 def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[Token]:
@@ -48,7 +50,8 @@ def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[To
     a name.
 
     Raises SQLSyntaxError for a number that something is joined to, and for two strings side by
-    side; NumericValueOutOfRange for a number that a double rounds to 0 or to infinity.
+    side; NumericValueOutOfRange for a number that a double rounds to 0 or to infinity, and for a
+    whole one of more than 128 bits.
     """
     if not _DOUBTFUL.search(sql):
         return list(tokens)
@@ -106,13 +109,27 @@ def _decimal(match: re.Match[str], start: int) -> str:
         # Beyond 4,000 digits Python refuses to write a number down.
         if len(digits) > 1_000:
             raise _too_great(start)
-        return str(int(digits, {"x": 16, "o": 8, "b": 2}[match.lastgroup or "x"]))
-    if "e" in text.lower():
+        text = str(int(digits, {"x": 16, "o": 8, "b": 2}[match.lastgroup or "x"]))
+    if match.re in (_BASED, _DECIMAL) and text.isdigit():
+        refuse_wide(int(text.lstrip("0")[:40] or "0"), start + 1)
+    elif "e" in text.lower():
         value = float(text)
         mantissa = re.split("[eE]", text)[0]
         if value == float("inf") or (value == 0 and mantissa.strip("0.")):
             raise _too_great(start)
     return text
+
+
+def refuse_wide(number: int, position: int | None = None) -> None:
+    """Raise NumericValueOutOfRange beyond 128 bits: DuckDB would compare by the last 128 of them,
+    so that 5 < 2²⁰⁰ is false.
+    """
+    if not -(2**127) <= number < 2**127:
+        raise NumericValueOutOfRange(
+            "a whole number is beyond what 128 bits hold",
+            hint="Write it with an exponent, such as 1e40: then it has double precision.",
+            position=position,
+        )
 
 
 def _too_great(start: int) -> NumericValueOutOfRange:

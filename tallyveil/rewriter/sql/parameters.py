@@ -6,7 +6,6 @@ Values enter the syntax tree as typed constants, never as text spliced into SQL.
 from __future__ import annotations
 
 import datetime as dt
-import math
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,6 +16,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.constants import refuse_wide
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
@@ -142,7 +142,10 @@ _WIDER: Final = (("DOUBLE", "HUGEINT", "BIGINT"), ("TIMESTAMP", "DATE"))
 
 
 def types_of(values: Sequence[Any]) -> tuple[str | None, ...]:
-    """The types of parameters that nothing but their values declares."""
+    """The types of parameters that nothing but their values declares; None where it is open.
+
+    Raises DatatypeMismatch for a value that is no constant of SQL.
+    """
     return tuple(map(_type_of, values))
 
 
@@ -163,7 +166,9 @@ def _type_of(value: Any) -> str | None:
             wide = [kind for one in _WIDER if kinds <= set(one) for kind in one if kind in kinds]
             element = wide[0] if wide else kinds.pop() if len(kinds) == 1 else None
             return f"{element}[]" if element else None
-    return None
+        case None | str() | dt.time() | uuid.UUID():
+            return None
+    raise _unsupported(value)
 
 
 def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
@@ -208,10 +213,10 @@ def _scalar(value: Any) -> exp.Expr:
         case bool():
             return exp.Boolean(this=value)
         case int():
+            refuse_wide(value)
             return exp.Literal.number(value)
         case float():
-            text = repr(value) if math.isfinite(value) else str(value)
-            return exp.Literal.string(text)
+            return exp.Literal.string(repr(float(value)))
         case Decimal():
             return exp.Literal.string(format(value, "f"))
         case str():
@@ -220,7 +225,14 @@ def _scalar(value: Any) -> exp.Expr:
             return exp.Literal.string(value.isoformat())
         case uuid.UUID():
             return exp.Literal.string(str(value))
-    raise DatatypeMismatch(
-        f"a parameter of Python type {type(value).__name__} is not supported",
-        hint="Pass numbers, strings, booleans, dates, or lists of these.",
+    raise _unsupported(value)
+
+
+def _unsupported(value: Any) -> DatatypeMismatch:
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return DatatypeMismatch(
+        f"a parameter of Python type {name} is not supported",
+        hint="Pass numbers, strings, booleans, dates, or lists of these, of Python's own types: "
+        "numpy's have .item() and .tolist().",
     )

@@ -27,6 +27,7 @@ from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
 from tallyveil.rewriter.postgres.row_values import spell_out_rows
 from tallyveil.rewriter.sql.connectors import balance
 from tallyveil.rewriter.sql.constants import read_constants
+from tallyveil.rewriter.sql.escapes import read_escapes
 from tallyveil.rewriter.sql.interval_texts import read_intervals
 
 __all__ = [
@@ -260,15 +261,15 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
 
 
 def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
-    """E'…' as the string it means; its escapes have been read by the parser."""
+    """E'…' as the string it means: not all that the parser takes for an escape is one."""
     text = sql[node.meta["start"] : node.meta["end"] + 1]
-    if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uU]", text)):
+    if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uUv]", text)):
         raise FeatureNotSupported(
             "this kind of string is not answered",
             hint="Write it in plain quotes.",
             position=node.meta["start"] + 1,
         )
-    literal = exp.Literal.string(node.this)
+    literal = exp.Literal.string(read_escapes(text, node.meta["start"] + 1))
     literal.meta["start"], literal.meta["end"] = node.meta["start"], node.meta["end"]
     return literal
 
