@@ -150,28 +150,41 @@ class ConditionalLaw:
     def steps(self) -> FloatArray:
         return np.fft.fftfreq(self.size, 1 / self.size).astype(np.float64)
 
-    def own_law(self, v: int) -> FloatArray | None:
-        """g_v, None for a count without noise of its own."""
-        law = self._laws[v]
-        return None if law is None or not law.scale else np.exp(law.log_mass(self.steps()))
-
     @cached_property
     def _leaf(self) -> FloatArray:
         """f̂."""
         return transformed(np.exp(self.law.log_mass(self.steps())))
 
     @cached_property
-    def _sums(self) -> dict[int, FloatArray]:
-        """By count the transform of its sum, as what is inside it alone has it."""
-        found: dict[int, FloatArray] = {}
+    def _upward(self) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
+        """By count the transform of its sum, as what is inside it alone has it; and g_v where it
+        has noise of its own, over how likely that is such a sum: the product of hundreds of these
+        chances would be less than any float."""
+        sums, own = dict[int, FloatArray](), dict[int, FloatArray]()
         for v in reversed(self._inside):
-            found[v] = self._leaf ** self._leaves[v]
+            deadline.check()
+            sums[v] = self._leaf ** self._leaves[v]
             for child in self._inside[v]:
-                found[v] = found[v] * self._noisy(child, found[child])
-        return found
+                here = sums[child]
+                if child in own:
+                    here = transformed(back(here, self.size) * own[child])
+                sums[v] = sums[v] * here
+            law = self._laws[v]
+            if law is not None and law.scale:
+                masses = np.exp(law.log_mass(self.steps()))
+                own[v] = masses / float(back(sums[v], self.size) @ masses)
+        return sums, own
+
+    @property
+    def _sums(self) -> dict[int, FloatArray]:
+        return self._upward[0]
+
+    def _own(self, v: int) -> FloatArray | None:
+        """g_v up to a constant, None for a count without noise of its own."""
+        return self._upward[1].get(v)
 
     def _noisy(self, v: int, sums: FloatArray) -> FloatArray:
-        own = self.own_law(v)
+        own = self._own(v)
         return sums if own is None else transformed(back(sums, self.size) * own)
 
     @cached_property
@@ -179,7 +192,7 @@ class ConditionalLaw:
         """By count how likely all else makes its sum, by s."""
         root = np.zeros(self.size)
         root[0] = 1
-        own = self.own_law(0)
+        own = self._own(0)
         found = {0: root if self.exact else np.ones(self.size) if own is None else own}
         for v, inside in self._inside.items():
             deadline.check()
@@ -187,8 +200,8 @@ class ConditionalLaw:
             sums = [self._noisy(child, self._sums[child]) for child in inside]
             for child, besides in zip(inside, others(sums), strict=True):
                 outside = back(rest * besides, self.size)
-                own = self.own_law(child)
-                found[child] = outside if own is None else outside * own
+                own = self._own(child)
+                found[child] = outside / outside[0] * (1.0 if own is None else own)
         return found
 
     def masses(self, v: int, leaves: int) -> FloatArray:
@@ -262,7 +275,7 @@ class ConditionalLaw:
             here = here * self._phi(angles) ** left
             for child in self._inside[v]:
                 here = here * found.pop(child)
-            own = self.own_law(v)
+            own = self._own(v)
             found[v] = here if own is None or not v else np.fft.fft(np.fft.ifft(here) * own)
         return self._at_root(found[0])
 
@@ -285,7 +298,7 @@ class ConditionalLaw:
                 here = product(here, power((leaf[0], a * leaf[1], a * a * leaf[2]), count))
             for child in self._inside[v]:
                 here = product(here, found.pop(child))
-            own = self.own_law(v)
+            own = self._own(v)
             if own is not None and v:
                 here = with_noise(here, own)
             found[v] = here
@@ -294,7 +307,7 @@ class ConditionalLaw:
 
     def _at_root(self, sums: Complex) -> npt.NDArray[np.float64]:
         """The sum over the last axis, which goes through θ, of what the root lets through."""
-        own = self.own_law(0)
+        own = self._own(0)
         if self.exact:
             return np.real(sums.mean(axis=-1))
         return np.real(sums[..., 0] if own is None else (np.fft.ifft(sums) * own).sum(axis=-1))

@@ -15,7 +15,7 @@ from scipy import stats
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.tree import Tree
-from tallyveil.mechanisms.constrained import shared
+from tallyveil.mechanisms.constrained import inversion, shared
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.shared import SharedNoise, derived
 
@@ -90,7 +90,8 @@ def test_the_steps_have_exact_chances(monkeypatch: pytest.MonkeyPatch) -> None:
         laws.append(list(itertools.islice(chances, 400)))
         return 6
 
-    monkeypatch.setattr(shared, "_inverted", noted)
+    for module in (inversion, shared):
+        monkeypatch.setattr(module, "inverted", noted)
     with localcontext(prec=60):
         SharedNoise(SECRET, "all", (3, 2), 2.0).part(0)
         total, over, _ = laws

@@ -212,3 +212,21 @@ def test_the_best_combination_of_a_draw_is_the_answer_itself() -> None:
         assert found is not None
         own = noises.take(found.places).variance_of(found.weights)
         assert own == pytest.approx(0.661233, abs=1e-6)
+
+
+def test_hundreds_of_noisy_groups_have_the_variances_of_normal_noise() -> None:
+    """The product of how likely each is to be the sum of its leaves is less than any float."""
+    groups, law = 400, DiscreteGaussianLaw(5.0)
+    parents = (-1, *[0] * groups, *(1 + n // 2 for n in range(2 * groups)))
+    tree = Tree(parents, (_exact(law), *[law] * (3 * groups)))
+    atom = _atom(tree)
+    precision = np.kron(np.eye(groups), np.eye(2) + np.ones((2, 2))) / law.variance
+    alone, every = np.linalg.inv(precision), np.ones(2 * groups)
+    weighted = alone @ every
+    covariance = alone - np.outer(weighted, weighted) / (every @ weighted)
+    leaf = atom.functional(np.array([1 + groups]), np.ones(1))
+    group = atom.functional(np.array([1]), np.ones(1))
+    assert leaf.variance == pytest.approx(covariance[0, 0], rel=1e-6)
+    assert group.variance == pytest.approx(covariance[:2, :2].sum(), rel=1e-6)
+    point = np.array([0.01])
+    assert leaf.log_phi(point)[0] == pytest.approx(-leaf.variance * 5e-5, rel=1e-6)

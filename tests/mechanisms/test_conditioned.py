@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -17,8 +18,9 @@ from scipy import stats
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.tree import Tree
-from tallyveil.mechanisms.constrained import conditioned
+from tallyveil.mechanisms.constrained import conditioned, groups
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
+from tallyveil.mechanisms.constrained.inversion import law_of_total
 from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds
 from tallyveil.mechanisms.constrained.weights import weights_of
 
@@ -294,7 +296,9 @@ def test_what_is_no_tree_or_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="one law"):
         Conditioned(Tree((2, 2, -1), (LAPLACE, GAUSS, EXACT)))
     with pytest.raises(StatementTooComplex):
-        Conditioned(one(50, DiscreteLaplaceLaw(10_000.0), EXACT))
+        Conditioned(one(50, DiscreteLaplaceLaw(100_000.0), EXACT))
+    with pytest.raises(StatementTooComplex):
+        Conditioned(one(50, DiscreteLaplaceLaw(10_000.0), None))
     assert Fraction(0) == weights_of(LAPLACE).exponent([0])
     with pytest.raises(FeatureNotSupported):
         weights_of(EXACT)
@@ -309,3 +313,40 @@ def test_hundreds_of_leaves_under_one_total(scale: float) -> None:
     assert sum(noise.draw()) == 0
     # Of so many the total says next to nothing of any one.
     assert noise.variances()[1] == pytest.approx(law.variance, rel=0.01)
+
+
+@pytest.mark.parametrize("unsure", [False, True])
+def test_groups_of_known_totals_are_drawn_at_once(
+    monkeypatch: pytest.MonkeyPatch, unsure: bool
+) -> None:
+    """2,000 draws of four groups; where the table in floats never tells, by all digits."""
+    if unsure:
+        built = groups._table
+        monkeypatch.setattr(
+            groups, "_table", lambda n, b: dataclasses.replace(built(n, b), error=1)
+        )
+    wide, narrow_one = DiscreteLaplaceLaw(2.5), LAPLACE
+    tree = Tree(
+        (8, 9, 8, 9, 8, 10, 11, 11, -1, -1, -1, -1),
+        (wide, narrow_one, wide, narrow_one, wide, wide, wide, wide, *[EXACT] * 4),
+    )
+    noise = Conditioned(tree)
+    drawn = np.array([noise.draw() for _ in range(2_000)])
+    assert (drawn[:, 5] == 0).all()
+    for places, law, reach in (([0, 2, 4], wide, 30), ([1, 3], LAPLACE, 15), ([6, 7], wide, 40)):
+        known = enumerated(one(len(places), law, EXACT), reach)
+        assert (drawn[:, places].sum(axis=1) == 0).all()
+        assert chi_square(Counter(map(tuple, drawn[:, places].tolist())), known) > MISS
+    # Those of one law are independent of each other.
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 6])[0, 1]) < 5 / math.sqrt(2_000)
+
+
+@pytest.mark.parametrize(("cells", "scale"), [(2, 0.2), (2, 50.0), (254, 10.4), (3000, 0.3)])
+def test_the_table_of_a_total_is_as_exact_as_it_says(cells: int, scale: float) -> None:
+    table = groups._table(cells, scale)
+    assert table.error < 1e-9
+    with localcontext(prec=60):
+        chances = itertools.islice(law_of_total(cells, scale), table.first + len(table.sums))
+        sums = list(itertools.accumulate(chances))[table.first :]
+        off = max(abs(Decimal(s) - t) for s, t in zip(table.sums.tolist(), sums, strict=True))
+    assert off < table.error

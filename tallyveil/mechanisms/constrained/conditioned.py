@@ -39,6 +39,7 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional import laws_of_atoms
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
+from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import Bounds, Tables
 from tallyveil.mechanisms.constrained.weights import decimal, weights_of
 
@@ -64,11 +65,13 @@ class Conditioned:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._atoms = [Atom(root) for root in tree.atoms]
+        self._groups = Groups([root for root in tree.atoms if Groups.has(root)])
+        self._atoms = [Atom(root) for root in tree.atoms if not Groups.has(root)]
 
     def draw(self) -> list[int]:
         """One draw for each leaf, in the tree's order."""
         found = dict.fromkeys(self._tree.leaves, 0)
+        found.update(zip(self._groups.leaves, self._groups.draw(), strict=True))
         for atom in self._atoms:
             deadline.check()
             found.update(zip(atom.root.leaves, atom.draw(), strict=True))

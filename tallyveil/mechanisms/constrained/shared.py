@@ -4,14 +4,12 @@ The cells of one group, whose total is published exactly, are divided among agen
 the law of `conditioned` with an exact root, that of independent discrete Laplace noises given that
 they add up to 0 (INVARIANTS §5.1, §7), and each agent draws what its own cells get.
 
-A discrete Laplace number is the difference G − G′ of two independent geometric ones, with weights
-a^g, a = e^{−1/b}. So the noise of n cells is drawn as
+The noise of n cells is drawn as the sum T of the geometric numbers it is made of (`inversion`), and
 
-    T, the sum of all G and that of all G′:  P(t) = C(n+t−1, t)² a^{2t} / Σ_s C(n+s−1, s)² a^{2s};
     how T divides among the agents:  P(k of m) = C(n₁+k−1, k) C(n₂+m−k−1, m−k) / C(n₁+n₂+m−1, m);
     how an agent's part divides among its cells: each division is equally likely,
 
-the last two for G and for G′ by themselves: given their sum, geometric numbers are equally likely.
+both for G and for G′ by themselves.
 
 All agents have to find the same T, and the same division. So a number is a function of the key's
 bits alone, as if these were a U in [0, 1) without end, and F the exact distribution function: it is
@@ -24,22 +22,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
+from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, inverted, total
 
 __all__ = ["SharedNoise", "derived"]
 
-_MOST: Final = 1_000_000  # steps that T takes
-_LEAST_SCALE: Final = 0.125
 _CHUNK: Final = 1 << 12
 
 
@@ -63,11 +58,11 @@ class SharedNoise:
     @staticmethod
     def check(cells: int, scale: float) -> None:
         """Raises StatementTooComplex as the constructor."""
-        if not (scale >= _LEAST_SCALE and cells * (scale + 1) <= _MOST):
+        if not (scale >= LEAST_SCALE and cells * (scale + 1) <= MOST):
             raise StatementTooComplex(
                 f"{cells:,} counts that add up cannot be given noise of scale {scale:g} by agents",
-                hint=f"The scale is {_LEAST_SCALE} at least, and its product with the counts"
-                f" {_MOST:,} at most: count by less, or take another epsilon.",
+                hint=f"The scale is {LEAST_SCALE} at least, and its product with the counts"
+                f" {MOST:,} at most: count by less, or take another epsilon.",
             )
 
     def part(self, agent: int) -> list[int]:
@@ -89,26 +84,7 @@ class SharedNoise:
         return _Bits(derived(self._key, self._group, *step))
 
     def _total(self) -> int:
-        cells = sum(self._sizes)
-        if cells == 1:
-            return 0
-        rate = -2 / Fraction(self._scale)
-
-        def law() -> Iterator[Decimal]:
-            q = (Decimal(rate.numerator) / rate.denominator).exp()
-            # Σ_s C(n+s−1, s)² q^s = (1−q)^{1−2n} Σ_{k<n} C(n−1, k)² q^k, by Euler.
-            term = total = Decimal(1)
-            for k in range(cells - 1):
-                term = term * q * (cells - 1 - k) ** 2 / (k + 1) ** 2
-                total += term
-            chance, t = (1 - q) ** (2 * cells - 1) / total, 0
-            while True:
-                yield chance
-                chance = chance * q * (cells + t) ** 2 / (t + 1) ** 2
-                t += 1
-
-        # q is off by 1 + 2/b units; 1 − q by b + 2, and its power by 2n times as many.
-        return _inverted(self._bits("total"), law, cells * (int(self._scale) + 16))
+        return total(self._bits("total"), sum(self._sizes), self._scale)
 
 
 def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
@@ -127,7 +103,7 @@ def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
             chance = chance * ((own + k) * (total - k)) / ((k + 1) * (rest + total - k - 1))
         yield chance
 
-    return _inverted(bits, law, own)
+    return inverted(bits, law, own)
 
 
 def _division(bits: _Bits, total: int, cells: int) -> list[int]:
@@ -140,27 +116,6 @@ def _division(bits: _Bits, total: int, cells: int) -> list[int]:
         chosen.add(last if drawn in chosen else drawn)
     ends = [-1, *sorted(chosen), places]
     return [after - before - 1 for before, after in itertools.pairwise(ends)]
-
-
-def _inverted(bits: _Bits, law: Callable[[], Iterator[Decimal]], errors: int) -> int:
-    """The least t with U < F(t) for a U of these bits. ``law`` gives the chances of 0, 1, …, in the
-    precision of the context, each off by less than 4 (errors + 2t + 4) units in the last place."""
-    word, count = bits.take(64), 64
-    while True:
-        with localcontext(prec=count // 3 + 40, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
-            unit = Decimal(8).scaleb(1 - context.prec)
-            low, high = Decimal(word) / (1 << count), Decimal(word + 1) / (1 << count)
-            found = Decimal(0)
-            for t, chance in enumerate(law()):
-                found += chance
-                room = found * (unit * (errors + 2 * t + 8))
-                if high <= found - room:
-                    return t
-                if low < found + room:
-                    break  # these bits, or these digits, do not tell
-                if not t % _CHUNK:
-                    deadline.check()
-        word, count = word << 64 | bits.take(64), count + 64
 
 
 class _Bits:

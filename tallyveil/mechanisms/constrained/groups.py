@@ -1,0 +1,160 @@
+"""Discrete Laplace noise of groups whose totals are exact, of all of them at once: drawn exactly.
+
+For each group T is drawn (`inversion`), and then how T divides among the geometric numbers of the
+cells: T stars and n − 1 bars in a row, where each order is equally likely. The bars of all groups
+are the places of the smallest of as many random words as there are places.
+
+T comes from a table in floats where its random word is farther from each step of the table than the
+table can be off, and else from as many digits as it takes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.errors import StatementTooComplex
+from tallyveil.inference import DiscreteLaplaceLaw
+from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.tree import Node
+from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, total
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["Groups"]
+
+_LEFT_OUT: Final = 1e-12  # of T's law, by its table
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """P(T ≤ ``first`` + i) is ``sums[i]``, but for ``error``, of ``cells`` noises."""
+
+    cells: int
+    scale: float
+    first: int
+    sums: FloatArray
+    error: float
+
+    def draw(self, count: int) -> IntArray:
+        words = np.frombuffer(os.urandom(8 * count), np.uint64)
+        drawn = words * 2.0**-64
+        places = self.sums.searchsorted(drawn, side="right")
+        edges = np.concatenate([[0.0], self.sums, [1.0]])
+        off = np.minimum(drawn - edges[places], edges[places + 1] - drawn)
+        found = self.first + places
+        for place in np.flatnonzero(off <= self.error).tolist():
+            found[place] = total(_Begun(int(words[place])), self.cells, self.scale)
+        return found
+
+
+class _Begun:
+    """Random bits of which the first 64 are known."""
+
+    def __init__(self, word: int) -> None:
+        self._begin = word.to_bytes(8, "big")
+
+    def take(self, count: int) -> int:
+        size = count // 8
+        own, self._begin = self._begin[:size], self._begin[size:]
+        return int.from_bytes(own + os.urandom(size - len(own)), "big")
+
+
+@lru_cache(maxsize=1024)
+def _table(cells: int, scale: float) -> _Table:
+    """Of n ≥ 2 noises. ln P(t + 1)/P(t) = 2 ln (n + t)/(t + 1) − 2/b falls with t: what is left out
+    at an end is less than a geometric series."""
+    mode = max(0, math.floor((cells * math.exp(-1 / scale) - 1) / -math.expm1(-1 / scale)))
+    bend = 2 / (mode + 1) - 2 / (mode + cells)
+    reach = math.ceil(8 / math.sqrt(bend) + 8 * scale) + 8
+    while True:
+        first, last = max(0, mode - reach), mode + reach
+        t = np.arange(first, last + 1, dtype=np.float64)
+        ratios = 2 * np.log((cells + t) / (t + 1)) - 2 / scale
+        logs = np.concatenate([[0.0], np.cumsum(ratios[:-1])])
+        weights = np.exp(logs - logs[mode - first])
+        whole = float(weights.sum())
+        after = float(weights[-1]) / -math.expm1(float(ratios[-1]))
+        before = float(weights[0]) / -math.expm1(-float(ratios[0])) if first else 0.0
+        if after + before <= _LEFT_OUT * whole:
+            break
+        reach *= 2
+    # Each step of the logarithms is rounded, by no more than a double as large as all of them.
+    error = len(t) * (8 + float(np.abs(logs).max())) * 2.0**-52 + 2 * _LEFT_OUT
+    return _Table(cells, scale, first, np.cumsum(weights) / whole, error)
+
+
+class Groups:
+    """The noise of the leaves of some ``roots``, of which each is exact, and has leaves alone, of
+    one Laplace law (`Groups.has`).
+
+    Raises StatementTooComplex for too many leaves of too wide noise.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        laws = [law for root in roots if (law := root.children[0].law) is not None]
+        self.leaves = [leaf for root in roots for leaf in root.leaves]
+        self._cells = np.array([len(root.children) for root in roots], dtype=np.int64)
+        if sum(n * (law.scale + 1) for n, law in zip(self._cells, laws, strict=True)) > MOST:
+            raise StatementTooComplex(
+                "the sums that noise under constraints can have are too many to be drawn",
+                hint="Ask for fewer counts at a time, or for less noise.",
+            )
+        alike: dict[_Table, list[int]] = {}
+        for place, law in enumerate(laws):
+            deadline.check()
+            if self._cells[place] > 1:
+                table = _table(int(self._cells[place]), law.scale)
+                alike.setdefault(table, []).append(place)
+        self._alike = [(table, np.array(places)) for table, places in alike.items()]
+
+    @staticmethod
+    def has(root: Node) -> bool:
+        """Whether such an atom is one of these groups."""
+        laws = {child.law for child in root.children}
+        law = next(iter(laws), None)
+        return (
+            root.exact
+            and len(laws) == 1
+            and isinstance(law, DiscreteLaplaceLaw)
+            and law.scale >= LEAST_SCALE
+            and not any(child.children for child in root.children)
+        )
+
+    def draw(self) -> list[int]:
+        """By leaf."""
+        totals = np.zeros(len(self._cells), dtype=np.int64)
+        for table, places in self._alike:
+            totals[places] = table.draw(len(places))
+        found: list[int] = (self._divided(totals) - self._divided(totals)).tolist()
+        return found
+
+    def _divided(self, totals: IntArray) -> IntArray:
+        """Of each group a total over its cells, all divisions equally likely. The last place of a
+        group is a bar, so that each cell has the stars before its bar."""
+        lengths = totals + self._cells
+        ends = np.cumsum(lengths)
+        groups = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)
+        bits = len(lengths).bit_length()
+        starts, bars = ends - lengths, self._cells - 1
+        some = np.flatnonzero(bars > 0)
+        while True:
+            words = np.frombuffer(os.urandom(8 * len(groups)), np.uint64) >> np.uint64(bits)
+            words[ends - 1] = (1 << 64 - bits) - 1
+            words |= groups << np.uint64(64 - bits)
+            order = words.argsort()
+            edge = (starts + bars)[some]
+            if (words[order[edge - 1]] != words[order[edge]]).all():
+                break
+        chosen = np.ones(len(groups), dtype=np.bool_)
+        rank = np.arange(len(groups)) - np.repeat(starts, lengths)
+        chosen[order] = rank < np.repeat(bars, lengths)
+        chosen[ends - 1] = True
+        found: IntArray = np.diff(np.flatnonzero(chosen), prepend=-1) - 1
+        return found
