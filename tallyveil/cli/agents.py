@@ -47,6 +47,9 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
     planned.place(agent)
     planned.counted(own)
     _check_private(secret)
+    for kept in (policy, plan, secret, own.ledger):
+        if out.resolve() == kept.resolve():
+            raise OutputError(f"the part would be written over {kept}", hint="Name another --out.")
     reads = relations_read(own)
     with closing(Ledger(own.ledger)) as ledger, Secret.opened(secret) as opened:
         accountant = Accountant(ledger, accounts(own, reads))

@@ -340,6 +340,21 @@ def test_a_secret_is_for_its_owner_alone(agents: list[Agent]) -> None:
     assert again.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["secret.json", "plan.toml", "policy.toml", "policy.ledger.sqlite"]
+)
+def test_a_part_is_not_written_over_what_the_agent_needs(agents: list[Agent], name: str) -> None:
+    agent = agents[0]
+    agent.release()
+    path = agent.folder / name
+    before = path.read_bytes()
+    said = CliRunner().invoke(app, [*agent.arguments(2)[:-1], str(path)])
+    assert said.exit_code == 1
+    assert "would be written over" in said.output
+    assert path.read_bytes() == before
+    assert agent.charges == 1
+
+
 def test_totals_of_nothing_named_are_the_grand_total(agents: list[Agent]) -> None:
     for agent in agents:
         agent.write(plan=PLAN.replace('totals = ["sex"]', "totals = []"))
