@@ -20,6 +20,8 @@ def alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _In
     Found by sums of scrambled numbers, and then compared; what only seemed equal is left apart.
     """
     number = len(lists[0][0]) - 1
+    if number == 1:
+        return np.zeros(1, dtype=np.int64)
     sums = np.zeros(number, dtype=np.uint64)
     for label in labels:
         sums = _scrambled(sums + label.astype(np.uint64))

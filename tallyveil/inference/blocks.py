@@ -131,6 +131,7 @@ class _Blocks:
 
     def __init__(self, history: sparse.csr_matrix, noises: Noises) -> None:
         m, n = history.shape
+        history.sort_indices()
         graph = sparse.csr_matrix(
             (np.ones(history.nnz, dtype=np.int8), history.indices + m, history.indptr),
             shape=(m, m + n),
@@ -146,7 +147,7 @@ class _Blocks:
         ranked = Entries(
             self.rows.rank[entries.rows], self.cells.rank[entries.cells], entries.coefficients
         )
-        order = np.lexsort((ranked.cells, ranked.rows, block))
+        order = np.argsort(block, kind="stable")  # by row and cell they are in order
         self.entries = ranked.take(order)
         self.starts = np.searchsorted(block[order], np.arange(number + 1))
         laws = noises.numbers[self.rows.order]
@@ -235,7 +236,8 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
             if by_formula is not None:
                 result |= dict(zip(own, by_formula, strict=True))
                 continue
-        many = len(own) >= _TOGETHER and queries is not None
+        history = Exchangeable(matrix, variances)
+        many = len(own) >= _TOGETHER and queries is not None and not history.too_large
         together = _Together.of(matrix, queries) if many else None
         cost = together.work if together is not None else len(own) * (_ALONE + 100 * matrix.nnz)
         left -= cost
@@ -245,10 +247,7 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
         if together is not None:
             solutions = together.solve(variances)
         else:
-            solutions, history = [], Exchangeable(matrix, variances)
-            for query in queries:
-                deadline.check()
-                solutions.append(history.combination(query.toarray()[0]))
+            solutions = history.combinations(queries.toarray())
         for sort, weights in zip(own, solutions, strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])

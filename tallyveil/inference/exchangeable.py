@@ -20,12 +20,15 @@ A H = q is checked on every cell. What does not pass counts as not determined by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from tallyveil import deadline
 from tallyveil.inference.blas import one_thread
 from tallyveil.inference.noise import FloatArray
 
@@ -49,6 +52,8 @@ _NOTHING: Final = 1e-12
 _DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
 
 _Colours = npt.NDArray[np.int64]
+_Colouring = tuple[_Colours, _Colours]
+"""Of rows, and of cells."""
 
 
 def best_combination(
@@ -58,32 +63,51 @@ def best_combination(
 
     ``rows`` (m×n) and ``query`` (n) are integers below 2⁵³. A variance of 0 is an exact answer.
     """
-    return Exchangeable(rows, variances).combination(query)
+    return Exchangeable(rows, variances).combinations(query[None, :])[0]
 
 
 class Exchangeable:
     """A history, as `best_combination` has it, with what does not depend on the query."""
 
     def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
+        self._rows = rows
         self._variances = variances
-        self._sorts = _numbered(variances)
-        self._row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        self._coefficients = rows.data.astype(np.float64)
-        across = rows.astype(np.int64).T.tocsr()
-        self._across = across.astype(np.float64)
-        self._marked = _unsigned(rows), _unsigned(across)
 
-    def combination(self, query: npt.NDArray[np.int64]) -> FloatArray | None:
-        """As `best_combination`."""
-        height = len(self._variances)
-        if not height or not query.any():
-            return None if query.any() else np.zeros(height)
-        sorts, cells = self._colours(query)
+    @cached_property
+    def too_large(self) -> bool:
+        """Whether no query can be solved: its colours are no fewer than the history's own."""
+        if least_norm_work(*self._rows.shape) <= LARGEST:
+            return False
+        return least_norm_work(*(int(own.max()) + 1 for own in self._own_colours)) > LARGEST
+
+    def combinations(self, queries: npt.NDArray[np.int64]) -> list[FloatArray | None]:
+        """As `best_combination`, for each of some queries (k×n). Those of one colouring are solved
+        together."""
+        found: list[FloatArray | None] = [None] * len(queries)
+        alike: dict[tuple[bytes, ...], tuple[_Colouring, list[int]]] = {}
+        for place, query in enumerate(queries):
+            deadline.check()
+            if not query.any():
+                found[place] = np.zeros(len(self._variances))
+            elif len(self._variances) and not self.too_large:
+                colours = self._colours(query)
+                key = tuple(own.tobytes() for own in colours)
+                alike.setdefault(key, (colours, []))[1].append(place)
+        for colours, places in alike.values():
+            for place, one in zip(places, self._solved(colours, queries[places]), strict=True):
+                found[place] = one
+        return found
+
+    def _solved(
+        self, colours: _Colouring, queries: npt.NDArray[np.int64]
+    ) -> Sequence[FloatArray | None]:
+        """Of queries that have these colours."""
+        sorts, cells = colours
         sizes = np.bincount(sorts)
-        number = len(sizes)
+        height, number = len(sorts), len(sizes)
         _, first = np.unique(cells, return_index=True)
         if least_norm_work(number, len(first)) > LARGEST:
-            return None
+            return [None] * len(queries)
         gather = sparse.csr_matrix(
             (np.ones(height), sorts, np.arange(height + 1)), shape=(height, number)
         )
@@ -91,24 +115,45 @@ class Exchangeable:
         of_sort = np.zeros(number)
         of_sort[sorts] = self._variances
         spreads = weighed(of_sort) * np.sqrt(sizes)
-        asked = query[first].astype(np.float64)
-        weights = least_weighed(system, spreads, asked)
-        used = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
-        coefficients: FloatArray = used[sorts]
-        return coefficients if self._combines(coefficients, query) else None
+        weights = least_weighed(system, spreads, queries[:, first].astype(np.float64))
+        used = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))[:, sorts]
+        combine = map(self._combines, used, queries)
+        return [one if own else None for one, own in zip(used, combine, strict=True)]
 
     def _combines(self, coefficients: FloatArray, query: npt.NDArray[np.int64]) -> bool:
         """Whether A H = q, on every cell."""
-        terms = self._coefficients * coefficients[self._row]
+        terms = self._rows.data * np.repeat(coefficients, np.diff(self._rows.indptr))
         largest = max(float(np.abs(query).max()), float(np.abs(terms).max(initial=0.0)))
         off = np.abs(self._across @ coefficients - query).max()
         return bool(off <= EXACT * largest)
 
-    def _colours(self, query: npt.NDArray[np.int64]) -> tuple[_Colours, _Colours]:
+    @cached_property
+    def _across(self) -> sparse.csr_matrix:
+        return self._rows.astype(np.float64).T.tocsr()
+
+    @cached_property
+    def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+        """For sums of 64 random bits, modulo 2⁶⁴, which stand for multisets."""
+        own = _unsigned(self._rows)
+        return own, own.T.tocsr()
+
+    @cached_property
+    def _own_colours(self) -> _Colouring:
+        """Without a query."""
+        cells = np.zeros(self._rows.shape[1], dtype=np.int64)
+        return self._refined(np.random.default_rng(0), _numbered(self._variances), cells)
+
+    def _colours(self, query: npt.NDArray[np.int64]) -> _Colouring:
         """The coarsest equitable colours of rows and cells, numbered from 0."""
-        # Sums of 64 random bits, modulo 2^64, stand for multisets.
-        random, (matrix, across) = np.random.default_rng(0), self._marked
-        sorts, cells = self._sorts, _numbered(query)
+        random, (sorts, own) = np.random.default_rng(1), self._own_colours
+        if len(own) == int(own.max()) + 1:
+            return sorts, own  # none is finer
+        cells = _split(own, _marks(random, _numbered(query)))
+        return self._refined(random, sorts, cells)
+
+    def _refined(self, random: np.random.Generator, sorts: _Colours, cells: _Colours) -> _Colouring:
+        """The coarsest equitable colours that are finer than these."""
+        matrix, across = self._marked
         for _ in range(_ROUNDS):
             before = int(sorts.max()), int(cells.max())
             cells = _split(cells, across @ _marks(random, sorts))
@@ -153,11 +198,11 @@ def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) 
     """For each target t (a row) the w with the shortest ``spreads`` · w of w M nearest to t."""
     weights = _least_norm(matrix / spreads[:, None], targets) / spreads
     off = targets - weights @ matrix
-    if np.abs(off).max(initial=0.0) <= _NEAR * np.abs(targets).max(initial=0.0):
-        return weights
-    # Where variances lie far apart, rounding is corrected by whichever rows do it best.
-    corrected: FloatArray = weights + _least_norm(matrix, off)
-    return corrected
+    far = np.abs(off).max(axis=-1, initial=0.0) > _NEAR * np.abs(targets).max(axis=-1, initial=0.0)
+    if far.any():
+        # Where variances lie far apart, rounding is corrected by whichever rows do it best.
+        weights[far] += _least_norm(matrix, off[far])
+    return weights
 
 
 def _unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -15,6 +15,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -60,25 +61,26 @@ def related(
     if any(question.too_large for question in questions) or not values.told_apart(questions):
         return None
     best = _Trial(values, questions, 0, [], work)
-    if best.left < 0:
-        return None
     most_looked_at, size = min(len(numbers), work // COLUMN), first + _FIRST
     while best.size < most_looked_at:
         size = min(size, most_looked_at)
         trial = best.grown([(n, history(n)) for n in numbers[best.size : size]])
         if not trial.fits:
+            if best.too_large:
+                return None
             most_looked_at = size = size // 2
             continue
         best = trial
         if 4 * best.left < work:
             break
         size *= max(2, math.isqrt(work // max(1, work - best.left)))
-    return best.written()
+    return None if best.too_large else best.written()
 
 
 class _Trial:
     """The first ``size`` columns laid out, without those that tell too many cells ``apart``; as
-    many of them are ``taken`` as there is the ``work`` for, of which so much is ``left``."""
+    many of them are taken as there is the ``work`` for, of which so much is ``left``. It is laid
+    out once somebody asks."""
 
     def __init__(
         self,
@@ -90,20 +92,43 @@ class _Trial:
     ) -> None:
         self.size = size
         self._apart, self._questions, self._columns, self._work = apart, questions, columns, work
-        layout = apart.layout()
-        self._asked = Written(layout, questions)
-        self._recorded = Written(layout, [prepared for _, prepared in columns])
-        self.left = work - sum(self._asked.entries)
-        self._taken = []
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return self._apart.layout()
+
+    @cached_property
+    def _asked(self) -> Written:
+        return Written(self._layout, self._questions)
+
+    @cached_property
+    def _recorded(self) -> Written:
+        return Written(self._layout, [prepared for _, prepared in self._columns])
+
+    @cached_property
+    def _taken(self) -> tuple[list[int], int]:
+        """The places of the columns, and the work that is left."""
+        left = self._work - sum(self._asked.entries)
+        taken = []
         for place, entries in enumerate(self._recorded.entries):
-            if entries <= self.left:
-                self._taken.append(place)
-                self.left -= entries + COLUMN
+            if entries <= left:
+                taken.append(place)
+                left -= entries + COLUMN
+        return taken, left
+
+    @property
+    def left(self) -> int:
+        return self._taken[1]
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the questions alone are more than the work."""
+        return sum(self._asked.entries) > self._work
 
     @property
     def fits(self) -> bool:
         """Whether the work is enough for most of what is looked at."""
-        return self.left >= -COLUMN and 2 * len(self._taken) >= len(self._columns)
+        return self.left >= -COLUMN and 2 * len(self._taken[0]) >= len(self._columns)
 
     def grown(self, more: list[tuple[int, Prepared]]) -> _Trial:
         """With more columns."""
@@ -115,10 +140,11 @@ class _Trial:
         return _Trial(apart, self._questions, size, columns, self._work)
 
     def written(self) -> Related:
-        history = self._recorded.matrix(self._taken)
+        taken, _ = self._taken
+        history = self._recorded.matrix(taken)
         question = self._asked.matrix(range(len(self._questions)))
         cells = _unlike(history, question)
-        used = tuple(self._columns[place][0] for place in self._taken)
+        used = tuple(self._columns[place][0] for place in taken)
         return Related(history[:, cells], question[:, cells], used)
 
 
