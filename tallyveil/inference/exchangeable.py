@@ -1,8 +1,8 @@
 """The best linear unbiased combination of many answers, most of which are alike (BAYES §3).
 
 History: y = H x + noise, independent noise of variance v_i on row i. For a query q: the A with
-A H = q of least Σ A_i² v_i, here for a single query, and quick where rows
-and cells are many but of few sorts, as the groups of a GROUP BY are.
+A H = q of least Σ A_i² v_i, quick where rows and cells are many but of few sorts, as the groups of
+a GROUP BY are. Several queries are one problem as long as their colours together are not too many.
 
 Colour refinement makes the sorts: rows have one colour only if they have equal variance and, for
 each colour of cells, the same coefficients in sum; cells only if q is the same and, for each colour
@@ -20,7 +20,7 @@ A H = q is checked on every cell. What does not pass counts as not determined by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from functools import cached_property
 from typing import Final
 
@@ -72,51 +72,55 @@ class Exchangeable:
     def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
         self._rows = rows
         self._variances = variances
+        self._weights: dict[tuple[int, ...], FloatArray] = {}  # by system, spreads and queries
 
     @cached_property
     def too_large(self) -> bool:
         """Whether no query can be solved: its colours are no fewer than the history's own."""
         if least_norm_work(*self._rows.shape) <= LARGEST:
             return False
-        return least_norm_work(*(int(own.max()) + 1 for own in self._own_colours)) > LARGEST
+        return _work(self._own_colours) > LARGEST
 
     def combinations(self, queries: npt.NDArray[np.int64]) -> list[FloatArray | None]:
-        """As `best_combination`, for each of some queries (k×n). Those of one colouring are solved
-        together."""
-        found: list[FloatArray | None] = [None] * len(queries)
-        alike: dict[tuple[bytes, ...], tuple[_Colouring, list[int]]] = {}
-        for place, query in enumerate(queries):
-            deadline.check()
-            if not query.any():
-                found[place] = np.zeros(len(self._variances))
-            elif len(self._variances) and not self.too_large:
-                colours = self._colours(query)
-                key = tuple(own.tobytes() for own in colours)
-                alike.setdefault(key, (colours, []))[1].append(place)
-        for colours, places in alike.values():
-            for place, one in zip(places, self._solved(colours, queries[places]), strict=True):
-                found[place] = one
-        return found
+        """As `best_combination`, for each of some queries (k×n): by the colours of all of them
+        together, unless it is less work one by one."""
+        if not len(self._variances) or self.too_large or not queries.any():
+            zero = np.zeros(len(self._variances))
+            return [None if query.any() else zero for query in queries]
+        deadline.check()
+        colours = self._colours(queries)
+        most = min(LARGEST, len(queries) * _work(self._own_colours))
+        if len(queries) > 1 and _work(colours) > most:
+            return [self.combinations(query[None, :])[0] for query in queries]
+        return self._solved(colours, queries)
 
     def _solved(
         self, colours: _Colouring, queries: npt.NDArray[np.int64]
-    ) -> Sequence[FloatArray | None]:
+    ) -> list[FloatArray | None]:
         """Of queries that have these colours."""
         sorts, cells = colours
-        sizes = np.bincount(sorts)
-        height, number = len(sorts), len(sizes)
-        _, first = np.unique(cells, return_index=True)
-        if least_norm_work(number, len(first)) > LARGEST:
+        if _work(colours) > LARGEST:
             return [None] * len(queries)
-        gather = sparse.csr_matrix(
-            (np.ones(height), sorts, np.arange(height + 1)), shape=(height, number)
-        )
-        system = (self._across[first] @ gather).toarray().T
-        of_sort = np.zeros(number)
+        sizes, rows = np.bincount(sorts), self._rows
+        _, first = np.unique(cells, return_index=True)
+        rank = np.full(len(cells), -1, dtype=np.int64)
+        rank[first] = np.arange(len(first))
+        at, sort = rank[rows.indices], np.repeat(sorts, np.diff(rows.indptr))
+        own = np.flatnonzero(at >= 0)
+        shape = len(sizes), len(first)
+        places = sort[own] * len(first) + at[own]
+        sums = np.bincount(places, rows.data[own], math.prod(shape))
+        system = sums.reshape(shape).astype(np.float64, copy=False)
+        of_sort = np.zeros(len(sizes))
         of_sort[sorts] = self._variances
         spreads = weighed(of_sort) * np.sqrt(sizes)
-        weights = least_weighed(system, spreads, queries[:, first].astype(np.float64))
-        used = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))[:, sorts]
+        asked = queries[:, first].astype(np.float64)
+        # Groups that the history treats alike are one problem, numbered alike.
+        key = tuple(hash(each.tobytes()) for each in (system, spreads, asked))
+        if key not in self._weights:
+            weights = least_weighed(system, spreads, asked)
+            self._weights[key] = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
+        used = self._weights[key][:, sorts]
         combine = map(self._combines, used, queries)
         return [one if own else None for one, own in zip(used, combine, strict=True)]
 
@@ -143,13 +147,13 @@ class Exchangeable:
         cells = np.zeros(self._rows.shape[1], dtype=np.int64)
         return self._refined(np.random.default_rng(0), _numbered(self._variances), cells)
 
-    def _colours(self, query: npt.NDArray[np.int64]) -> _Colouring:
+    def _colours(self, queries: npt.NDArray[np.int64]) -> _Colouring:
         """The coarsest equitable colours of rows and cells, numbered from 0."""
         random, (sorts, own) = np.random.default_rng(1), self._own_colours
         if len(own) == int(own.max()) + 1:
             return sorts, own  # none is finer
-        cells = _split(own, _marks(random, _numbered(query)))
-        return self._refined(random, sorts, cells)
+        marks = random.integers(0, 2**64, len(queries), dtype=np.uint64)
+        return self._refined(random, sorts, _split(own, marks @ queries.view(np.uint64)))
 
     def _refined(self, random: np.random.Generator, sorts: _Colours, cells: _Colours) -> _Colouring:
         """The coarsest equitable colours that are finer than these."""
@@ -161,6 +165,12 @@ class Exchangeable:
             if (int(sorts.max()), int(cells.max())) == before:
                 break
         return sorts, cells
+
+
+def _work(colours: _Colouring) -> float:
+    """Of the system that is left of them."""
+    sorts, cells = colours
+    return least_norm_work(int(sorts.max()) + 1, int(cells.max()) + 1)
 
 
 def weighed(variances: FloatArray) -> FloatArray:

@@ -53,8 +53,8 @@ def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.Mo
     dense = history.toarray()
     queries = _queries(rng, dense)
     least = least_variances(dense, _short(noises.variances), queries)
-    for small in (0, 4096):
-        monkeypatch.setattr(blocks, "_SMALL", small)
+    for name, value in (("_SMALL", 0), ("_SMALL", 4096), ("_TOGETHER", 99)):
+        monkeypatch.setattr(blocks, name, value)
         combinations = best_combinations(history, noises, _sparse(queries))
         for query, best, found in zip(queries, least, combinations, strict=True):
             if found is None:
