@@ -150,6 +150,8 @@ class Planner:
                 return False
             case "pg_advisory_unlock_all":
                 return None
+            case "current_setting" if arguments[1:] == ["true"]:
+                return self._settings.all().get(arguments[0].lower())
             case "current_setting" if arguments:
                 return self._settings.show(arguments[0])
             case "set_config" if len(arguments) >= 2:

@@ -89,7 +89,7 @@ def _replace_session_functions(planning: Planning) -> None:
             raise UndefinedFunction(
                 f"function {name} takes texts in quotes", position=position(node)
             )
-        arguments = [argument.name for argument in given]
+        arguments = [a.name or str(a.this).lower() for a in given]  # a truth value has no name
         value = exp.convert(planning.session(name, arguments))
         target = node.parent if isinstance(node.parent, exp.Dot) else node
         item = target.parent

@@ -83,3 +83,23 @@ def test_a_value_is_a_string_in_each_way_of_writing_one(
             assert shown(connection) == shown(postgres)
         finally:
             postgres.execute("RESET ALL")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ("'no.such', true", None),
+        ("'no.such', 'true'", None),
+        ("'TimeZone', true", "UTC"),
+        ("'timezone', false", "UTC"),
+    ],
+)
+def test_a_setting_that_may_be_missing_is_null(
+    house: Any, arguments: str, value: str | None
+) -> None:
+    """What clients ask to see whether this is a server of a certain kind."""
+    with house.connect() as connection:
+        found = connection.execute(f"SELECT current_setting({arguments})".encode())
+        assert found.fetchall() == [(value,)]
+        with pytest.raises(psycopg.errors.UndefinedObject, match=r"no\.such"):
+            connection.execute("SELECT current_setting('no.such', false)")
