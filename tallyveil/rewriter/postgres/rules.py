@@ -38,7 +38,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Trim: (texts.need_text,),
         exp.Mul: (numbers.exact_operands,),
         exp.Add: (numbers.exact_operands,),
-        exp.Sub: (numbers.exact_operands,),
+        exp.Sub: (numbers.exact_operands, times.subtract),
         exp.Round: (numbers.round_half,),
         exp.Trunc: (numbers.truncate,),
         exp.Log: (numbers.exact_operands, functions.logarithm),

@@ -7,13 +7,13 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.errors import DatetimeFieldOverflow, FeatureNotSupported, UndefinedFunction
 from tallyveil.rewriter.postgres.build import call
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.check import function_name, position
 from tallyveil.rewriter.sql.types import family, spoken
 
-__all__ = ["extract", "finite", "make", "truncate", "write"]
+__all__ = ["extract", "finite", "make", "subtract", "truncate", "write"]
 
 # Numbers of fixed width and meaning, as the parser has read PostgreSQL's format, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
@@ -57,6 +57,23 @@ def truncate(node: exp.Func, scope: Scope) -> None:
             hint=f"These are: {', '.join(sorted(units))}; without a time zone.",
             position=position(node),
         )
+
+
+def subtract(node: exp.Sub, scope: Scope) -> None:
+    """DuckDB has a number of days before infinity."""
+    sides = (node.this, node.expression)
+    if not all(scope.type_of(side) == "DATE" for side in sides):
+        return
+    for side in sides:
+        value = side.unnest()
+        while isinstance(value, exp.Cast):
+            value = value.this.unnest()
+        if value.is_string and value.name.strip().lstrip("+-").lower() == "infinity":
+            raise DatetimeFieldOverflow(
+                "cannot subtract infinite dates",
+                hint="Write a day, such as DATE '9999-12-31'.",
+                position=position(side),
+            )
 
 
 def write(node: exp.TimeToStr, scope: Scope) -> None:
