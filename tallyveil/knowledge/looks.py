@@ -185,8 +185,11 @@ class Looks:
             if answer.law is None:
                 return outlook
             for place, row in enumerate(own.tolist()):
-                before, noises = mixed[of][row], state.noises(number, place)
-                if before is not None and noises is not None:
+                before = mixed[of][row]
+                if before is None:
+                    continue
+                noises = state.noises(number, place)
+                if noises is not None:
                     mixed[of][row] = before.mixed(
                         number, numbers[place], answer.values[place], noises
                     )
