@@ -19,7 +19,6 @@ from tallyveil.accountant import Charge, Drawn, Joint
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.purchase import Purchase
 from tallyveil.gate.settings import Target
-from tallyveil.inference.joint import JointLaw
 from tallyveil.invariants import Hierarchy, Span, hierarchy
 from tallyveil.mechanisms import CONDITIONED, Measure
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
@@ -142,7 +141,3 @@ class Conditioning:
         draw = _Draw(joint, drawn, Conditioned(drawn.tree))
         self._draws[charge.workload] = charge.scales, draw
         return draw
-
-
-def _variance(law: JointLaw, place: int) -> float:
-    return law.functional(np.array([place]), np.ones(1)).variance

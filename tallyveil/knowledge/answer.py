@@ -90,8 +90,8 @@ class Released(_Fields):
         return math.sqrt(self.variance)
 
     def half_width(self, confidence: Fraction) -> int:
-        if len(self.laws) == 1:
-            return _half_width(self.laws[0], confidence)
+        if len(self.laws) <= 1:
+            return _half_width(self.laws[0], confidence) if self.laws else 0
         return _half_width_of_sum(frozenset(Counter(self.laws).items()), confidence)
 
     def interval(self, confidence: Fraction) -> Interval:

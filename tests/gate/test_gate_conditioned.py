@@ -12,7 +12,8 @@ import pytest
 
 import tallyveil
 from tallyveil.accountant import Accountant, codec, pricing
-from tallyveil.errors import BudgetExceeded, FeatureNotSupported
+from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooComplex
+from tallyveil.gate import rows
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 
 Connect = Callable[..., tallyveil.Connection]
@@ -328,3 +329,40 @@ def test_two_groups_of_a_known_total_have_no_bias(connect: Connect, mechanism: s
             off.append(answers[state, "F"] - 500)
     spread = math.sqrt(sum(one * one for one in off) / len(off))
     assert abs(sum(off) / len(off)) <= 5.5 * spread / math.sqrt(len(off))
+
+
+def test_an_answer_that_ran_into_the_limit_after_its_charge_is_free_when_asked_again(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise is drawn and recorded; working out its intervals takes longer than is left."""
+    connection = conditioned(connect, budget={"epsilon": 1.0})
+
+    def late(*_: Any) -> None:
+        raise StatementTooComplex("it took longer than the time limit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "intervals", late)
+        with pytest.raises(StatementTooComplex):
+            connection.execute(GROUPS)
+    assert spent(connection) == pytest.approx(1)
+    found = connection.execute(GROUPS).fetchall()
+    assert connection.execute(GROUPS).fetchall() == found
+    sums: Counter[str] = Counter()
+    for state, _, n, *_ in found:
+        sums[state] += n
+    assert set(sums.values()) == {1000}
+    assert spent(connection) == pytest.approx(1)
+    assert connection.execute("SELECT count(*) FROM dp.history").fetchall() == [(1,)]
+
+
+def test_groups_bought_beside_known_ones_agree_with_what_is_exact(connect: Connect) -> None:
+    """One part of each state is known, so that two are bought, or none but what history lacks."""
+    connection = conditioned(connect)
+    connection.execute("SELECT state, count(*) FROM person WHERE age % 3 = 0 GROUP BY 1")
+    truth = exact_counts()
+    connection.execute("SET dp.confidence = 0.999999")
+    sums: Counter[str] = Counter()
+    for state, part, n, low, high, _ in connection.execute(GROUPS).fetchall():
+        assert low <= truth[state, part] <= high
+        sums[state] += n
+    assert sums == {"AL": 1000, "AK": 1000, "WY": 1000}
