@@ -54,7 +54,7 @@ class Alike(Sequence[Known]):
         return len(self.values)
 
     def __iter__(self) -> Iterator[Known]:
-        return map(self.__getitem__, range(len(self)))
+        return map(self._row, range(len(self)))
 
     @overload
     def __getitem__(self, row: int) -> Known: ...
@@ -66,8 +66,11 @@ class Alike(Sequence[Known]):
         places = range(len(self))[row]
         if isinstance(places, range):
             return self.take(places)
-        one = Released(self.values[places], () if places in self.exact else (self.law,))
-        return one if self.reported is None else one.reporting(self.reported[places])
+        return self._row(places)
+
+    def _row(self, place: int) -> Known:
+        one = Released(self.values[place], () if place in self.exact else (self.law,))
+        return one if self.reported is None else one.reporting(self.reported[place])
 
     def take(self, rows: Sequence[int]) -> Alike:
         return replace(
