@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
-from scipy.linalg import solve_banded
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
@@ -55,8 +54,8 @@ class Weights(ABC):
 
     @abstractmethod
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
-        """Σ_k f(k) · others[s − k], over |k| ≤ ``bound`` and perhaps others, by sums of positive
-        terms; ``bound`` longer on each side."""
+        """Σ_k f(k) · others[s − k] of symmetric others, over |k| ≤ ``bound`` or more, by sums of
+        positive terms; ``bound`` longer on each side."""
 
     @abstractmethod
     def log_total(self) -> Decimal:
@@ -90,14 +89,14 @@ class _Laplace(Weights):
         return result
 
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
-        """One recursion from each end: Σ_{k≥0} a^k x_{s−k} + Σ_{k≥1} a^k x_{s+k}."""
-        a = math.exp(-1 / self.scale)
-        padded = np.pad(others, bound)
-        # y_s = x_s + a y_{s−1}. scipy.signal has it too, and takes long to import.
-        recursion = np.repeat([[1.0], [-a]], len(padded), axis=1)
-        ends = np.column_stack([padded, padded[::-1]])
-        forward, backward = solve_banded((1, 0), recursion, ends, check_finite=False).T
-        result: FloatArray = forward + backward[::-1] - padded
+        """Σ_{k≥0} a^k x_{s−k}, in steps of twice as many terms, and the same from the other end:
+        ``others`` are symmetric."""
+        found, reach = np.pad(others, bound), 1
+        plain = found.copy()
+        while reach < len(found):
+            found[reach:] += math.exp(-reach / self.scale) * found[:-reach]
+            reach *= 2
+        result: FloatArray = found + found[::-1] - plain
         return result
 
     def log_total(self) -> Decimal:
