@@ -59,6 +59,10 @@ class Phase(Enum):
         "Simplify what is done with the aggregates: joins, windows and sorting. What has been"
         " paid for is remembered, so that another query over them is free.",
     )
+    CATALOGS = (
+        "the question about the catalogs",
+        "Say which tables and columns it is about, and join fewer catalogs in one statement.",
+    )
 
 
 class Turn(Protocol):

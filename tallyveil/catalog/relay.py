@@ -86,6 +86,7 @@ class Relay:
         return self._ask(question, settings, described=False)
 
     @deadline.taking(None)  # it is not here that it is worked out
+    @deadline.doing(deadline.Phase.CATALOGS)
     def _ask(self, question: Question, settings: Settings, *, described: bool) -> Answer:
         until = None
         while True:

@@ -15,6 +15,9 @@ import psycopg
 import pytest
 from psycopg.errors import QueryCanceled
 
+from tallyveil.catalog import Question
+from tallyveil.deadline import Deadline
+from tallyveil.errors import StatementTooComplex
 from tests.catalog.waiting import SLEEPING, UNHEEDING, canceled, until
 
 ASKED = "SELECT count(*) FROM pg_am"
@@ -29,7 +32,8 @@ def no_place(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
         beside = stack.enter_context(ThreadPoolExecutor(2))
         two = [stack.enter_context(catalogued.connect()) for _ in range(2)]
         running = [beside.submit(one.execute, SLEEPING) for one in two]
-        until(lambda: not catalogued.catalog._pool._places["alice"]._value)
+        places = catalogued.catalog._pool._places
+        until(lambda: "alice" in places and not places["alice"]._value)
         yield
         for one in two:
             one.cancel_safe()
@@ -93,6 +97,15 @@ def test_a_question_is_stopped_wherever_it_is(
         monkeypatch.undo()
         connection.execute("RESET statement_timeout")
         until(lambda: _answered(connection))
+
+
+def test_the_time_limit_says_that_it_is_the_catalogs_which_took_long(catalogued: Any) -> None:
+    relay = catalogued.catalog.relay("alice", "tallyveil")
+    with Deadline(limit=0.3).entered(), pytest.raises(StatementTooComplex) as caught:
+        relay.answer(Question(SLEEPING), ())
+    said = "the question about the catalogs took longer than the time limit"
+    assert str(caught.value).splitlines()[0] == said
+    assert "attributes" not in str(caught.value.hint)
 
 
 def _answered(connection: psycopg.Connection[Any]) -> bool:
