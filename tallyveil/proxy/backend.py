@@ -151,26 +151,23 @@ def data_row(encoders: Iterable[Callable[[Any], bytes]], row: Iterable[Any], cou
     return _message(b"D", b"".join(parts))
 
 
-def _fields(kind: bytes, fields: Iterable[tuple[str, str | None]]) -> bytes:
-    body = b"".join(code.encode() + _text(value) for code, value in fields if value is not None)
+def _response(kind: bytes, severity: str, said: TallyveilError | Notice) -> bytes:
+    fields = (
+        (b"S", severity),
+        (b"V", severity),
+        (b"C", said.sqlstate),
+        (b"M", said.message),
+        (b"D", said.detail),
+        (b"H", said.hint),
+        (b"P", None if said.position is None else str(said.position)),
+    )
+    body = b"".join(code + _text(value) for code, value in fields if value is not None)
     return _message(kind, body + b"\0")
 
 
 def error_response(error: TallyveilError, *, fatal: bool = False) -> bytes:
     """The error's own public text, and nothing else."""
-    severity = "FATAL" if fatal else "ERROR"
-    return _fields(
-        b"E",
-        (
-            ("S", severity),
-            ("V", severity),
-            ("C", error.sqlstate),
-            ("M", error.message),
-            ("D", error.detail),
-            ("H", error.hint),
-            ("P", None if error.position is None else str(error.position)),
-        ),
-    )
+    return _response(b"E", "FATAL" if fatal else "ERROR", error)
 
 
 def internal_error(*, fatal: bool = False) -> bytes:
@@ -179,15 +176,4 @@ def internal_error(*, fatal: bool = False) -> bytes:
 
 
 def notice_response(notice: Notice) -> bytes:
-    return _fields(
-        b"N",
-        (
-            ("S", notice.severity),
-            ("V", notice.severity),
-            ("C", notice.sqlstate),
-            ("M", notice.message),
-            ("D", notice.detail),
-            ("H", notice.hint),
-            ("P", None if notice.position is None else str(notice.position)),
-        ),
-    )
+    return _response(b"N", notice.severity, notice)

@@ -10,8 +10,15 @@ import struct
 from typing import Final
 
 from tallyveil.proxy.errors import ProtocolViolation
-from tallyveil.proxy.frontend import is_known, parse_message, parse_startup
-from tallyveil.proxy.messages import GSSENCRequest, Message, SSLRequest, Startup
+from tallyveil.proxy.messages import (
+    GSSENCRequest,
+    Message,
+    SSLRequest,
+    Startup,
+    is_known,
+    parse_message,
+    parse_startup,
+)
 
 __all__ = ["STARTUP_LIMIT", "Reader"]
 

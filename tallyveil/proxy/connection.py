@@ -14,7 +14,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
@@ -30,8 +30,10 @@ from tallyveil.proxy.errors import (
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.line import Line
 from tallyveil.proxy.messages import Message
-from tallyveil.proxy.owner import Owner
 from tallyveil.proxy.tls import HANDSHAKE
+
+if TYPE_CHECKING:
+    from tallyveil.proxy.server import Server
 
 __all__ = ["Connection"]
 
@@ -45,7 +47,7 @@ _IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
 class Connection(asyncio.Protocol):
     """Lives on the event loop; only `_work` and `_close_session` run on a worker."""
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.interruption = Interruption()
         self.closed: asyncio.Future[None] = loop.create_future()
         self._owner = owner

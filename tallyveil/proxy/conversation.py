@@ -19,13 +19,14 @@ from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParam
 from tallyveil.gate.interface import Session, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy import messages as m
+from tallyveil.proxy.auth import Authentication
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.kept import Kept
-from tallyveil.proxy.login import Gatehouse, Login
+from tallyveil.proxy.login import Login
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.replies import Asked, Replies, Reply
 from tallyveil.proxy.tls import Channel, Tls
@@ -35,11 +36,17 @@ __all__ = ["Conversation", "Host", "Phase"]
 _log = logging.getLogger(__name__)
 
 
-class Host(Gatehouse, Protocol):
+class Host(Protocol):
     """What a conversation needs of the server it runs in. Called from worker threads."""
 
+    auth: Authentication
+    tls: Tls | None
     replies: Replies
     catalog: Catalog | None
+
+    def needs_tls(self, address: str) -> bool:
+        """Whether a client at this address may log in over TLS alone."""
+        ...
 
     def holding(self) -> Holding:
         """A count of what the server keeps for one connection."""
@@ -87,7 +94,7 @@ class Conversation:
         self._interruption = interruption
         self._holding = host.holding()
         self._kept = Kept(self._holding)
-        self._extended = Extended(self._kept)
+        self.extended = Extended(self._kept)
         self._executor: Executor | None = None
 
     @property
@@ -294,20 +301,6 @@ class Conversation:
         yield from (chunk for _, chunk in rows.take())
         yield rows.closing() + after
 
-    def _extend(self, message: m.Message) -> Iterator[bytes]:
-        extended, executor = self._extended, self.executor
-        match message:
-            case m.Parse():
-                yield from extended.parse(executor, message)
-            case m.Bind():
-                yield from extended.bind(executor, message)
-            case m.Describe():
-                yield from extended.describe(executor, message)
-            case m.Execute():
-                yield from extended.execute(executor, message)
-            case m.Close():
-                yield from extended.close(executor, message)
-
     def _call_function(self, message: m.Message) -> Iterator[bytes]:
         raise FeatureNotSupported(
             "the function call protocol is not supported", hint="Call the function in a SELECT."
@@ -326,12 +319,32 @@ class _Step(NamedTuple):
     ready: bool = False
 
 
+def _extended(answer: Callable[[Extended, Executor, Any], Iterator[bytes]]) -> _Step:
+    def handle(conversation: Conversation, message: m.Message) -> Iterator[bytes]:
+        return answer(conversation.extended, conversation.executor, message)
+
+    return _Step(handle, Phase.READY, Phase.SKIPPING)
+
+
 _R, _S, _C = Phase.READY, Phase.SKIPPING, Phase.CLOSED
 
 _ENCRYPTION: Final = Conversation._encrypt
-_EXTENDED: Final = _Step(Conversation._extend, _R, _S)
 _IGNORED: Final = _Step(Conversation._nothing, _S, _S)
 _END: Final = _Step(Conversation._nothing, _C, _C)
+
+_WHEN_READY: Final[dict[type[m.Message], _Step]] = {
+    m.Query: _Step(Conversation._query, _R, _R, ready=True),
+    m.FunctionCall: _Step(Conversation._call_function, _R, _R, ready=True),
+    m.Parse: _extended(Extended.parse),
+    m.Bind: _extended(Extended.bind),
+    m.Describe: _extended(Extended.describe),
+    m.Execute: _extended(Extended.execute),
+    m.Close: _extended(Extended.close),
+    m.Flush: _Step(Conversation._nothing, _R, _R),
+    m.CopyMessage: _Step(Conversation._nothing, _R, _R),
+    m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),
+    m.Terminate: _END,
+}
 
 _TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
     Phase.TRUSTING: {
@@ -354,31 +367,8 @@ _TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
         m.Credentials: _Step(Conversation._finish_proof, _R, _C, ready=True),
         m.Terminate: _END,
     },
-    Phase.READY: {
-        m.Query: _Step(Conversation._query, _R, _R, ready=True),
-        m.FunctionCall: _Step(Conversation._call_function, _R, _R, ready=True),
-        m.Parse: _EXTENDED,
-        m.Bind: _EXTENDED,
-        m.Describe: _EXTENDED,
-        m.Execute: _EXTENDED,
-        m.Close: _EXTENDED,
-        m.Flush: _Step(Conversation._nothing, _R, _R),
-        m.CopyMessage: _Step(Conversation._nothing, _R, _R),
-        m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),
-        m.Terminate: _END,
-    },
-    Phase.SKIPPING: {
-        m.Query: _IGNORED,
-        m.FunctionCall: _IGNORED,
-        m.Parse: _IGNORED,
-        m.Bind: _IGNORED,
-        m.Describe: _IGNORED,
-        m.Execute: _IGNORED,
-        m.Close: _IGNORED,
-        m.Flush: _IGNORED,
-        m.CopyMessage: _IGNORED,
-        m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),
-        m.Terminate: _END,
-    },
+    Phase.READY: _WHEN_READY,
+    Phase.SKIPPING: dict.fromkeys(_WHEN_READY, _IGNORED)
+    | {m.Sync: _WHEN_READY[m.Sync], m.Terminate: _END},
     Phase.CLOSED: {},
 }

@@ -6,35 +6,25 @@ What comes in which order is the table in `conversation`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tallyveil.proxy import backend
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.auth import Authentication
 from tallyveil.proxy.errors import InvalidAuthorization, InvalidPassword, ProtocolViolation
 from tallyveil.proxy.scram import Exchange
 from tallyveil.proxy.startup import VERSION, Request, read_startup
-from tallyveil.proxy.tls import Channel, Tls
+from tallyveil.proxy.tls import Channel
 
-__all__ = ["Gatehouse", "Login"]
+if TYPE_CHECKING:
+    from tallyveil.proxy.conversation import Host
 
-
-class Gatehouse(Protocol):
-    """What a login needs of the server."""
-
-    auth: Authentication
-
-    tls: Tls | None
-
-    def needs_tls(self, address: str) -> bool:
-        """Whether a client at this address may log in over TLS alone."""
-        ...
+__all__ = ["Login"]
 
 
 class Login:
     """One client's. ``channel`` is the TLS it has asked for."""
 
-    def __init__(self, host: Gatehouse) -> None:
+    def __init__(self, host: Host) -> None:
         self.channel: Channel | None = None
         self._host = host
         self._request: Request | None = None

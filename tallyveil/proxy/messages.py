@@ -1,13 +1,18 @@
-"""What a client can say: one value per frontend message of protocol 3.2.
+"""What a client can say: one value per frontend message of protocol 3.2, and how its body is read.
 
-SQL and parameter values stay bytes here, because text that is not UTF-8 is an error of the
-statement, not of the connection.
+Bodies are as in "Message Formats" of the PostgreSQL documentation. A body must be used up exactly;
+anything else is a ProtocolViolation. SQL and parameter values stay bytes here, because text that is
+not UTF-8 is an error of the statement, not of the connection.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Final, Self
+
+from tallyveil.proxy.errors import ProtocolViolation
 
 __all__ = [
     "Bind",
@@ -27,27 +32,111 @@ __all__ = [
     "Startup",
     "Sync",
     "Terminate",
+    "is_known",
+    "parse_message",
+    "parse_startup",
 ]
 
+_CANCEL_CODE: Final = 80877102
+_SSL_CODE: Final = 80877103
+_GSSENC_CODE: Final = 80877104
 
-@dataclass(frozen=True, slots=True)
-class SSLRequest:
+_INT16: Final = struct.Struct("!H")
+_INT32: Final = struct.Struct("!i")
+_UINT32: Final = struct.Struct("!I")
+
+
+class _Body:
+    """Takes a message body apart from the front; running short is a violation."""
+
+    __slots__ = ("_at", "_data", "_what")
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self._data = data
+        self._at = 0
+        self._what = what
+
+    def malformed(self) -> ProtocolViolation:
+        return ProtocolViolation(f"invalid {self._what} message")
+
+    def take(self, size: int) -> bytes:
+        end = self._at + size
+        if size < 0 or end > len(self._data):
+            raise self.malformed()
+        piece = self._data[self._at : end]
+        self._at = end
+        return piece
+
+    def uint16(self) -> int:
+        value: int = _INT16.unpack(self.take(2))[0]
+        return value
+
+    def int32(self) -> int:
+        value: int = _INT32.unpack(self.take(4))[0]
+        return value
+
+    def uint32(self) -> int:
+        value: int = _UINT32.unpack(self.take(4))[0]
+        return value
+
+    def uint16s(self) -> tuple[int, ...]:
+        count = self.uint16()
+        return struct.unpack(f"!{count}H", self.take(2 * count))
+
+    def cstring(self) -> bytes:
+        end = self._data.find(b"\0", self._at)
+        if end < 0:
+            raise self.malformed()
+        piece = self._data[self._at : end]
+        self._at = end + 1
+        return piece
+
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._at)
+
+    def name(self) -> str:
+        # Two names stay two names, whatever their bytes.
+        return self.cstring().decode("utf-8", "backslashreplace")
+
+    def text(self) -> str:
+        try:
+            return self.cstring().decode()
+        except UnicodeDecodeError:
+            raise ProtocolViolation(f"invalid UTF-8 in {self._what} message") from None
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise self.malformed()
+
+
+@dataclass(frozen=True)
+class Message:
+    """Those without fields have empty bodies, or bodies that are not looked at."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        """Raises ProtocolViolation."""
+        return cls()
+
+
+class SSLRequest(Message):
     """Asks for TLS."""
 
 
-@dataclass(frozen=True, slots=True)
-class GSSENCRequest:
+class GSSENCRequest(Message):
     """Asks for GSSAPI encryption, which is not offered."""
 
 
 @dataclass(frozen=True, slots=True)
-class CancelRequest:
+class CancelRequest(Message):
     pid: int
     secret: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(Message):
     """``version`` is major << 16 | minor; ``parameters`` keep the order they came in."""
 
     version: int
@@ -55,26 +144,55 @@ class Startup:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Message):
     """The answer to a request for authentication; what is in it depends on that."""
 
     data: bytes
 
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        return cls(body.rest())
+
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Query(Message):
+    """What holds a NUL is refused as a text later on; the connection goes on, as PostgreSQL's."""
+
     sql: bytes
 
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        sql = body.rest()
+        if not sql.endswith(b"\0"):
+            raise body.malformed()
+        return cls(sql[:-1])
+
 
 @dataclass(frozen=True, slots=True)
-class Parse:
+class Parse(Message):
     name: str
     sql: bytes
     types: tuple[int, ...] = ()
 
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        """After the text come its types. If they do not fit, a NUL has ended the text too early."""
+        name = body.name()
+        text = _Body(body.rest(), "parse")
+        sql = text.cstring()
+        try:
+            count = text.uint16()
+            types = struct.unpack(f"!{count}I", text.take(4 * count))
+            text.end()
+        except ProtocolViolation:
+            if not sql:
+                raise
+            return cls(name, sql + b"\0")
+        return cls(name, sql, types)
+
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Message):
     """Format codes are 0 (text) or 1 (binary): none, one for all, or one each."""
 
     portal: str
@@ -83,69 +201,146 @@ class Bind:
     values: tuple[bytes | None, ...]
     result_formats: tuple[int, ...]
 
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        portal, statement = body.name(), body.name()
+        formats = body.uint16s()
+        values: list[bytes | None] = []
+        for _ in range(body.uint16()):
+            size = body.int32()
+            values.append(None if size == -1 else body.take(size))
+        return cls(portal, statement, formats, tuple(values), body.uint16s())
+
 
 @dataclass(frozen=True, slots=True)
-class Describe:
+class _Named(Message):
     """``kind`` is S for a prepared statement, P for a portal."""
 
     kind: str
     name: str
 
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        kind = body.take(1)
+        if kind not in (b"S", b"P"):
+            raise body.malformed()
+        return cls(kind.decode(), body.name())
+
+
+class Describe(_Named):
+    pass
+
+
+class Close(_Named):
+    pass
+
 
 @dataclass(frozen=True, slots=True)
-class Execute:
+class Execute(Message):
     """``limit`` 0 asks for all rows."""
 
     portal: str
     limit: int = 0
 
+    @classmethod
+    def read(cls, body: _Body) -> Self:
+        # PostgreSQL takes a negative limit for no limit.
+        return cls(body.name(), max(body.int32(), 0))
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    kind: str
-    name: str
 
-
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(Message):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(Message):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+class Terminate(Message):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
+class FunctionCall(Message):
     """The fast-path call, which is refused; its body is not looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyMessage:
+class CopyMessage(Message):
     """CopyData, CopyDone or CopyFail outside a COPY: ignored, as PostgreSQL does."""
 
 
-Message: TypeAlias = (
-    SSLRequest
-    | GSSENCRequest
-    | CancelRequest
-    | Startup
-    | Credentials
-    | Query
-    | Parse
-    | Bind
-    | Describe
-    | Execute
-    | Close
-    | Flush
-    | Sync
-    | Terminate
-    | FunctionCall
-    | CopyMessage
-)
+def parse_startup(data: bytes) -> Message:
+    """The body of an untyped first message (after its length).
+
+    Raises ProtocolViolation if it is malformed.
+    """
+    body = _Body(data, "startup")
+    code = body.uint32()
+    if code == _CANCEL_CODE:
+        pid = body.uint32()
+        # Four bytes in protocol 3.0; up to 256 from 3.2 on.
+        secret = body.rest()
+        if not 0 < len(secret) <= 256:
+            raise ProtocolViolation("invalid length of query cancel packet")
+        return CancelRequest(pid, secret)
+    if code in (_SSL_CODE, _GSSENC_CODE):
+        body.end()
+        return SSLRequest() if code == _SSL_CODE else GSSENCRequest()
+    if code >> 16 != 3:
+        return Startup(code, ())
+    parameters = []
+    while name := body.text():
+        parameters.append((name, body.text()))
+    body.end()
+    return Startup(code, tuple(parameters))
+
+
+_TYPED: Final[dict[int, tuple[str, type[Message]]]] = {
+    ord("p"): ("authentication", Credentials),
+    ord("Q"): ("query", Query),
+    ord("P"): ("parse", Parse),
+    ord("B"): ("bind", Bind),
+    ord("D"): ("describe", Describe),
+    ord("E"): ("execute", Execute),
+    ord("C"): ("close", Close),
+    ord("H"): ("flush", Flush),
+    ord("S"): ("sync", Sync),
+    ord("X"): ("terminate", Terminate),
+}
+
+_IGNORED_BODIES: Final[dict[int, Message]] = {
+    ord("F"): FunctionCall(),
+    ord("d"): CopyMessage(),
+    ord("c"): CopyMessage(),
+    ord("f"): CopyMessage(),
+}
+
+_REPEATED: Final = frozenset(b"BDES")
+_LITTLE: Final = 64
+"""Who runs a prepared statement sends the same few short messages each time."""
+
+
+def parse_message(kind: int, data: bytes) -> Message:
+    """A typed message: its type byte, and its body after the length.
+
+    Raises ProtocolViolation for an unknown type or a malformed body.
+    """
+    if kind in _REPEATED and len(data) <= _LITTLE:
+        return _parsed_before(kind, data)
+    ignored = _IGNORED_BODIES.get(kind)
+    return _parsed(kind, data) if ignored is None else ignored
+
+
+def _parsed(kind: int, data: bytes) -> Message:
+    what, message = _TYPED[kind]
+    body = _Body(data, what)
+    found = message.read(body)
+    body.end()
+    return found
+
+
+_parsed_before: Final = lru_cache(1024)(_parsed)
+
+
+def is_known(kind: int) -> bool:
+    """Whether a frontend message of this type exists."""
+    return kind in _TYPED or kind in _IGNORED_BODIES

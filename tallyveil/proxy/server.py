@@ -160,6 +160,7 @@ class Server:
     # What connections ask, on the event loop
 
     def opened(self, connection: Connection, address: str) -> bool:
+        """A socket from ``address``. False if there is no place for one more."""
         if self._closing:
             return False
         if not self._half_open.add(connection, address):
@@ -168,6 +169,7 @@ class Server:
         return True
 
     def entered(self, connection: Connection) -> None:
+        """Its client has logged in."""
         self._half_open.discard(connection)
 
     def lost(self, connection: Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 from tallyveil.gate.interface import (
@@ -14,9 +14,7 @@ from tallyveil.gate.interface import (
     Kind,
     Move,
     Notice,
-    Receive,
     Result,
-    Session,
     Statement,
 )
 from tallyveil.proxy.cursors import Cursor
@@ -24,37 +22,11 @@ from tallyveil.proxy.errors import NoActiveTransaction
 from tallyveil.proxy.kept import Kept, Portal, Prepared, prepare
 from tallyveil.proxy.pgtypes import by_oid, from_duckdb
 from tallyveil.proxy.rows import Rows
-from tallyveil.proxy.transaction import Transaction
+
+if TYPE_CHECKING:
+    from tallyveil.proxy.executor import Executor
 
 __all__ = ["HANDLERS", "Call", "described"]
-
-
-class Context(Protocol):
-    """What these need of the `Executor`."""
-
-    session: Session
-    transaction: Transaction
-    kept: Kept
-
-    def describe(self, statement: Statement, types: Sequence[str | None]) -> Description: ...
-
-    def run(
-        self,
-        statement: Statement,
-        rows: Rows,
-        parameters: Sequence[Any] = (),
-        types: Sequence[str] = (),
-    ) -> Result: ...
-
-    def look_up(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result: ...
-
-    def ask(
-        self,
-        statement: Statement,
-        receive: Receive,
-        parameters: Sequence[Any] = (),
-        types: Sequence[str] = (),
-    ) -> Result: ...
 
 
 class Call(NamedTuple):
@@ -66,7 +38,7 @@ class Call(NamedTuple):
     types: Sequence[str] = ()
 
 
-_Handler = Callable[[Context, Call], Result]
+_Handler = Callable[["Executor", Call], Result]
 
 
 def described(kept: Kept, statement: Statement) -> Description:
@@ -85,19 +57,19 @@ def described(kept: Kept, statement: Statement) -> Description:
     return Description((), None if found is None else found.columns)
 
 
-def _prepare(context: Context, call: Call) -> Result:
+def _prepare(executor: Executor, call: Call) -> Result:
     statement = call.statement
     name = statement.target or ""
-    context.kept.may_prepare(name)
+    executor.kept.may_prepare(name)
     oids = tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
     query = statement.inner or statement
-    context.kept.keep_statement(name, prepare(context.describe, query, oids).named(name))
+    executor.kept.keep_statement(name, prepare(executor.describe, query, oids).named(name))
     return Result(None, (), statement.tag)
 
 
-def _execute(context: Context, call: Call) -> Result:
+def _execute(executor: Executor, call: Call) -> Result:
     statement = call.statement
-    prepared = context.kept.statement(statement.target or "")
+    prepared = executor.kept.statement(statement.target or "")
     if prepared.statement.kind not in ("select", "explain", "show"):
         raise FeatureNotSupported(
             f"EXECUTE of {prepared.statement.tag} is not answered",
@@ -109,11 +81,11 @@ def _execute(context: Context, call: Call) -> Result:
             f'wrong number of parameters for prepared statement "{statement.target}"',
             detail=f"Expected {wanted} parameters but got {given}.",
         )
-    values = _values(context, statement, prepared)[: prepared.used]
-    return context.ask(prepared.statement, call.rows.begin, values, prepared.types)
+    values = _values(executor, statement, prepared)[: prepared.used]
+    return executor.ask(prepared.statement, call.rows.begin, values, prepared.types)
 
 
-def _values(context: Context, statement: Statement, prepared: Prepared) -> tuple[Any, ...]:
+def _values(executor: Executor, statement: Statement, prepared: Prepared) -> tuple[Any, ...]:
     """The arguments as values of the parameters' types. They read no table."""
     types = [by_oid(oid) for oid in prepared.oids]
     given = list(zip(statement.arguments, types, strict=True))
@@ -121,8 +93,8 @@ def _values(context: Context, statement: Statement, prepared: Prepared) -> tuple
     found: list[tuple[Any, ...]] = [()]
     if casts:
         try:
-            (query,) = context.session.parse("SELECT " + ", ".join(casts))
-            context.ask(query, lambda _: found.extend)
+            (query,) = executor.session.parse("SELECT " + ", ".join(casts))
+            executor.ask(query, lambda _: found.extend)
         except StatementError as error:
             error.position = None  # it counts from another text
             raise
@@ -132,42 +104,42 @@ def _values(context: Context, statement: Statement, prepared: Prepared) -> tuple
     )
 
 
-def _declare(context: Context, call: Call) -> Result:
+def _declare(executor: Executor, call: Call) -> Result:
     statement = call.statement
     options, name = statement.cursor or CursorOptions(), statement.target or ""
-    transaction = context.transaction
+    transaction = executor.transaction
     if not (options.hold or transaction.open or transaction.implicit):
         raise NoActiveTransaction(
             "DECLARE CURSOR can only be used in transaction blocks",
             hint="Send BEGIN first, or declare it WITH HOLD.",
         )
-    context.kept.may_open(name)
-    cursor = Cursor(name, options, transaction.depth, context.kept.holding)
+    executor.kept.may_open(name)
+    cursor = Cursor(name, options, transaction.depth, executor.kept.holding)
     with ExitStack() as failed:
         failed.callback(cursor.drop)
-        result = _run(context, cursor, statement.inner or statement, call)
+        result = _run(executor, cursor, statement.inner or statement, call)
         failed.pop_all()
-    context.kept.open(name, cursor)
+    executor.kept.open(name, cursor)
     return Result(None, (), statement.tag, result.notices)
 
 
-def _run(context: Context, cursor: Cursor, query: Statement, call: Call) -> Result:
+def _run(executor: Executor, cursor: Cursor, query: Statement, call: Call) -> Result:
     if query.kind != "catalog":
-        return context.ask(query, cursor.begin, call.parameters, call.types)
-    rows = Rows(context.kept.holding, (1,) if cursor.options.binary else None)
+        return executor.ask(query, cursor.begin, call.parameters, call.types)
+    rows = Rows(executor.kept.holding, (1,) if cursor.options.binary else None)
     try:
-        result = context.look_up(query, rows, call.parameters)
+        result = executor.look_up(query, rows, call.parameters)
         cursor.relay(rows)
     finally:
         rows.drop()
     return result
 
 
-def _fetch(context: Context, call: Call) -> Result:
+def _fetch(executor: Executor, call: Call) -> Result:
     statement = call.statement
     move = statement.move or Move()
-    cursor = context.kept.portal(statement.target or "", what="cursor")
-    notices = _run_first(context, cursor, move) if isinstance(cursor, Portal) else ()
+    cursor = executor.kept.portal(statement.target or "", what="cursor")
+    notices = _run_first(executor, cursor, move) if isinstance(cursor, Portal) else ()
     found: Sequence[Any] = cursor.fetch(move)
     columns, tag = cursor.columns, f"{statement.tag} {len(found)}"
     if move.shown and isinstance(cursor, Cursor) and cursor.relayed:
@@ -177,23 +149,23 @@ def _fetch(context: Context, call: Call) -> Result:
     return Result(None, (), tag, notices)
 
 
-def _run_first(context: Context, portal: Portal, move: Move) -> tuple[Notice, ...]:
+def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, ...]:
     """A portal of a query that was bound, and not executed yet, where MOVE may skip rows of it."""
     prepared, answered = portal.prepared, portal.result is not None
     if answered or move.shown or move.direction != "forward" or prepared.statement.kind != "select":
         return ()
-    portal.result = context.run(prepared.statement, portal.rows, portal.parameters, prepared.types)
+    portal.result = executor.run(prepared.statement, portal.rows, portal.parameters, prepared.types)
     portal.begun = True
     return portal.result.notices
 
 
-def _close(context: Context, call: Call) -> Result:
-    context.kept.close(call.statement.target)
+def _close(executor: Executor, call: Call) -> Result:
+    executor.kept.close(call.statement.target)
     return Result(None, (), call.statement.tag)
 
 
-def _deallocate(context: Context, call: Call) -> Result:
-    context.kept.deallocate(call.statement.target)
+def _deallocate(executor: Executor, call: Call) -> Result:
+    executor.kept.deallocate(call.statement.target)
     return Result(None, (), call.statement.tag)
 
 
