@@ -11,7 +11,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,33 +116,3 @@ def _commands_laid_out_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _public_databases_shared() -> Iterator[None]:
-    """Gates over the same domains share the database of what is public, which they only read: to
-    open one takes as long as all else that opening a gate does."""
-    # Not above: the locks would not know that they are to be checked.
-    from tallyveil.rewriter.engine import database as engine_database
-
-    opened = engine_database._opened
-
-    @functools.lru_cache(maxsize=16)
-    def kept(domains: tuple[Any, ...], *limits: Any) -> duckdb.DuckDBPyConnection:
-        return opened(domains, {}, *limits)
-
-    def shared(domains: Sequence[Any], public: Any, *limits: Any) -> duckdb.DuckDBPyConnection:
-        if public:
-            return opened(domains, public, *limits)
-        try:
-            cursor = kept(tuple(domains), *limits).cursor()
-            cursor.execute("SELECT 1").fetchall()
-        except duckdb.Error:  # broken by a statement of some test
-            kept.cache_clear()
-            return opened(domains, public, *limits)
-        return cursor
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_database, "_opened", shared)
-        yield
-    kept.cache_clear()

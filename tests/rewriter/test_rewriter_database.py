@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -13,6 +15,7 @@ import pytest
 from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Cursor, PublicDatabase, Rewriter
+from tallyveil.rewriter.engine.database import domain_table, public_table
 from tallyveil.rewriter.engine.shared import Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tests.rewriter.surface import World as Surface
@@ -81,6 +84,26 @@ def test_tables_are_seen_by_their_cursor_only_and_for_a_while(world: World) -> N
     other.close()
 
 
+@pytest.fixture
+def _in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_in_new_york")
+def test_the_time_zone_is_utc_wherever_the_machine_is() -> None:
+    domain = Domain("abroad", DOMAIN.attributes)  # none that was opened before
+    public = PublicDatabase([domain])
+    cursor = public.cursor()
+    midnight = "SELECT CAST(TIMESTAMPTZ '2020-01-01 00:00:00+00' AS VARCHAR)"
+    assert cursor.rows(midnight)[1] == [("2020-01-01 00:00:00+00",)]
+    cursor.close()
+    public.close()
+
+
 def test_tables_and_attributes_may_share_their_underscores() -> None:
     domains = [
         Domain("a", (Attribute("b_c", "range", "INTEGER", (0, 1, 2)),)),
@@ -96,6 +119,42 @@ def test_tables_and_attributes_may_share_their_underscores() -> None:
     assert heights == [3, 2]
     cursor.close()
     public.close()
+
+
+def test_what_gates_over_the_same_domains_share_outlives_each_and_shows_neither_the_other() -> None:
+    first, second = PublicDatabase([DOMAIN]), PublicDatabase([DOMAIN])
+    one, other = first.cursor(), second.cursor()
+    one.use_time_zone("Asia/Tokyo")
+    with one.tables({"__noisy_0": TABLE}):
+        assert one.rows('SELECT count(*) FROM "__noisy_0"')[1] == [(3,)]
+        with pytest.raises(Exception, match="__noisy_0"):
+            other.rows('SELECT count(*) FROM "__noisy_0"')
+    assert other.rows("SELECT current_setting('TimeZone')")[1] == [("UTC",)]
+    one.close()
+    first.close()
+    table = domain_table(DOMAIN, DOMAIN.attributes[0])
+    assert other.rows(f'SELECT count(*) FROM "{table}"')[1] == [(DOMAIN.attributes[0].size,)]
+    other.close()
+    second.close()
+
+
+def test_gates_over_other_domains_or_public_tables_share_nothing() -> None:
+    fewer = Domain(DOMAIN.table, DOMAIN.attributes[:1])
+    bases = [PublicDatabase([fewer]), PublicDatabase([DOMAIN], {"t": TABLE})]
+    bases += [PublicDatabase([DOMAIN], {"t": pa.table({"x": [5]})})]
+    sqls = [
+        f'FROM "{domain_table(DOMAIN, DOMAIN.attributes[1])}"',
+        *2 * [f'FROM "{public_table("t")}"'],
+    ]
+    cursors = [base.cursor() for base in bases]
+    with pytest.raises(Exception, match="does not exist"):
+        cursors[0].rows(sqls[0])
+    assert [cursor.rows(sql)[1] for cursor, sql in zip(cursors[1:], sqls[1:], strict=True)] == [
+        [(1,), (2,), (3,)],
+        [(5,)],
+    ]
+    for opened in (*cursors, *bases):
+        opened.close()
 
 
 SLOW = "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c WHERE a.range = 7"

@@ -7,6 +7,7 @@ A watchdog interrupts what runs longer than the time limit, or was cancelled.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -38,7 +39,7 @@ _SETTINGS: Final = (
     "SET enable_external_access = false",
     "SET enable_progress_bar = false",
     "SET arrow_large_buffer_size = false",
-    "SET TimeZone = 'UTC'",
+    "SET GLOBAL TimeZone = 'UTC'",  # that of each session, until it says another
     "SET allowed_configs = ['TimeZone']",  # each session has its own
 )
 
@@ -102,7 +103,11 @@ def public_table(name: str) -> str:
 
 
 class PublicDatabase:
-    """One per gate. `cursor` gives each session a connection of its own to it."""
+    """One per gate. `cursor` gives each session a connection of its own to it.
+
+    Gates of this process over the same domains, without public tables, read the same database, with
+    one memory limit: opening one takes most of the time that opening a gate takes.
+    """
 
     def __init__(
         self,
@@ -113,7 +118,11 @@ class PublicDatabase:
         threads: int = 2,
         time_limit: float = 10.0,
     ) -> None:
-        self._engine = Engine(lambda: _opened(domains, public, memory_limit, threads))
+        self._public = public
+        if public:
+            self._engine = Engine(lambda: _opened(domains, public, memory_limit, threads))
+        else:
+            self._engine = _shared_engine(tuple(domains), memory_limit, threads)
         self._watchdog = Watchdog(time_limit)
 
     def columns(self, name: str) -> dict[str, str]:
@@ -129,7 +138,14 @@ class PublicDatabase:
 
     def close(self) -> None:
         self._watchdog.close()
-        self._engine.close()
+        if self._public:
+            self._engine.close()
+
+
+# A few of the last ones stay for those who connect again.
+@functools.lru_cache(maxsize=4)
+def _shared_engine(domains: tuple[Domain, ...], memory_limit: str, threads: int) -> Engine:
+    return Engine(lambda: _opened(domains, {}, memory_limit, threads))
 
 
 def _opened(
