@@ -5,6 +5,7 @@
 - Campus (SUBSPACE §5.2): tables of 14 × 24 in each of 20 buildings, with both margins exact.
 - What invariants buy: squared error at equal cost, against the bound that the least trace of a
   covariance has (the dual certificate of docs/mathematics.md).
+- K-norms: squared error of noise on n counts of a known sum, by three mechanisms.
 - One total of three: variances of conditioned and of projected noise.
 - Taxi zones (TWO-VIEWS §4) and two densities: `bench.two_views`.
 
@@ -322,8 +323,48 @@ def three() -> None:
         )  # fmt: skip
 
 
+def k_norms() -> None:
+    """E‖z‖² at ε = 1 of continuous noise on n counts whose sum is known."""
+    for counts in (2, 3, 4, 10, 102):
+        squares = (k_norm_draws(counts, 400 * RUNS) ** 2).sum(axis=1)
+        report(
+            experiment="k-norm", counts=counts, projected=2 * (counts - 1),
+            k_norm=round(k_norm_square(counts), 4), drawn=round(float(squares.mean()), 3),
+            standard_error=round(float(squares.std() / math.sqrt(len(squares))), 3),
+            conditioned=round(conditioned_square(counts), 4),
+        )  # fmt: skip
+
+
+def k_norm_draws(counts: int, runs: int) -> Floats:
+    """Of the density e^{−‖z‖} on Σ z = 0, ‖z‖ = min_t ‖z − t‖₁: less their median, n counts are one
+    0, and others of which half are positive and half negative, with exponential sizes. The order
+    makes no difference to their squares."""
+    random = np.random.default_rng()
+    up = counts // 2
+    sizes = random.exponential(size=(runs, counts))
+    sizes[:, 0] = 0
+    sizes[:, 1 + up :] *= -1
+    found: Floats = sizes - sizes.mean(axis=1, keepdims=True)
+    return found
+
+
+def k_norm_square(counts: int) -> float:
+    own = counts - 1
+    return own * (2 - 1 / counts) if counts % 2 else 2 * own - 1
+
+
+def conditioned_square(counts: int) -> float:
+    """n(n−1)/4 · E[2/(k+1) + 2/(n−k+1)] over the number k of positive counts, whose weights are
+    C(n, k) C(n−2, k−1)."""
+    ks = range(1, counts)
+    weights = [math.comb(counts, k) * math.comb(counts - 2, k - 1) for k in ks]
+    terms = (w * (2 / (k + 1) + 2 / (counts - k + 1)) for k, w in zip(ks, weights, strict=True))
+    return counts * (counts - 1) / 4 * math.fsum(terms) / sum(weights)
+
+
 def main() -> None:
     two_views.main()
+    k_norms()
     three()
     bought()
     campus()

@@ -130,6 +130,17 @@ TABLES: Final = {
             projected="projected",
         ),
     ),
+    "k-norm": Table(
+        "k-norm",
+        keyed(
+            counts="n",
+            projected="projected",
+            k_norm="k-norm",
+            drawn="k-norm, drawn",
+            standard_error="standard error",
+            conditioned="conditioned",
+        ),
+    ),
     "taxi": Table(
         "taxi",
         {

@@ -1,8 +1,12 @@
-"""Noise on the rows of a purchase that adds up as they do, by `dp.mechanism = conditioned`.
+"""Noise on the rows of a purchase that adds up as they do: `dp.mechanism = conditioned`, or knorm.
 
 The rows that are bought, and the invariants, lay out a tree; the noise is independent noise given
 that it adds up in this tree, drawn exactly. It costs what the independent noise costs, and less of
 it is left: the answers are integers that satisfy the invariants as they are drawn.
+
+On disjoint groups, Laplace noise given that some of their sums are 0 has weights e^{−‖u‖₁/b} there:
+the k-norm mechanism, whose body is the hull of the moves of a record between groups whose sums stay
+as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.purchase import Purchase
 from tallyveil.gate.settings import Target
 from tallyveil.invariants import Hierarchy, Span, hierarchy
-from tallyveil.mechanisms import CONDITIONED, Measure
+from tallyveil.mechanisms import CONDITIONED, KNORM, Measure, Relation, sensitivity
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.rewriter import Workload
 
@@ -60,9 +64,9 @@ class Conditioning:
             WeakKeyDictionary()
         )
 
-    def conditioned(self, purchase: Purchase, target: Target) -> Purchase:
-        """The purchase with noise that is drawn together; as it is where its rows add up to
-        nothing, and the noise is independent whatever it agrees with.
+    def conditioned(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
+        """The purchase with noise that is drawn together, by the name ``asked`` for; as it is where
+        its rows add up to nothing, and the noise is independent whatever it agrees with.
 
         Raises FeatureNotSupported where they are no hierarchy, or independent noise alone has the
         (ε, δ) that the target asks for, and StatementTooComplex for too many rows, or too wide
@@ -70,10 +74,11 @@ class Conditioning:
         """
         charge = purchase.charge
         tree = self._tree(charge.workload)
-        if self._refused is not None or isinstance(tree, str):
+        reason = self._refused or (self._no_norm(charge.workload) if asked == KNORM else None)
+        if reason is not None or isinstance(tree, str):
             raise FeatureNotSupported(
-                f'{CONDITIONED} cannot answer this about table "{charge.workload.table}":'
-                f" {self._refused or tree}",
+                f'{asked} cannot answer this about table "{charge.workload.table}":'
+                f" {reason or tree}",
                 hint=_HINT,
             )
         if not tree.ties:
@@ -82,11 +87,11 @@ class Conditioning:
         if in_delta and target.calibration != "zcdp":
             # Its τ² is for noise on all integers: those that add up lie further apart.
             raise FeatureNotSupported(
-                f"{CONDITIONED} noise has an epsilon and a delta by way of rho only, and"
+                f"{asked} noise has an epsilon and a delta by way of rho only, and"
                 f" dp.calibration = {target.calibration} is for independent noise",
                 hint="SET dp.calibration = zcdp.",
             )
-        draw = self._drawn(charge, tree)
+        draw = self._drawn(charge, tree, asked)
         charge = replace(charge, mechanism=CONDITIONED, joint=draw.joint)
         return replace(purchase, charge=charge, together=(draw.drawn.tree, draw.noise))
 
@@ -124,7 +129,16 @@ class Conditioning:
             found = self._trees[workload] = hierarchy(workload.columns, self._span)
         return found
 
-    def _drawn(self, charge: Charge, tree: Hierarchy) -> _Draw:
+    def _no_norm(self, workload: Workload) -> str | None:
+        """Why the noise would not be that of a k-norm, as the end of a sentence."""
+        if self.noise != "laplace":
+            return "it is for a budget of epsilon"
+        disjoint = len(workload.columns) == 1 and (
+            sensitivity(workload.columns[0], Relation("add_remove"), "epsilon") <= 1
+        )
+        return None if disjoint else "it is for counts of one set of disjoint groups"
+
+    def _drawn(self, charge: Charge, tree: Hierarchy, asked: str) -> _Draw:
         kept = self._draws.get(charge.workload)
         if kept is not None and kept[0] == charge.scales:
             return kept[1]
@@ -135,7 +149,7 @@ class Conditioning:
             drawn = None
         if drawn is None:
             raise FeatureNotSupported(
-                f"{CONDITIONED} cannot answer this: rows that add up have noise of several scales",
+                f"{asked} cannot answer this: rows that add up have noise of several scales",
                 hint=_HINT,
             )
         draw = _Draw(joint, drawn, Conditioned(drawn.tree))

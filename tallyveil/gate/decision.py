@@ -45,10 +45,10 @@ from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
 from tallyveil.mechanisms import (
     AUTO,
     BY_DESIGN,
-    CONDITIONED,
     EXTENDED,
     IMAGED,
     PROJECTED,
+    TOGETHER,
     CountMechanism,
 )
 from tallyveil.rewriter import Workload
@@ -308,10 +308,11 @@ class Decision:
         )
 
     def _mechanism(self, request: Request, table: str) -> str:
-        """What is conditioned is noise of the table's measure."""
-        if request.by_invariants != CONDITIONED:
+        """What is drawn together is noise of the table's measure."""
+        asked = request.by_invariants
+        if asked not in TOGETHER:
             return request.mechanism
-        self._by_invariants(table, CONDITIONED)
+        self._by_invariants(table, asked)
         return self._conditionings[table].noise
 
     def _weigh(
@@ -389,9 +390,10 @@ class Decision:
             else one
             for one in purchases
         ]
-        if asked != CONDITIONED:
+        if asked not in TOGETHER:
             return best
-        return [self._conditionings[one.table].conditioned(one, request.target) for one in best]
+        target = request.target
+        return [self._conditionings[one.table].conditioned(one, target, asked) for one in best]
 
     def _follow(self, request: Request, table: str) -> Follow | None:
         """Whether rows may be told from others that are bought in their place: for a cost, where

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Settings, Target
-from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, CONDITIONED, EXTENDED
+from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
 from tallyveil.rewriter import Plan, Workload
 
 __all__ = ["Request", "request_of"]
@@ -52,10 +52,10 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
             )
         additive = frozenset(workloads)
     mechanism, by_invariants = settings.mechanism, None
-    if mechanism == CONDITIONED and settings.all_looks:
+    if mechanism in TOGETHER and settings.all_looks:
         raise FeatureNotSupported(
             "dp.coverage = always needs noise of each row that is independent of the others', and"
-            f" dp.mechanism is {CONDITIONED}",
+            f" dp.mechanism is {mechanism}",
             hint="SET dp.coverage = once, or SET dp.mechanism = imaged.",
         )
     if mechanism in BY_INVARIANTS:

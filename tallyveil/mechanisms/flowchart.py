@@ -34,8 +34,10 @@ __all__ = [
     "CORRELATED",
     "EXTENDED",
     "IMAGED",
+    "KNORM",
     "OPTIMAL",
     "PROJECTED",
+    "TOGETHER",
     "Flowchart",
     "canonical_choice",
     "chart_of",
@@ -49,14 +51,17 @@ OPTIMAL: Final = "optimal"
 CORRELATED: Final = "correlated"
 BY_DESIGN: Final = (OPTIMAL, CORRELATED)
 CONDITIONED: Final = "conditioned"
+KNORM: Final = "knorm"
+TOGETHER: Final = (CONDITIONED, KNORM)
 IMAGED: Final = "imaged"
-BY_INVARIANTS: Final = (PROJECTED, EXTENDED, *BY_DESIGN, CONDITIONED, IMAGED)
+BY_INVARIANTS: Final = (PROJECTED, EXTENDED, *BY_DESIGN, *TOGETHER, IMAGED)
 """Ways to use exact counts: noise on the rows as asked, told as the estimate that agrees with these
 counts. Projected (SUBSPACE), what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
 and their projection is (Thm 12, whose answer has the same law). Optimal, Gaussian noise is on other
 rows, which tell those asked at nearly the least variance that any covariance has; correlated, at
 that of SUBSPACE's Algorithms 2 and 3. Imaged (TWO-VIEWS) is projected, by another name;
-conditioned, the noise is drawn given that it agrees (`constrained.conditioned`)."""
+conditioned, the noise is drawn given that it agrees (`constrained.conditioned`), and for disjoint
+groups and Laplace noise that is the k-norm mechanism."""
 
 # What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
 _LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(

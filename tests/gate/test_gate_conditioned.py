@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import optimize
 
 import tallyveil
 from tallyveil.accountant import Accountant, codec, pricing
@@ -242,33 +244,40 @@ def test_it_is_charged_before_it_is_drawn(
     assert spent(again) == pytest.approx(2)
 
 
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[codec.Event]:
+    """What the ledger keeps of each release."""
+    found, encoded = list[codec.Event](), codec.encode_event
+
+    def encode(event: codec.Event, relation: Any) -> bytes:
+        written = encoded(event, relation)
+        found.append(codec.decode_event(written))
+        return written
+
+    monkeypatch.setattr(pricing, "encode_event", encode)
+    return found
+
+
 def test_no_two_tables_that_agree_differ_by_more_than_is_charged(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, recorded: list[codec.Event]
 ) -> None:
     """By brute force, from what the ledger records of a statement: whatever the answer, it is at
     most e^cost times as likely from another table with these totals, one exchange away. And what
     is released is drawn from that very law."""
-    recorded: list[bytes] = []
-    kept, encoded = Conditioned.draw, codec.encode_event
-
-    def encode(event: codec.Event, relation: Any) -> bytes:
-        recorded.append(encoded(event, relation))
-        return recorded[-1]
-
+    kept = Conditioned.draw
     drawn: list[list[int]] = []
 
     def draw(noise: Conditioned) -> list[int]:
         drawn.append(kept(noise))
         return drawn[-1]
 
-    monkeypatch.setattr(pricing, "encode_event", encode)
     monkeypatch.setattr(Conditioned, "draw", draw)
     connection = conditioned(connect)
     rows = connection.execute(GROUPS).fetchall()
     cost, truth = spent(connection), exact_counts()
     noise = [n - truth[state, part] for state, part, n, *_ in rows]
     assert sorted(noise) == sorted(drawn[0])
-    event = codec.decode_event(recorded[-1])
+    event = recorded[-1]
     assert event.joint is not None
     parents, [scale] = event.joint.parents, event.scales
     assert len(parents) == 12
@@ -366,3 +375,43 @@ def test_groups_bought_beside_known_ones_agree_with_what_is_exact(connect: Conne
         assert low <= truth[state, part] <= high
         sums[state] += n
     assert sums == {"AL": 1000, "AK": 1000, "WY": 1000}
+
+
+def test_the_k_norm_mechanism_draws_by_the_moves_that_keep_what_is_exact(
+    connect: Connect, recorded: list[codec.Event]
+) -> None:
+    """The noise of the nine groups has weights e^(−ε‖u‖), ‖u‖ the least number of moves of a record
+    within a state that u is made of: a linear program, over what the ledger records."""
+    connection = conditioned(connect)
+    connection.execute("SET dp.mechanism = knorm")
+    rows = connection.execute(GROUPS).fetchall()
+    sums: Counter[str] = Counter()
+    for state, _, n, *_ in rows:
+        sums[state] += n
+    assert sums == {"AL": 1000, "AK": 1000, "WY": 1000}
+    assert spent(connection) == pytest.approx(1)
+    event, cells = recorded[-1], np.eye(9, dtype=int)
+    assert event.joint is not None
+    around = event.joint.parents
+    pairs = [(i, j) for i, j in itertools.permutations(range(9), 2) if around[i] == around[j]]
+    moves = np.array([cells[i] - cells[j] for i, j in pairs])
+    assert len(moves) == 18
+    for times in np.random.default_rng(1).integers(-3, 4, (20, 18)):
+        noise = times @ moves
+        norm = optimize.linprog(np.ones(18), A_eq=moves.T, b_eq=noise).fun
+        assert abs(noise).sum() / event.scales[0] == pytest.approx(spent(connection) * norm)
+
+
+def test_a_k_norm_is_for_disjoint_groups_and_a_budget_of_epsilon(connect: Connect) -> None:
+    twice = "SELECT sex, count(*), count(*) FILTER (WHERE age > 30) FROM person GROUP BY sex"
+    in_rho: dict[str, Any] = {"budget": {"rho": 1.0, "delta": 1e-6}, "defaults": {"rho": 0.01}}
+    for table, sql, reason in (
+        ({}, twice, "disjoint groups"),
+        (in_rho, GROUPS, "a budget of epsilon"),
+    ):
+        connection = conditioned(connect, **table)
+        connection.execute("SET dp.mechanism = knorm")
+        for ask in (connection.execute, connection.explain):
+            with pytest.raises(FeatureNotSupported, match=f"knorm cannot .* {reason}"):
+                ask(sql)
+        assert spent(connection) == 0

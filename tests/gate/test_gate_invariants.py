@@ -599,7 +599,9 @@ def test_projected_keeps_the_price_of_a_cell(connect: Connect) -> None:
         connection.execute(OLD.format("< 50"))
 
 
-@pytest.mark.parametrize("mechanism", ["projected", "extended", "optimal", "imaged", "conditioned"])
+@pytest.mark.parametrize(
+    "mechanism", ["projected", "extended", "optimal", "imaged", "conditioned", "knorm"]
+)
 def test_without_exact_counts_there_is_nothing_to_project_on(
     connect: Connect, mechanism: str
 ) -> None:
