@@ -46,9 +46,13 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """A statement with its parameters, as bytes in these formats, and those of the columns."""
+    """A statement with its parameters, as bytes in these formats, and those of the columns.
+
+    ``prepared`` is, of an EXECUTE, what it executes: a name, a statement, its parameters' types.
+    """
 
     sql: str
+    prepared: tuple[str, str, tuple[int, ...]] | None = None
     oids: tuple[int, ...] = ()
     formats: tuple[int, ...] = ()
     values: tuple[bytes | None, ...] = ()
@@ -109,18 +113,23 @@ class Relay:
         with self._pool.link(self._user, self._database, settings) as link:
             name, before = link.keep(question.sql, question.oids) if sound else ("", b"")
             if not sound:
-                before = (
-                    wire.parse("", question.sql, question.oids) + wire.bind(CHECK) + wire.EXECUTE
-                )
+                before = _prepare(question) + wire.bind(CHECK) + wire.EXECUTE
             after = wire.describe(name) if described else _run(question, name)
+            if question.prepared is not None:
+                after += wire.close(question.prepared[0])
             for reply in link.ask(before + after + wire.SYNC):
                 reader.read(reply)
-            if sound and reader.error is not None:
+            if (sound or question.prepared is not None) and reader.error is not None:
                 raise reader.error  # in here: what is prepared there is not known any more
         answer = reader.finish()
-        if not _is_copy(question.sql):
+        if not _is_copy(question.sql) and question.prepared is None:
             self._pool.sound.put(key, True)
         return answer
+
+
+def _prepare(question: Question) -> bytes:
+    named = b"" if question.prepared is None else wire.parse(*question.prepared)
+    return named + wire.parse("", question.sql, question.oids)
 
 
 def _run(question: Question, name: str) -> bytes:

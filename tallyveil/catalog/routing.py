@@ -1,8 +1,9 @@
 """Which statements are questions about the catalogs: decided on the tree of each.
 
-A statement is one if it is a query and every table that it names is a catalog's, or if it names
-none and calls a function that only a catalog has. All else is the gate's, which refuses what it
-does not understand. A mistake here gives a refusal and no wrong answer (see `relay`).
+A statement is one if it is a query, or explains or copies one, and every table that it names is a
+catalog's, or if it names none and calls a function that only a catalog has. All else is the
+gate's, which refuses what it does not understand. A mistake here gives a refusal and no wrong
+answer (see `relay`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from tallyveil.rewriter import Piece
 
 __all__ = ["Routing"]
 
+_SWITCHES: Final = frozenset({"ANALYZE", "ANALYSE", "VERBOSE"})
+
 _SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
 
-_QUERIES: Final = frozenset({"SELECT", "WITH", "("})
+_QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
 
 # Functions and types that the gate lacks, and that say nothing but what the catalogs hold.
 _CATALOGS_OWN: Final = re.compile(
@@ -69,9 +72,7 @@ class Routing:
         return self._kept.get(piece.sql, lambda: [self._decide(piece.tokens, piece.sql)])[0]
 
     def _decide(self, tokens: Sequence[Token], sql: str) -> bool:
-        copied = _copied(tokens)
-        if copied is not None:
-            return self._decide(copied, sql)
+        tokens = _copied(tokens) or _explained(tokens) or tokens
         if not any(map(_names_catalog, tokens)) or tokens[0].text.upper() not in _QUERIES:
             return False
         try:
@@ -80,7 +81,7 @@ class Routing:
         except _FAILURES:
             return self._decide_unparsed(tokens)
         tree = trees[0]
-        if len(trees) != 1 or not isinstance(tree, exp.Query):
+        if len(trees) != 1 or not isinstance(tree, (exp.Query, exp.Values)):
             return False
         if any(map(_is_gates, tree.find_all(exp.Func))):
             return False
@@ -129,12 +130,31 @@ def _is_gates(function: exp.Func) -> bool:
 
 def _copied(tokens: Sequence[Token]) -> Sequence[Token] | None:
     """The query of COPY (query) TO STDOUT."""
-    if len(tokens) < 3 or tokens[0].text.upper() != "COPY" or tokens[1].text != "(":
+    if tokens[0].text.upper() != "COPY" or (end := _closed(tokens, 1)) is None:
+        return None
+    to = [token.text.upper() for token in tokens[end + 1 : end + 3]]
+    return tokens[2:end] if to == ["TO", "STDOUT"] else None
+
+
+def _explained(tokens: Sequence[Token]) -> Sequence[Token] | None:
+    """The query of EXPLAIN, after its options."""
+    if tokens[0].text.upper() != "EXPLAIN":
+        return None
+    start, end = 1, _closed(tokens, 1)
+    if end is not None and tokens[2].text.upper() not in _QUERIES:
+        start = end + 1
+    while start < len(tokens) and tokens[start].text.upper() in _SWITCHES:
+        start += 1
+    return tokens[start:] or None
+
+
+def _closed(tokens: Sequence[Token], start: int) -> int | None:
+    """Where the bracket ends that opens at ``start``; None if there is none."""
+    if len(tokens) <= start or tokens[start].text != "(":
         return None
     depth = 0
-    for number, token in enumerate(tokens):
+    for number, token in enumerate(tokens[start:], start):
         depth += (token.text == "(") - (token.text == ")")
-        if number and not depth:
-            to = [t.text.upper() for t in tokens[number + 1 : number + 3]]
-            return tokens[2:number] if to == ["TO", "STDOUT"] else None
+        if not depth:
+            return number
     return None

@@ -128,7 +128,9 @@ class Statement:
     copy: CopyFormat | None = None
     cursor: CursorOptions | None = None
     move: Move | None = None
-    types: tuple[str | None, ...] = ()  # that PREPARE declares for parameters
+    types: tuple[
+        str | None, ...
+    ] = ()  # that PREPARE declares for parameters: DuckDB's names, or as written for a catalog
     arguments: tuple[Argument, ...] = ()  # of EXECUTE
 
 

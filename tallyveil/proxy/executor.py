@@ -24,11 +24,11 @@ from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.kept import Described, Kept, Prepared
+from tallyveil.proxy.kept import Described, Kept, Prepared, asks_catalog, prepare, prepared_as
 from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
-from tallyveil.proxy.statements import HANDLERS, Call, described
+from tallyveil.proxy.statements import HANDLERS, Call
 from tallyveil.proxy.transaction import TRANSACTION_KINDS, Transaction
 
 __all__ = ["Executor"]
@@ -103,11 +103,18 @@ class Executor:
         kept = tuple(s for s in statements if s.kind != "empty")
         return kept or statements[:1] or (_EMPTY,)
 
-    def describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
+    def prepare(self, statement: Statement, declared: tuple[int, ...]) -> Prepared:
+        """Described, under no name; ``declared`` are types of parameters, 0 to be inferred."""
+        if statement.kind in ("fetch", "execute"):
+            return prepared_as(statement, (), self.kept.fields_of(statement))
+        if statement.kind in ("catalog", "declare") and asks_catalog(statement):
+            oids, fields = self.inquire(statement.inner or statement, declared)
+            return prepared_as(statement, oids, None if statement.inner else fields)
+        return prepare(self._describe, statement, declared)
+
+    def _describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
         if statement.kind in _NOT_DESCRIBED:
             return _NOTHING
-        if statement.kind in ("fetch", "execute"):
-            return described(self.kept, statement)
         with self._running():
             return self.session.describe(statement, types)
 
@@ -129,10 +136,16 @@ class Executor:
         with self._running():
             return self.inquiry.describe(statement, oids)
 
-    def look_up(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result:
-        """What a question about the catalogs has for an answer."""
+    def look_up(
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any],
+        executed: Prepared | None = None,
+    ) -> Result:
+        """What a question about the catalogs has for an answer; ``executed`` is that of EXECUTE."""
         with self._running():
-            return self.inquiry.answer(statement, rows, parameters)
+            return self.inquiry.answer(statement, rows, parameters, executed)
 
     def rows_for(self, statement: Statement) -> Rows:
         """What takes the rows of a statement of the simple protocol."""

@@ -18,7 +18,7 @@ from tallyveil.proxy.copying import CopyRows
 from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.inquiry import raw_parameter
-from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, Prepared, asks_catalog, inquired, prepare
+from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, Prepared, asks_catalog
 from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter
@@ -70,9 +70,7 @@ class Extended:
                 position=statements[1].offset + 1,
             )
         executor.transaction.check(statements[0])
-        if asks_catalog(statements[0]):
-            return inquired(executor.inquire, statements[0], message.types)
-        return prepare(executor.describe, statements[0], message.types)
+        return executor.prepare(statements[0], message.types)
 
     def bind(self, executor: Executor, message: Bind) -> Iterator[bytes]:
         prepared = self._kept.statement(message.statement)

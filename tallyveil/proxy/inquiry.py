@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from tallyveil.catalog import Catalog, Column, Question, Settings
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.interface import Result, Session, Statement
+from tallyveil.proxy.kept import Described, Prepared
 from tallyveil.proxy.pgtypes import PgType, WireType
 from tallyveil.proxy.rows import Fields, Rows
 
@@ -43,18 +44,28 @@ class Inquiry:
         self._relay = catalog.relay(user, database)
         self._session = session
 
-    def describe(
-        self, statement: Statement, oids: Sequence[int]
-    ) -> tuple[tuple[int, ...], Fields | None]:
+    def describe(self, statement: Statement, oids: Sequence[int]) -> Described:
         """The types of its parameters, and its columns. Raises CatalogError and StatementErrors."""
         with _positions_from(statement.offset):
-            answer = self._relay.describe(Question(statement.sql, tuple(oids)), self._settings())
+            answer = self._relay.describe(
+                Question(statement.sql, oids=tuple(oids)), self._settings()
+            )
         return answer.oids, _fields(answer.columns)
 
-    def answer(self, statement: Statement, rows: Rows, parameters: Sequence[Any]) -> Result:
-        """``rows`` take the answer's messages; ``parameters`` are raw. Raises as `describe`."""
+    def answer(
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any],
+        executed: Prepared | None = None,
+    ) -> Result:
+        """``rows`` take the answer's messages; ``parameters`` are raw; ``executed`` is what EXECUTE
+        names. Raises as `describe`."""
         question = Question(
             statement.sql,
+            prepared=None
+            if executed is None
+            else (statement.target or "", executed.statement.sql, executed.oids),
             oids=tuple(0 if p is None else p[0] for p in parameters),
             formats=tuple(0 if p is None else p[1] for p in parameters),
             values=tuple(None if p is None else p[2] for p in parameters),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.interface import ColumnType, Description, Move, Result, Statement
+from tallyveil.gate.interface import Description, Move, Result, Statement
 from tallyveil.proxy.cursors import Cursor
 from tallyveil.proxy.errors import (
     DuplicatePortal,
@@ -30,8 +30,8 @@ __all__ = [
     "Portal",
     "Prepared",
     "asks_catalog",
-    "inquired",
     "prepare",
+    "prepared_as",
 ]
 
 Described: TypeAlias = tuple[tuple[int, ...], Fields | None]
@@ -56,7 +56,6 @@ class Prepared:
     oids: tuple[int, ...]
     used: int
     types: tuple[str, ...]
-    columns: tuple[ColumnType, ...] | None
     fields: Fields | None
     size: int
 
@@ -80,10 +79,6 @@ class Portal:
     @property
     def fields(self) -> Fields | None:
         return self.prepared.fields
-
-    @property
-    def columns(self) -> tuple[ColumnType, ...] | None:
-        return self.prepared.columns
 
     def drop(self) -> None:
         self.rows.drop()
@@ -120,19 +115,12 @@ def prepare(
     fields = fields_of(description.columns)
     size = _size(statement, oids, fields)
     types = description.parameter_types
-    return Prepared(statement, oids, used, types, description.columns, fields, size)
+    return Prepared(statement, oids, used, types, fields, size)
 
 
-def inquired(
-    describe: Callable[[Statement, tuple[int, ...]], Described],
-    statement: Statement,
-    declared: tuple[int, ...],
-) -> Prepared:
-    """As `prepare`, for a question about the catalogs, or a cursor of one."""
-    oids, fields = describe(statement.inner or statement, declared)
-    fields = fields if statement.inner is None else None
-    size = _size(statement, oids, fields)
-    return Prepared(statement, oids, len(oids), (), None, fields, size)
+def prepared_as(statement: Statement, oids: tuple[int, ...], fields: Fields | None) -> Prepared:
+    """Of a statement whose parameters are not decoded here, or that has none."""
+    return Prepared(statement, oids, len(oids), (), fields, _size(statement, oids, fields))
 
 
 def asks_catalog(statement: Statement) -> bool:
@@ -237,6 +225,16 @@ class Kept:
             self.forget_portal(name)
 
     # Ends
+
+    def fields_of(self, statement: Statement) -> Fields | None:
+        """The columns of FETCH and EXECUTE, as far as it is known what they are about."""
+        name = statement.target or ""
+        if statement.kind == "execute":
+            found: Prepared | Portal | Cursor | None = self._prepared.get(name)
+        else:
+            shown = statement.move is not None and statement.move.shown
+            found = self._portals.get(name) if shown else None
+        return None if found is None else found.fields
 
     def forget_unnamed(self) -> None:
         """A simple query destroys the unnamed statement and portal."""

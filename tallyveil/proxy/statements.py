@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 from tallyveil.gate.interface import (
     CursorOptions,
-    Description,
     Kind,
     Move,
     Notice,
@@ -19,14 +18,14 @@ from tallyveil.gate.interface import (
 )
 from tallyveil.proxy.cursors import Cursor
 from tallyveil.proxy.errors import NoActiveTransaction
-from tallyveil.proxy.kept import Kept, Portal, Prepared, prepare
+from tallyveil.proxy.kept import Portal, Prepared, asks_catalog
 from tallyveil.proxy.pgtypes import by_oid, from_duckdb
 from tallyveil.proxy.rows import Rows
 
 if TYPE_CHECKING:
     from tallyveil.proxy.executor import Executor
 
-__all__ = ["HANDLERS", "Call", "described"]
+__all__ = ["HANDLERS", "Call"]
 
 
 class Call(NamedTuple):
@@ -41,35 +40,29 @@ class Call(NamedTuple):
 _Handler = Callable[["Executor", Call], Result]
 
 
-def described(kept: Kept, statement: Statement) -> Description:
-    """The rows of FETCH and EXECUTE, as far as it is known what they are about."""
-    name = statement.target or ""
-    found: Prepared | Portal | Cursor | None = None
-    if statement.kind == "execute":
-        found = kept.find_statement(name)
-    elif statement.move is not None and statement.move.shown:
-        found = kept.find_portal(name)
-    if isinstance(found, Cursor) and found.relayed:
-        raise FeatureNotSupported(
-            "rows of the catalogs are not fetched by the extended protocol from a cursor",
-            hint="Send FETCH as a simple query, or the SELECT itself.",
-        )
-    return Description((), None if found is None else found.columns)
-
-
 def _prepare(executor: Executor, call: Call) -> Result:
     statement = call.statement
     name = statement.target or ""
     executor.kept.may_prepare(name)
-    oids = tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
-    query = statement.inner or statement
-    executor.kept.keep_statement(name, prepare(executor.describe, query, oids).named(name))
+    prepared = executor.prepare(statement.inner or statement, _declared(executor, statement))
+    executor.kept.keep_statement(name, prepared.named(name))
     return Result(None, (), statement.tag)
+
+
+def _declared(executor: Executor, statement: Statement) -> tuple[int, ...]:
+    """The types that PREPARE declares; 0 is to be inferred."""
+    if not asks_catalog(statement) or not statement.types:
+        return tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
+    casts = ", ".join(f"CAST(NULL AS {kind})" for kind in statement.types)
+    _, fields = executor.inquire(Statement(f"SELECT {casts}", "catalog", "SELECT"), ())
+    return tuple(wire.type.oid for _, wire in fields or ())
 
 
 def _execute(executor: Executor, call: Call) -> Result:
     statement = call.statement
     prepared = executor.kept.statement(statement.target or "")
+    if prepared.statement.kind == "catalog":
+        return executor.look_up(statement, call.rows, (), prepared)
     if prepared.statement.kind not in ("select", "explain", "show"):
         raise FeatureNotSupported(
             f"EXECUTE of {prepared.statement.tag} is not answered",
@@ -141,12 +134,18 @@ def _fetch(executor: Executor, call: Call) -> Result:
     cursor = executor.kept.portal(statement.target or "", what="cursor")
     notices = _run_first(executor, cursor, move) if isinstance(cursor, Portal) else ()
     found: Sequence[Any] = cursor.fetch(move)
-    columns, tag = cursor.columns, f"{statement.tag} {len(found)}"
-    if move.shown and isinstance(cursor, Cursor) and cursor.relayed:
-        call.rows.relay(cursor.fields, [(1, message) for message in found])
-    elif move.shown:
-        return Result(columns, found, tag)
-    return Result(None, (), tag, notices)
+    tag = f"{statement.tag} {len(found)}"
+    if not move.shown or isinstance(cursor, Portal):
+        return Result(None, (), tag, notices)
+    if not cursor.relayed:
+        return Result(cursor.columns, found, tag)
+    if call.rows.formats != cursor.formats:
+        raise FeatureNotSupported(
+            "rows of the catalogs are fetched in the format that their cursor has",
+            hint="Ask for text, or from a BINARY cursor for binary.",
+        )
+    call.rows.relay(cursor.fields, [(1, message) for message in found])
+    return Result(None, (), tag)
 
 
 def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, ...]:

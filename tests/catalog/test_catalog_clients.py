@@ -86,6 +86,53 @@ def test_catalogs_are_copied_prepared_and_fetched_in_pages(catalogued: Any) -> N
             assert [c.fetchall() for c in cursors] == [expected] * 3
 
 
+def test_what_is_prepared_in_sql_is_executed_as_postgresql_does(catalogued: Any) -> None:
+    """Types, casts and mistakes of the arguments are PostgreSQL's own."""
+    with catalogued.connect() as connection:
+        ask = connection.execute
+        ask(
+            "PREPARE named(text, regclass) AS "
+            "SELECT relname, $2 AS r FROM pg_class WHERE relname = $1 AND relnatts >= 6"
+        )
+        for arguments in ("'patients', 'pg_class'", "lower('PATIENTS'), 'pg_class'::regclass::oid"):
+            assert ask(f"EXECUTE named({arguments})").fetchall() == [("patients", "pg_class")]
+        ask("PREPARE inferred AS SELECT oid FROM pg_type WHERE typname = ANY($1) ORDER BY 1")
+        execute = "EXECUTE inferred(ARRAY['int4', 'bool'])"
+        assert ask(execute).fetchall() == [(16,), (23,)]
+        with connection.cursor(binary=True) as cursor:
+            assert cursor.execute(execute, prepare=True).fetchall() == [(16,), (23,)]
+            assert cursor.description[0].type_code == 26
+        raw = connection.pgconn.exec_prepared(b"inferred", [b"{int4}"])
+        assert raw.get_value(0, 0) == b"23"
+        for wrong, state in {
+            "EXECUTE named('x')": "42601",
+            "EXECUTE named('x', 'nothing')": "42P01",
+            "EXECUTE named('x', (SELECT 1))": "0A000",
+            "EXECUTE nothing": "26000",
+            "PREPARE named AS SELECT oid FROM pg_class": "42P05",
+            "PREPARE other(nothing) AS SELECT oid FROM pg_class WHERE oid = $1": "42704",
+            "PREPARE other AS SELECT nothing FROM pg_class": "42703",
+        }.items():
+            with pytest.raises(psycopg.Error) as refused:
+                ask(wrong)
+            assert refused.value.sqlstate == state, wrong
+        assert ask(execute).fetchall() == [(16,), (23,)]
+        ask("DEALLOCATE inferred")
+        with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+            ask(execute)
+
+
+def test_plans_of_questions_about_the_catalogs_are_shown(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        query = "SELECT relname FROM pg_class WHERE oid = 'patients'::regclass"
+        (first, *_) = connection.execute(f"EXPLAIN {query}").fetchone()
+        assert first.startswith("Index Scan using pg_class_oid_index")
+        ((plan,),) = connection.execute(f"EXPLAIN (FORMAT json, ANALYZE) {query}").fetchall()
+        assert plan[0]["Plan"]["Actual Rows"] == 1
+        cursor = connection.execute(f"EXPLAIN {query} AND relname = %s", ["x"], prepare=True)
+        assert "QUERY PLAN" in [column.name for column in cursor.description]
+
+
 def test_an_error_says_where_and_the_block_is_aborted(catalogued: Any) -> None:
     with psycopg.connect(catalogued.address()) as connection:
         with pytest.raises(psycopg.errors.UndefinedColumn) as refused:

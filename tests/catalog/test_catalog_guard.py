@@ -42,6 +42,9 @@ ABOUT_ROWS = [
     " FROM pg_class LIMIT 1",
     "COPY (SELECT count(*) FROM patients, pg_class) TO STDOUT",
     "COPY patients TO STDOUT",
+    "EXPLAIN SELECT count(*) FROM patients, pg_class",
+    "EXPLAIN (ANALYZE) WITH a AS (SELECT FROM pg_class, patients) SELECT count(*) FROM a, patients",
+    "PREPARE mixed AS SELECT count(*) FROM patients, pg_class",
     "SELECT pg_get_viewdef('by_city'::regclass), count(*) FROM patients",
     "SELECT lo_get(16384) FROM pg_class LIMIT 1",
 ]

@@ -26,6 +26,12 @@ CATALOGS = [
     "SELECT relname AS person FROM pg_class",
     "SELECT set_config('jit', $1, false)",
     "SELECT * FROM pg_class WHERE (((",
+    "TABLE pg_class",
+    "VALUES ('pg_class'::regclass)",
+    "EXPLAIN SELECT * FROM pg_class",
+    "EXPLAIN ANALYZE VERBOSE SELECT * FROM pg_class",
+    "EXPLAIN (FORMAT json, COSTS off) WITH a AS (SELECT oid FROM pg_class) SELECT * FROM a",
+    "EXPLAIN (SELECT * FROM pg_class)",
 ]
 
 GATES = [
@@ -52,8 +58,15 @@ GATES = [
     "COPY pg_class TO STDOUT",
     "COPY (SELECT oid FROM pg_class) TO '/tmp/x'",
     "COPY (SELECT count(*) FROM person, pg_class) TO STDOUT",
-    "EXPLAIN SELECT * FROM pg_class",
-    "VALUES ('pg_class'::regclass)",
+    "EXPLAIN SELECT count(*) FROM person, pg_class",
+    "EXPLAIN (VERBOSE) (SELECT count(*) FROM person)",
+    "EXPLAIN",
+    "EXPLAIN (pg_class)",
+    "EXPLAIN " * 5000 + "SELECT * FROM pg_class",
+    "COPY (" * 2000 + "SELECT * FROM pg_class" + ") TO STDOUT" * 2000,
+    "EXPLAIN INSERT INTO pg_class VALUES (1)",
+    "VALUES ((SELECT count(*) FROM person), 'pg_class'::regclass)",
+    "TABLE person",
     "SELECT * FROM pg_class, person WHERE (((",
 ]
 

@@ -2,7 +2,7 @@
 
 A server of its own is told the conversations of `mutations`. After each it has to answer a last
 statement, or has to have closed; meanwhile another client asks, and has to get its answer. The
-suite tells it 6,000 messages, others each day; `make fuzz-wire` a million (MESSAGES, SEED and
+suite tells it 10,000 messages, others each day; `make fuzz-wire` a million (MESSAGES, SEED and
 FIRST say which).
 """
 
@@ -26,7 +26,7 @@ from tallyveil.proxy import messages as m
 from tests.proxy.mutations import MESSAGES, STARTUP, Conversation, conversation
 from tests.proxy.raw_client import RawClient, write
 
-_SUITE = 6_000
+_SUITE = 10_000
 _LONG = int(os.environ.get("FUZZ_MESSAGES", "100000"))
 _SEED = int(os.environ.get("FUZZ_SEED", str(int(time.time()) // 86_400)))
 _FIRST = int(os.environ.get("FUZZ_FIRST", "0"))

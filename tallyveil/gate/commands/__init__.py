@@ -79,8 +79,8 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
         return _OF_WHAT_IS_KEPT[first](piece)
     if first in _OWN:
         return _own(first, piece)
-    if first == "DECLARE":
-        return parse_declare(piece, dialect, aside)
+    if first in _NAMED:
+        return _NAMED[first](piece, dialect, aside)
     if first in _ABOUT_QUERIES:
         return _ABOUT_QUERIES[first](piece, dialect)
     if first in _REFUSED:
@@ -94,11 +94,8 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
     return as_statement(read_query(piece, dialect))
 
 
-_ABOUT_QUERIES: Final = {
-    "EXPLAIN": parse_explain,
-    "COPY": parse_copy,
-    "PREPARE": parse_prepare,
-}
+_NAMED: Final = {"DECLARE": parse_declare, "PREPARE": parse_prepare}
+_ABOUT_QUERIES: Final = {"EXPLAIN": parse_explain, "COPY": parse_copy}
 
 _OF_WHAT_IS_KEPT: Final = {
     "FETCH": parse_fetch,

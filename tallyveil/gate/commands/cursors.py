@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tallyveil.errors import InvalidCursorDefinition, SQLSyntaxError
-from tallyveil.gate.commands.nested import as_statement, nested_query, set_aside
+from tallyveil.gate.commands.nested import nested_statement
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Aside, CursorOptions, Move, Statement
 from tallyveil.rewriter import Dialect, Piece
@@ -25,10 +25,7 @@ _PLACES: Final = {
 
 
 def parse_declare(piece: Piece, dialect: Dialect, aside: Aside) -> Statement:
-    """A query that ``aside`` takes is not looked into.
-
-    Raises InvalidCursorDefinition for options that exclude each other.
-    """
+    """Raises InvalidCursorDefinition for options that exclude each other."""
     reader = Reader(piece, "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …")
     reader.expect("DECLARE")
     name = reader.name()
@@ -45,9 +42,7 @@ def parse_declare(piece: Piece, dialect: Dialect, aside: Aside) -> Statement:
     if not hold:
         reader.take("WITHOUT", "HOLD")
     reader.expect("FOR")
-    query = reader.rest()
-    looked_up = aside(query)
-    inner = set_aside(query) if looked_up else as_statement(nested_query(piece, query, dialect))
+    inner = nested_statement(piece, reader.rest(), dialect, aside)
     scroll = True if "SCROLL" in taken else False if "NO SCROLL" in taken else None
     return Statement(
         piece.sql,

@@ -5,10 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tallyveil.errors import StatementError, UndefinedParameter
-from tallyveil.gate.interface import Statement
+from tallyveil.gate.interface import Aside, Statement
 from tallyveil.rewriter import Dialect, Piece, Query, read_query
 
-__all__ = ["as_statement", "nested_query", "set_aside", "without_parameters"]
+__all__ = [
+    "as_statement",
+    "nested_query",
+    "nested_statement",
+    "set_aside",
+    "without_parameters",
+]
 
 
 def nested_query(outer: Piece, inner: Piece, dialect: Dialect) -> Query:
@@ -34,6 +40,11 @@ def set_aside(piece: Piece) -> Statement:
     words = piece.words
     numbers = (int(n) for sign, n in pairwise(words) if sign == "$" and n.isdecimal())
     return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
+
+
+def nested_statement(outer: Piece, inner: Piece, dialect: Dialect, aside: Aside) -> Statement:
+    """As `nested_query`, but for a query that ``aside`` takes, which is not looked into."""
+    return set_aside(inner) if aside(inner) else as_statement(nested_query(outer, inner, dialect))
 
 
 def without_parameters(query: Query) -> Query:

@@ -8,9 +8,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tallyveil.errors import FeatureNotSupported, UndefinedObject
-from tallyveil.gate.commands.nested import as_statement, nested_query
+from tallyveil.gate.commands.nested import nested_statement
 from tallyveil.gate.commands.reader import Reader
-from tallyveil.gate.interface import Argument, Statement
+from tallyveil.gate.interface import Argument, Aside, Statement
 from tallyveil.rewriter import Dialect, Piece
 
 __all__ = ["parse_deallocate", "parse_execute", "parse_prepare"]
@@ -23,18 +23,19 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def parse_prepare(piece: Piece, dialect: Dialect) -> Statement:
-    """Raises UndefinedObject for a type that there is not."""
+def parse_prepare(piece: Piece, dialect: Dialect, aside: Aside) -> Statement:
+    """Raises UndefinedObject for a type that there is not. Where ``aside`` takes the query, types
+    stay as they are written."""
     reader = Reader(piece, "PREPARE name [ (type, …) ] AS SELECT …")
     reader.expect("PREPARE")
     if reader.word() == "TRANSACTION":
         raise FeatureNotSupported("two-phase commit is not answered", position=1)
     name = reader.name()
-    types: tuple[str | None, ...] = ()
-    if reader.word() == "(":
-        types = tuple(_type(part, dialect) for part in _parts(reader.bracketed()))
+    written = _parts(reader.bracketed()) if reader.word() == "(" else []
     reader.expect("AS")
-    inner = as_statement(nested_query(piece, reader.rest(), dialect))
+    inner = nested_statement(piece, reader.rest(), dialect, aside)
+    raw = inner.kind == "catalog"
+    types = tuple(part.sql if raw else _type(part, dialect) for part in written)
     return Statement(
         piece.sql,
         "prepare",
