@@ -51,10 +51,12 @@ class Secret:
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Secret]:
         """Raises PolicyError for a file that is none, and OutputError while another process has
-        it. The file itself is replaced, whatever links lead there: no older one stays behind."""
+        it. The file itself is replaced, whatever links lead there: no older one stays behind. One
+        with several names is refused."""
         path = path.resolve()
         with _locked(path):
             try:
+                names = path.stat().st_nlink
                 document = json.loads(path.read_text(encoding="utf-8"))
                 sound = document["version"] == _VERSION and document["next"] >= 1
                 sound = sound and len(base64.b64decode(document["key"])) == 32
@@ -64,6 +66,12 @@ class Secret:
                 sound = False
             if not sound:
                 raise PolicyError(f"{path} is no secret of agents")
+            if names > 1:
+                raise PolicyError(
+                    f"the secret {path} has another name, by a hard link, which would keep its key"
+                    " after the release",
+                    [f"find the other name by find -samefile {path}, and remove it"],
+                )
             yield cls(path, document)
 
     @property

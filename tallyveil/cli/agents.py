@@ -14,12 +14,14 @@ import typer
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.agents import Part, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
-from tallyveil.cli.text import aligned
+from tallyveil.cli.text import aligned, up_text
 from tallyveil.cli.user import user
 from tallyveil.cli.user_file import check_private
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError
 from tallyveil.gate.gate import accounts
+from tallyveil.mechanisms import AgentNoise
+from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import load_policy
 
 __all__ = ["check", "combine", "release"]
@@ -28,15 +30,17 @@ __all__ = ["check", "combine", "release"]
 def check(policy: Path, plan: Path, secret: Path) -> None:
     """Raises PolicyError, StatementTooComplex and OutputError."""
     planned = load_plan(plan)
-    counted = planned.counted(load_policy(policy))
+    own = load_policy(policy)
+    counted, account = planned.counted(own), accounts(own)[planned.table]
+    loss = AgentNoise().loss(counted.workload, (counted.scale,), account.relation, account.measure)
+    cost = f"{account.measure} {up_text(from_units(loss.bound))}"
     _check_private(secret)
     with Secret.opened(secret) as opened:
         number, word = opened.next, agreement(opened, counted)
     typer.echo(
         f"release {number} of {planned.name}: {len(counted.keys):,} counts at each of"
         f" {len(planned.agents)} agents, {len(counted.groups):,} exact totals\n"
-        f"noise of scale {counted.scale:g}, which costs epsilon {float(planned.epsilon):g}"
-        f" of {planned.table}'s budget\n"
+        f"noise of scale {counted.scale:g}, which costs {cost} of {planned.table}'s budget\n"
         f"all agents have to read: {word}"
     )
 

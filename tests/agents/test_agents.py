@@ -231,6 +231,17 @@ def test_nothing_keeps_the_key_of_a_release_that_is_made(agents: list[Agent]) ->
         assert first.encode() not in path.read_bytes(), path
 
 
+def test_a_file_with_another_name_is_no_secret(agents: list[Agent]) -> None:
+    """It is replaced when its key steps on, and the other name would keep the old one."""
+    agent = agents[0]
+    secret = agent.folder / "secret.json"
+    (agent.folder / "kept.json").hardlink_to(secret)
+    assert "has another name" in agent.refusal()
+    assert agent.charges == 0
+    (agent.folder / "kept.json").unlink()
+    agent.release()
+
+
 def test_numbers_are_used_in_their_order(agents: list[Agent]) -> None:
     assert "the next release of this agent is 1, not 2" in agents[0].refusal(2)
     assert agents[0].charges == 0
@@ -261,6 +272,32 @@ def test_agents_that_agree_read_the_same_word(agents: list[Agent]) -> None:
     agents[1].write(plan=PLAN.replace("0.5", "0.25"))
     assert len({word(agent) for agent in agents}) == 3
     assert agents[0].folder.joinpath("policy.ledger.sqlite").exists() is False
+
+
+@pytest.mark.parametrize(
+    ("declared", "cost"),
+    [
+        ("budget = { epsilon = 2.0 }", "epsilon 0.5"),
+        ("budget = { rho = 1.0, delta = 1e-6 }", "rho 0.125"),
+        (
+            'budget = { epsilon = 2.0 }\nprivacy_unit = { column = "ward", max_rows = 3 }',
+            "epsilon 1.5",
+        ),
+    ],
+)
+def test_a_check_says_what_a_part_costs_this_budget(
+    agents: list[Agent], declared: str, cost: str
+) -> None:
+    agent = agents[0]
+    agent.write(POLICY.replace("budget = { epsilon = 2.0 }", declared))
+    names = ("policy.toml", "plan.toml", "secret.json")
+    policy, plan, secret = (str(agent.folder / name) for name in names)
+    found = CliRunner().invoke(app, ["agent", "check", policy, plan, "--secret", secret])
+    assert f"which costs {cost} of patient's budget" in found.output
+    agent.release()
+    spent = CliRunner().invoke(app, ["budget", policy, "--json"])
+    (table,) = json.loads(spent.output)
+    assert f"{table['unit']} {table['spent']:g}" == cost
 
 
 def test_a_part_is_charged_to_the_budget_and_refused_beyond_it(agents: list[Agent]) -> None:
