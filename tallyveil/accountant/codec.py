@@ -275,7 +275,7 @@ def _shared(*written: Any) -> Factor:
 def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
     """Integers of any size, one list per column."""
     columns = (
-        ", ".join(json.dumps([int(v) for v in some])[1:-1] for some in deadline.portions(column))
+        ", ".join(", ".join(map(str, map(int, some))) for some in deadline.portions(column))
         for column in values
     )
     return _compressed([f"[{', '.join(f'[{column}]' for column in columns)}]".encode()])

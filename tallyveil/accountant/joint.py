@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
+from tallyveil.cache import Cache
 from tallyveil.errors import LedgerError
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional import laws_of_atoms
@@ -60,10 +61,14 @@ class Joint:
 
     def drawn(self, laws: Sequence[NoiseLaw | None]) -> Drawn:
         """Where the rows' own noise is of these laws."""
-        return _drawn(self, tuple(laws))
+        own = tuple(laws)
+        return _KEPT.get((self, own), lambda: _drawn(self, own))
 
 
-@lru_cache(maxsize=64)
+_KEPT: Final[Cache[Drawn]] = Cache(64, 1 << 26, lambda _, drawn: _ROW * len(drawn.owners))
+_ROW: Final = 220  # bytes
+
+
 def _drawn(joint: Joint, laws: tuple[NoiseLaw | None, ...]) -> Drawn:
     exact = [type(law)(0.0) for law in laws if law is not None][:1]
     tree = Tree(joint.parents, (*laws, *exact * (len(joint.parents) - joint.rows)))

@@ -73,9 +73,7 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
     if about.get("format") != _FORMAT:
         return None
     keys = _keys(accounts)
-    if about.get("format") != _FORMAT or any(
-        about["keys"].get(table, key) != key for table, key in keys.items()
-    ):
+    if any(about["keys"].get(table, key) != key for table, key in keys.items()):
         return None
     meters = [_meter(one, arrays) for one in about["meters"]]
     charges, answers = (Position(n, bytes.fromhex(chain)) for n, chain in about["ends"])

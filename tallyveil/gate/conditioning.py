@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil.accountant import Charge, Drawn, Joint
+from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.purchase import Purchase
 from tallyveil.gate.settings import Target
@@ -30,6 +31,7 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Conditioning", "Spread"]
 
+_ROW: Final = 500  # bytes of a row that is drawn
 _HINT: Final = "SET dp.mechanism = imaged, or auto: both agree with the invariants too."
 
 
@@ -47,6 +49,10 @@ class _Draw:
     drawn: Drawn
     noise: Conditioned
 
+    @property
+    def weight(self) -> int:
+        return 8 * self.noise.numbers + _ROW * len(self.drawn.owners)
+
 
 class Conditioning:
     """Of one table; ``sources`` has the SQL of each declared row. Threads may share it.
@@ -60,9 +66,7 @@ class Conditioning:
         self._span, self._sources, self._refused = span, sources, refused
         self.noise: Final = "laplace" if measure == "epsilon" else "gaussian"
         self._trees: WeakKeyDictionary[Workload, Hierarchy | str] = WeakKeyDictionary()
-        self._draws: WeakKeyDictionary[Workload, tuple[tuple[float, ...], _Draw]] = (
-            WeakKeyDictionary()
-        )
+        self._draws: Cache[_Draw] = Cache(1024, 1 << 28, lambda _, draw: draw.weight)
 
     def conditioned(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
         """The purchase with noise that is drawn together, by the name ``asked`` for; as it is where
@@ -139,9 +143,10 @@ class Conditioning:
         return None if disjoint else "it is for counts of one set of disjoint groups"
 
     def _drawn(self, charge: Charge, tree: Hierarchy, asked: str) -> _Draw:
-        kept = self._draws.get(charge.workload)
-        if kept is not None and kept[0] == charge.scales:
-            return kept[1]
+        key = charge.workload, charge.scales
+        kept = self._draws.find(key)
+        if kept is not None:
+            return kept
         joint = Joint(CONDITIONED, sum(charge.heights), tree.parents)
         try:
             drawn = replace(charge, joint=joint).drawn_together
@@ -153,5 +158,5 @@ class Conditioning:
                 hint=_HINT,
             )
         draw = _Draw(joint, drawn, Conditioned(drawn.tree))
-        self._draws[charge.workload] = charge.scales, draw
+        self._draws.put(key, draw)
         return draw

@@ -27,30 +27,23 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Charge, Draw, Overtaken, Quote
+from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InsufficientPrivilege
+from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
+from tallyveil.gate.by_invariants import ByInvariants
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.conditioning import Conditioning, Spread
+from tallyveil.gate.conditioning import Spread
 from tallyveil.gate.control import Control
-from tallyveil.gate.designed import Comparison, Designed
+from tallyveil.gate.designed import Comparison
 from tallyveil.gate.elsewhere import Elsewhere
 from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
-from tallyveil.gate.translations import Follow, Saving, Translations
+from tallyveil.gate.translations import Saving
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
-from tallyveil.mechanisms import (
-    AUTO,
-    BY_DESIGN,
-    EXTENDED,
-    IMAGED,
-    PROJECTED,
-    TOGETHER,
-    CountMechanism,
-)
+from tallyveil.mechanisms import CountMechanism
 from tallyveil.rewriter import Workload
 
 __all__ = ["Answered", "Decision", "Forecast", "Looks"]
@@ -127,11 +120,9 @@ class Decision:
         cubes: Mapping[str, Cube],
         knowledge: Mapping[str, Knowledge],
         control: Control,
-        translations: Mapping[str, Translations],
-        conditionings: Mapping[str, Conditioning],
+        by_invariants: ByInvariants,
     ) -> None:
-        self._translations = translations
-        self._conditionings = conditionings
+        self._by_invariants = by_invariants
         self._accountant = accountant
         self._control = control
         self._choice = choice
@@ -202,7 +193,7 @@ class Decision:
         """What `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
         found, purchases = self._weigh(request, wanted)
-        plain, purchases = purchases, self._translated(request, purchases)
+        plain, purchases = purchases, self._by_invariants.charged(request, purchases)
         quote = self._quote(request, purchases) if purchases else None
         scales = {
             p.table: dict(zip(p.columns, p.charge.scales, strict=True))
@@ -212,7 +203,7 @@ class Decision:
         refused = self._refusal(request, purchases)
         known = {table: one.rows for table, one in found.items()}
         bought = sum(p.height for p in purchases)
-        savings = self._savings(plain, purchases)
+        exact = self._by_invariants
         return Forecast(
             known,
             bought,
@@ -220,42 +211,10 @@ class Decision:
             scales,
             quote,
             refused,
-            savings,
-            self._spreads(purchases),
-            self._comparisons(plain, purchases),
+            exact.savings(plain, purchases),
+            exact.spreads(purchases),
+            exact.comparisons(plain, purchases),
         )
-
-    def _spreads(self, purchases: Sequence[Purchase]) -> dict[str, Spread]:
-        found = {}
-        for one in purchases:
-            if one.together is not None:
-                found[one.table] = self._conditionings[one.table].spread(one.charge, one.columns)
-        return found
-
-    def _comparisons(
-        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
-    ) -> dict[str, Comparison]:
-        found = {}
-        for asked, one in zip(plain, purchases, strict=True):
-            own = self._translations.get(one.table)
-            if own is not None and not asked.indirect:
-                follow = self._knowledge[one.table].follow
-                compared = own.compared(asked.charge, one.charge, self._accountant, follow)
-                if compared is not None:
-                    found[one.table] = compared
-        return found
-
-    def _savings(
-        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
-    ) -> dict[str, Saving]:
-        found = {}
-        for asked, one in zip(plain, purchases, strict=True):
-            if one.charge.translates:
-                table = self._translations[one.table]
-                before = replace(asked.charge, translates=())
-                saving = table.saving(before, one.charge, self._accountant)
-                found[one.table] = saving.over(() if one.indirect else one.columns)
-        return found
 
     def _recorded(self, request: Request) -> list[int]:
         """How much is recorded about the request's tables; it grows with every answer."""
@@ -280,40 +239,11 @@ class Decision:
             noise = self._choice.noise(
                 workload,
                 request.target,
-                self._mechanism(request, table),
+                self._by_invariants.mechanism(request, table),
                 additive=table in request.additive,
             )
-            if request.by_invariants in BY_DESIGN:
-                noise = replace(noise, scales=self._designed(request, workload, noise).scales)
-            found[table] = noise
+            found[table] = self._by_invariants.noise(request, workload, noise)
         return found
-
-    def _designed(self, request: Request, workload: Workload, noise: Noise) -> Designed:
-        """Raises FeatureNotSupported where there is nothing exact, for a target that is no cost,
-        and for a table with an inference control, which looks at rows as they are asked."""
-        table = workload.table
-        asked = request.by_invariants or request.mechanism
-        own = self._by_invariants(table, asked)
-        if request.target.half_width is not None or self._control.state([table]):
-            raise FeatureNotSupported(
-                f"{asked} is for what a statement may cost, of tables without an inference control",
-                hint="SET dp.rho, or SET dp.mechanism = extended.",
-            )
-        return own.designed(
-            asked,
-            workload,
-            self._knowledge[table].follow,
-            lambda charged: self._choice.scales(noise.mechanism, charged, request.target),
-            request.sql,
-        )
-
-    def _mechanism(self, request: Request, table: str) -> str:
-        """What is drawn together is noise of the table's measure."""
-        asked = request.by_invariants
-        if asked not in TOGETHER:
-            return request.mechanism
-        self._by_invariants(table, asked)
-        return self._conditionings[table].noise
 
     def _weigh(
         self, request: Request, wanted: Mapping[str, Noise]
@@ -328,12 +258,7 @@ class Decision:
             for table, workload in request.workloads.items()
         }
         purchases = shortfall(request, wanted, found, self._choice)
-        if request.by_invariants in BY_DESIGN:
-            purchases = [one.by(self._charge(request, wanted, one.table)) for one in purchases]
-        return found, purchases
-
-    def _charge(self, request: Request, wanted: Mapping[str, Noise], table: str) -> Charge:
-        return self._designed(request, request.workloads[table], wanted[table]).charge
+        return found, self._by_invariants.bought(request, wanted, purchases)
 
     def _settle(
         self,
@@ -355,7 +280,7 @@ class Decision:
             refused = self._refusal(request, purchases)
             if refused is not None:
                 raise refused
-            purchases = self._translated(request, purchases)
+            purchases = self._by_invariants.charged(request, purchases)
             self._accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
@@ -367,50 +292,6 @@ class Decision:
                 found, purchases = self._weigh(request, wanted)
                 continue
             return _Settled(found, purchases, quote, bought)
-
-    def _translated(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
-        """Charged as what serves the ledger best where counts are exact, or as the request says.
-
-        Raises FeatureNotSupported for that where none are, or the rows are too many."""
-        asked = request.by_invariants
-        if asked is not None:
-            tables = [self._by_invariants(one.table, asked) for one in purchases]
-        if asked in (PROJECTED, IMAGED, *BY_DESIGN):
-            return purchases
-        if asked == EXTENDED:
-            return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
-        best = [
-            one.translated(
-                self._translations[one.table],
-                self._accountant,
-                request.analyst,
-                self._follow(request, one.table),
-            )
-            if one.table in self._translations
-            else one
-            for one in purchases
-        ]
-        if asked not in TOGETHER:
-            return best
-        target = request.target
-        return [self._conditionings[one.table].conditioned(one, target, asked) for one in best]
-
-    def _follow(self, request: Request, table: str) -> Follow | None:
-        """Whether rows may be told from others that are bought in their place: for a cost, where
-        nothing looks at rows as they are asked."""
-        chosen = request.mechanism == AUTO and request.by_invariants is None
-        if not chosen or request.target.half_width is not None or self._control.state([table]):
-            return None
-        return self._knowledge[table].follow
-
-    def _by_invariants(self, table: str, asked: str) -> Translations:
-        found = self._translations.get(table)
-        if found is None:
-            raise FeatureNotSupported(
-                f'{asked} is for tables with counts that are exact, and table "{table}" has none',
-                hint="SET dp.mechanism = auto.",
-            )
-        return found
 
     def _receive(
         self,
@@ -464,7 +345,7 @@ class Decision:
         wanted: Mapping[str, Noise],
         purchases: Sequence[Purchase],
     ) -> str:
-        quote = self._quote(request, self._translated(request, list(purchases)))
+        quote = self._quote(request, self._by_invariants.charged(request, list(purchases)))
         table = None if quote.refused is None else quote.refused.table
         charged = (purchase.charge.workload for purchase in purchases)
         part = next((workload for workload in charged if workload.table == table), None)

@@ -45,6 +45,7 @@ class Elsewhere:
             self._pause()
 
     def _pause(self) -> None:
+        """No other process tells of its commits: the ledger has to be looked at again."""
         deadline.check()
         time.sleep(_PAUSE)
 

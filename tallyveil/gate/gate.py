@@ -23,6 +23,7 @@ from tallyveil.cube import (
     load_public,
     relations_read,
 )
+from tallyveil.gate.by_invariants import ByInvariants
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.conditioning import Conditioning
 from tallyveil.gate.control import Control
@@ -185,15 +186,15 @@ class Gate(Shared):
         for known in knowledge.values():
             known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
-        self.decision = Decision(
+        by_invariants = ByInvariants(
             self.accountant,
             choice,
-            cubes,
             knowledge,
             control,
             self._translations(),
             self._conditionings(),
         )
+        self.decision = Decision(self.accountant, choice, cubes, knowledge, control, by_invariants)
 
     def _translations(self) -> dict[str, Translations]:
         """Of the tables of which something is exact."""

@@ -9,9 +9,10 @@ import copy
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,19 +59,9 @@ class Kind:
     @classmethod
     def of(cls, column: Column, number: int = 0, variance: float = 0.0) -> Kind:
         """Of one column."""
-        own = [_summary(factor) for factor in column.factors]
-        ends = [end for one in own for end in one.ends]
-        return cls(
-            tuple(factor.axes for factor in column.factors),
-            column.shape,
-            np.array([number]),
-            np.array([variance]),
-            np.array([[one.rows for one in own]]),
-            np.array([[[low for low, _ in ends], [high for _, high in ends]]], dtype=np.int64),
-            np.array([[one.is_range for one in own for _ in one.ends]], dtype=np.bool_),
-            np.array([[one.least for one in own]], dtype=np.float64),
-            np.array([math.prod(one.apart for one in own) > CELLS]),
-        )
+        arrays = zip(_entries(column, number, variance), ARRAYS.values(), strict=True)
+        axes = tuple(factor.axes for factor in column.factors)
+        return cls(axes, column.shape, *(np.array([entry], dtype=kind) for entry, kind in arrays))
 
     @property
     def flat(self) -> tuple[str, ...]:
@@ -133,7 +124,33 @@ class Kind:
         return [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
 
 
-ARRAYS: Final = tuple(field.name for field in fields(Kind))[2:]
+ARRAYS: Final = MappingProxyType(
+    {
+        "numbers": np.int64,
+        "variances": np.float64,
+        "rows": np.float64,
+        "ends": np.int64,
+        "ranges": np.bool_,
+        "least": np.float64,
+        "wide": np.bool_,
+    }
+)
+"""Those of a `Kind`, in its order, with the types of their entries."""
+
+
+def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
+    """Of one column, in each of the `ARRAYS`."""
+    own = [_summary(factor) for factor in column.factors]
+    ends = [end for one in own for end in one.ends]
+    return (
+        number,
+        variance,
+        [one.rows for one in own],
+        [[low for low, _ in ends], [high for _, high in ends]],
+        [one.is_range for one in own for _ in one.ends],
+        [one.least for one in own],
+        math.prod(one.apart for one in own) > CELLS,
+    )
 
 
 class Growing:
@@ -161,16 +178,18 @@ class Growing:
         result = cls(every.axes, every.shape)
         result._all, result._count = every, len(every.numbers)
         for start in range(0, result._count, _BLOCK):
-            result._bound(start, every.take(slice(start, start + _BLOCK)))
+            some = every.take(slice(start, start + _BLOCK))
+            result._bound(start, np.column_stack([some.variances, some.rows])[~some.wide])
         return result
 
-    def _bound(self, place: int, some: Kind) -> None:
-        """Take up columns of one block, that of a place, in what it has at the least."""
+    def _bound(self, place: int, columns: FloatArray) -> None:
+        """Take up columns of one block, that of a place, in what it has at the least: of each its
+        variance and its ``rows``."""
         block = place // _BLOCK
         if block == len(self._least):
             self._least = np.concatenate([self._least, np.full_like(self._least, math.inf)])
-        every = np.concatenate([some.variances[:, None], some.rows], axis=1)[~some.wide]
-        np.minimum(self._least[block], every.min(axis=0, initial=math.inf), out=self._least[block])
+        least = self._least[block]
+        np.minimum(least, columns.min(axis=0, initial=math.inf), out=least)
 
     @property
     def is_long(self) -> bool:
@@ -185,10 +204,11 @@ class Growing:
     def add(self, number: int, column: Column, variance: float) -> None:
         if self._count == len(self._all.numbers):
             self._all = self._all.take(np.arange(2 * self._count) % self._count)
-        place, one = self._count, Kind.of(column, number, variance)
-        for name in ARRAYS:
-            getattr(self._all, name)[place] = getattr(one, name)[0]
-        self._bound(place, one)
+        place, entries = self._count, _entries(column, number, variance)
+        for name, entry in zip(ARRAYS, entries, strict=True):
+            getattr(self._all, name)[place] = entry
+        rows, wide = entries[2], entries[-1]
+        self._bound(place, np.array([[variance, *rows]])[[not wide]])
         self._count += 1
 
     def best(self, axes: frozenset[str]) -> tuple[FloatArray, IntArray]:

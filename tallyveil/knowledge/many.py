@@ -107,12 +107,21 @@ class Alike(Sequence[Known]):
                 told = np.array(self.reported, dtype=np.int64)
         except OverflowError:
             return None
-        ends = (end for one in (values, told) for end in (one.min(), one.max()))
-        if max(half, *(abs(int(end)) for end in ends)) >= _SHORT:
+        if max(half, _size(values), _size(told)) >= _SHORT:
             return None
-        away = np.full(len(self), half)
-        away[list(self.exact)] = 0
-        return told, np.minimum(told, values - away), np.maximum(told, values + away)
+        away: int | IntArray = half
+        if self.exact:
+            away = np.full(len(self), half)
+            away[list(self.exact)] = 0
+        low, high = values - away, values + away
+        if told is values:
+            return values, low, high
+        return told, np.minimum(told, low), np.maximum(told, high)
+
+
+def _size(values: IntArray) -> int:
+    """The greatest absolute value."""
+    return max(int(values.max()), -int(values.min()))
 
 
 def bought(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequence[Known]:

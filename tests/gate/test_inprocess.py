@@ -307,7 +307,7 @@ _STEPS = [
     ("decision", "_settle"),
     ("decision._control", "state"),
     ("decision", "_refusal"),
-    ("decision", "_translated"),
+    ("decision._by_invariants", "charged"),
     ("decision._accountant", "price"),
     ("decision", "_receive"),
     ("decision._accountant", "sell"),

@@ -105,6 +105,8 @@ SMALL = [
     (one(2, LAPLACE, None), 20),
     (Tree((2, 3, 3, -1), (LAPLACE, LAPLACE, None, LAPLACE)), 20),
 ]
+ALIKE = Tree((4, 5, 4, 5, -1, -1), (LAPLACE,) * 6)
+"""Two groups of one shape, whose leaves take turns."""
 
 
 def chi_square(drawn: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
@@ -127,6 +129,26 @@ def test_what_is_drawn_has_the_law(tree: Tree, reach: int) -> None:
     noise = Conditioned(tree)
     drawn = Counter(tuple(noise.draw()) for _ in range(2_000))
     assert chi_square(drawn, law) > MISS
+
+
+def test_groups_of_one_shape_are_drawn_each_by_itself_from_the_same_tables() -> None:
+    """2,000 draws."""
+    noise = Conditioned(ALIKE)
+    drawn = Counter(tuple(noise.draw()) for _ in range(2_000))
+    assert chi_square(drawn, enumerated(ALIKE, 8)) > MISS
+    assert noise.numbers == Conditioned(one(2, LAPLACE, LAPLACE)).numbers
+
+
+def test_groups_of_many_shapes_have_no_more_tables_than_one_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = [one(leaves, LAPLACE, LAPLACE) for leaves in (2, 3)]
+    both = Tree((5, 5, 6, 6, 6, -1, -1), (LAPLACE,) * 7)
+    numbers = [Conditioned(tree).numbers for tree in trees]
+    assert Conditioned(both).numbers == sum(numbers)
+    monkeypatch.setattr(conditioned, "MOST", sum(numbers) - 1)
+    with pytest.raises(StatementTooComplex, match="too many to be tabled"):
+        Conditioned(both)
 
 
 def narrow(tree: Tree, law: dict[tuple[int, ...], float]) -> tuple[Atom, float]:

@@ -40,7 +40,7 @@ from tallyveil.inference.conditional import laws_of_atoms
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained.groups import Groups
-from tallyveil.mechanisms.constrained.tables import Bounds, Tables
+from tallyveil.mechanisms.constrained.tables import MOST, Bounds, Tables, too_many_sums
 from tallyveil.mechanisms.constrained.weights import decimal, weights_of
 
 __all__ = ["Atom", "Conditioned", "happens"]
@@ -66,15 +66,35 @@ class Conditioned:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._groups = Groups([root for root in tree.atoms if Groups.has(root)])
-        self._atoms = [Atom(root) for root in tree.atoms if not Groups.has(root)]
+        self._kinds: dict[int, Atom] = {}
+        self._atoms = list[tuple[Atom, Node]]()
+        shapes = dict[tuple[object, ...], int]()
+        for root in tree.atoms:
+            if not Groups.has(root):
+                self._atoms.append((self._atom(root, _shape(root, shapes)), root))
+
+    def _atom(self, root: Node, shape: int) -> Atom:
+        """Atoms of one shape have one law, place by place."""
+        atom = self._kinds.get(shape)
+        if atom is None:
+            deadline.check()
+            atom = self._kinds[shape] = Atom(root)
+            if self.numbers > MOST:
+                raise too_many_sums()
+        return atom
+
+    @property
+    def numbers(self) -> int:
+        """How many there are in the tables."""
+        return sum(atom.tables.numbers for atom in self._kinds.values())
 
     def draw(self) -> list[int]:
         """One draw for each leaf, in the tree's order."""
         found = dict.fromkeys(self._tree.leaves, 0)
         found.update(zip(self._groups.leaves, self._groups.draw(), strict=True))
-        for atom in self._atoms:
+        for atom, root in self._atoms:
             deadline.check()
-            found.update(zip(atom.root.leaves, atom.draw(), strict=True))
+            found.update(zip(root.leaves, atom.draw(), strict=True))
         return list(found.values())
 
     def variances(self) -> list[float]:
@@ -91,6 +111,12 @@ class Conditioned:
             for number, place in places.items():
                 found[number] = each[place]
         return found
+
+
+def _shape(node: Node, shapes: dict[tuple[object, ...], int]) -> int:
+    """A number for the laws of a node and of all inside it, in their order."""
+    own = (node.law, *(_shape(child, shapes) for child in node.children))
+    return shapes.setdefault(own, len(shapes))
 
 
 @dataclass(frozen=True)

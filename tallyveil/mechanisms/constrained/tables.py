@@ -24,10 +24,10 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node
 from tallyveil.mechanisms.constrained.weights import Tilt, Weights, weights_of
 
-__all__ = ["LOG_FALLBACK", "Bounds", "Table", "Tables"]
+__all__ = ["LOG_FALLBACK", "MOST", "Bounds", "Table", "Tables", "too_many_sums"]
 
 LOG_FALLBACK: Final = -58 * math.log(2)  # ln of how often what lies beyond the tables is proposed
-_MOST: Final = 10_000_000  # numbers of all tables
+MOST: Final = 10_000_000  # numbers of all tables
 _Kind: TypeAlias = tuple[object, ...]
 
 
@@ -74,7 +74,7 @@ class Tables:
 
     def __init__(self, root: Node, law: NoiseLaw, bounds: Bounds) -> None:
         self.bounds = bounds
-        self._law, self._left = law, _MOST
+        self._law, self._left = law, MOST
         self._kinds: dict[_Kind, int] = {}
         self._tables: list[Table] = []
         self.of: dict[int, Table] = {}
@@ -89,7 +89,7 @@ class Tables:
     @property
     def numbers(self) -> int:
         """How many there are in the tables."""
-        return _MOST - self._left
+        return MOST - self._left
 
     def _add(self, node: Node) -> int:
         """The number of the node's kind: those of one kind share a table."""
@@ -133,11 +133,15 @@ class Tables:
     def _take(self, table: FloatArray) -> FloatArray:
         self._left -= len(table)
         if self._left < 0:
-            raise StatementTooComplex(
-                "the sums that noise under constraints can have are too many to be tabled",
-                hint="Ask for fewer counts at a time, or for less noise.",
-            )
+            raise too_many_sums()
         return table
+
+
+def too_many_sums() -> StatementTooComplex:
+    return StatementTooComplex(
+        "the sums that noise under constraints can have are too many to be tabled",
+        hint="Ask for fewer counts at a time, or for less noise.",
+    )
 
 
 def _first(pair: tuple[int, Node]) -> int:

@@ -1,0 +1,160 @@
+"""What counts that are exact change in a decision: which noise there may be, and what is charged.
+
+Rows are charged as translates where that serves the ledger best (`translations`), bought by way of
+others (`designed`), or with noise that adds up as they do (`conditioning`), and what that is worth
+is said in a forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tallyveil.accountant import Accountant
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.choice import Choice, Noise
+from tallyveil.gate.conditioning import Conditioning, Spread
+from tallyveil.gate.control import Control
+from tallyveil.gate.designed import Comparison, Designed
+from tallyveil.gate.purchase import Purchase
+from tallyveil.gate.request import Request
+from tallyveil.gate.translations import Follow, Saving, Translations
+from tallyveil.knowledge import Knowledge
+from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, IMAGED, PROJECTED, TOGETHER
+from tallyveil.rewriter import Workload
+
+__all__ = ["ByInvariants"]
+
+
+@dataclass(eq=False)
+class ByInvariants:
+    """By table with counts that are exact its ``translations`` and ``conditionings``. Threads may
+    share it."""
+
+    accountant: Accountant
+    choice: Choice
+    knowledge: Mapping[str, Knowledge]
+    control: Control
+    translations: Mapping[str, Translations]
+    conditionings: Mapping[str, Conditioning]
+
+    def noise(self, request: Request, workload: Workload, noise: Noise) -> Noise:
+        """What is asked of a table's noise, where its rows may be bought by way of others."""
+        if request.by_invariants not in BY_DESIGN:
+            return noise
+        return replace(noise, scales=self._designed(request, workload, noise).scales)
+
+    def bought(
+        self, request: Request, wanted: Mapping[str, Noise], purchases: list[Purchase]
+    ) -> list[Purchase]:
+        """By way of other rows, if the request says so."""
+        if request.by_invariants not in BY_DESIGN:
+            return purchases
+        found = []
+        for one in purchases:
+            workload = request.workloads[one.table]
+            found.append(one.by(self._designed(request, workload, wanted[one.table]).charge))
+        return found
+
+    def _designed(self, request: Request, workload: Workload, noise: Noise) -> Designed:
+        """Raises FeatureNotSupported where there is nothing exact, for a target that is no cost,
+        and for a table with an inference control, which looks at rows as they are asked."""
+        table = workload.table
+        asked = request.by_invariants or request.mechanism
+        own = self._exact(table, asked)
+        if request.target.half_width is not None or self.control.state([table]):
+            raise FeatureNotSupported(
+                f"{asked} is for what a statement may cost, of tables without an inference control",
+                hint="SET dp.rho, or SET dp.mechanism = extended.",
+            )
+        return own.designed(
+            asked,
+            workload,
+            self.knowledge[table].follow,
+            lambda charged: self.choice.scales(noise.mechanism, charged, request.target),
+            request.sql,
+        )
+
+    def mechanism(self, request: Request, table: str) -> str:
+        """What is drawn together is noise of the table's measure."""
+        asked = request.by_invariants
+        if asked not in TOGETHER:
+            return request.mechanism
+        self._exact(table, asked)
+        return self.conditionings[table].noise
+
+    def charged(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
+        """Charged as what serves the ledger best where counts are exact, or as the request says.
+
+        Raises FeatureNotSupported for that where none are, or the rows are too many."""
+        asked = request.by_invariants
+        if asked is not None:
+            tables = [self._exact(one.table, asked) for one in purchases]
+        if asked in (PROJECTED, IMAGED, *BY_DESIGN):
+            return purchases
+        if asked == EXTENDED:
+            return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
+        best = [
+            one.translated(
+                self.translations[one.table],
+                self.accountant,
+                request.analyst,
+                self._follow(request, one.table),
+            )
+            if one.table in self.translations
+            else one
+            for one in purchases
+        ]
+        if asked not in TOGETHER:
+            return best
+        target = request.target
+        return [self.conditionings[one.table].conditioned(one, target, asked) for one in best]
+
+    def _follow(self, request: Request, table: str) -> Follow | None:
+        """Whether rows may be told from others that are bought in their place: for a cost, where
+        nothing looks at rows as they are asked."""
+        chosen = request.mechanism == AUTO and request.by_invariants is None
+        if not chosen or request.target.half_width is not None or self.control.state([table]):
+            return None
+        return self.knowledge[table].follow
+
+    def _exact(self, table: str, asked: str) -> Translations:
+        found = self.translations.get(table)
+        if found is None:
+            raise FeatureNotSupported(
+                f'{asked} is for tables with counts that are exact, and table "{table}" has none',
+                hint="SET dp.mechanism = auto.",
+            )
+        return found
+
+    def spreads(self, purchases: Sequence[Purchase]) -> dict[str, Spread]:
+        found = {}
+        for one in purchases:
+            if one.together is not None:
+                found[one.table] = self.conditionings[one.table].spread(one.charge, one.columns)
+        return found
+
+    def comparisons(
+        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
+    ) -> dict[str, Comparison]:
+        found = {}
+        for asked, one in zip(plain, purchases, strict=True):
+            own = self.translations.get(one.table)
+            if own is not None and not asked.indirect:
+                follow = self.knowledge[one.table].follow
+                compared = own.compared(asked.charge, one.charge, self.accountant, follow)
+                if compared is not None:
+                    found[one.table] = compared
+        return found
+
+    def savings(
+        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
+    ) -> dict[str, Saving]:
+        found = {}
+        for asked, one in zip(plain, purchases, strict=True):
+            if one.charge.translates:
+                table = self.translations[one.table]
+                before = replace(asked.charge, translates=())
+                saving = table.saving(before, one.charge, self.accountant)
+                found[one.table] = saving.over(() if one.indirect else one.columns)
+        return found
