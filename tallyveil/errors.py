@@ -74,6 +74,7 @@ __all__ = [
     "InvalidEncoding",
     "InvalidParameterValue",
     "InvalidTextRepresentation",
+    "InvalidTimeZoneDisplacement",
     "LedgerError",
     "LedgerMismatch",
     "NumericValueOutOfRange",
@@ -287,6 +288,10 @@ class DatetimeFieldOverflow(StatementError):
     """A date, time or interval that its type cannot hold."""
 
     sqlstate = "22008"
+
+
+class InvalidTimeZoneDisplacement(StatementError):
+    sqlstate = "22009"
 
 
 class DivisionByZero(StatementError):

@@ -45,6 +45,11 @@ class Interval(NamedTuple):
             -micros if sign == "-" else micros,
         )
 
+    @property
+    def quantities(self) -> str:
+        """As PostgreSQL and DuckDB read it alike: each quantity with its own sign and unit."""
+        return f"{self.months} months {self.days} days {self.microseconds} microseconds"
+
     def timedelta(self) -> dt.timedelta | None:
         """As Python has it; None with months, or beyond what Python holds."""
         try:

@@ -25,7 +25,8 @@ TEXTS = [
     "2014-02-03 (BC)", "0044-03-15 BC", "2014-02-03 10:00", "2014-02-03T10:00:00Z",
     "2014-02-03 1:2:3", "2014-02-03 10:00 PM", "2014-02-03 10:00 am", "2014-02-03 10:00 banana",
     "2014-02-03 10:00:00 AD", "2014-02-03 10:00+02", "2014-02-03 10:00-0230",
-    "2014-02-03 10:00 +02", "2014-07-03 10:00 Europe/Paris", "2014-07-03 10:00 UTC",
+    "2014-02-03 10:00 +02", "2014-02-03 10:00+15:59", "2014-02-03 10:00-15:59:59",
+    "2014-02-03 10:00+05:30:15", "2014-07-03 10:00 Europe/Paris", "2014-07-03 10:00 UTC",
     "2014-07-03 10:00 PST", "2014-07-03 10:00 IST", "2014-07-03 10:00 BST", "2014-02-30",
     "2014-02-03 23:59:59.123456", "2014-02-03 23:59:59.9999999", "2014-02-03 24:00:00",
     "2014-02-03 24:00:00.5",
@@ -39,7 +40,8 @@ TEXTS = [
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateSession]:
     table = {"budget": {"epsilon": 1.0}, "attributes": {"sex": {"values": ["F"]}}}
     folder = tmp_path_factory.mktemp("texts")
-    policy = tallyveil.parse_policy({"tables": {"person": table}}, base=folder)
+    public = {"validity": {"from": "SELECT DATE 'infinity' AS until"}}
+    policy = tallyveil.parse_policy({"tables": {"person": table}, "public": public}, base=folder)
     with duckdb.connect() as source:
         source.execute("CREATE TABLE person AS SELECT 'F' AS sex")
         gate = Gate(policy, source)
@@ -93,6 +95,11 @@ def test_a_text_beside_a_time_is_read_in_the_same_way(ours: GateSession, predica
         ("current_date - 'infinity'::date < 3", "'infinity'"),
         ("date '-infinity' - current_date < 3", "'-infinity'"),
         ("(DATE 'Infinity') - DATE '2020-01-01' > 3", "'Infinity'"),
+        ("now() < timestamptz '2020-01-01 00:00+16'", "'2020"),
+        ("now() < timestamptz '2020-01-01 00:00-15:60'", "'2020"),
+        ("now() < timestamptz '2020-01-01 00:00+15:59:60'", "'2020"),
+        ("current_date < '2020-01-01 00:00+99'", "'2020"),
+        ("now() < timestamp '2020-01-01 00:00-16:00'", "'2020"),
         ("'CA'::varchar(0) = 'CA'", "'CA'::"),
         ("'CA'::varchar(10485761) = 'CA'", "'CA'::"),
         ("'CA'::varchar(2, 3) = 'CA'", "'CA'::"),
@@ -131,6 +138,83 @@ def test_a_text_that_means_another_time_each_day_says_what_to_write(
     assert caught.value.hint == f"Write {instead}."
     assert caught.value.position is not None
     assert answer(ours, f"SELECT {instead} IS NULL AS x") == [(False,)]
+
+
+def test_a_time_zone_beyond_postgresqls_has_its_own_sqlstate(
+    ours: GateSession, postgres: psycopg.Connection[Any]
+) -> None:
+    sql = "SELECT timestamptz '2020-01-01 00:00+16' AS x"
+    with pytest.raises(psycopg.Error) as theirs:
+        postgres.execute(sql.encode())
+    with pytest.raises(StatementError, match="time zone displacement") as caught:
+        answer(ours, sql)
+    assert caught.value.sqlstate == theirs.value.sqlstate == "22009"
+
+
+_INFINITE = "CASE sex WHEN 'F' THEN {kind} '{text}' ELSE {kind} '2020-01-01' END"
+
+
+@pytest.mark.parametrize("text", ["infinity", "-infinity"])
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("{0} - {kind} '2020-01-01'", "cannot subtract infinite"),
+        ("{kind} '2020-01-01' - {0}", "cannot subtract infinite"),
+        ("extract(year FROM {0})", "has no year"),
+        ("extract(epoch FROM {0})", "has no epoch"),
+    ],
+)
+def test_an_infinite_time_is_no_number_of_any_record(
+    ours: GateSession, expression: str, message: str, kind: str, text: str
+) -> None:
+    """DuckDB gives 2147467576 or so for the days before infinity, and NULL for its year."""
+    value = expression.format(_INFINITE.format(kind=kind, text=text), kind=kind)
+    for sql in (
+        f"SELECT {value} AS x, count(*) FROM person GROUP BY 1",
+        f"SELECT count(*) FROM person WHERE {value} IS NULL",
+    ):
+        with pytest.raises(DatetimeFieldOverflow, match=message):
+            answer(ours, sql)
+
+
+@pytest.mark.parametrize(
+    ("infinite", "relation"),
+    [
+        ("i", "(VALUES ('infinity'::date)) AS x(i)"),
+        ("i", "(SELECT 'infinity'::date AS i, count(*) FROM person) AS x"),
+        ("until", "validity"),
+        ("CASE WHEN count(*) > -1000 THEN 'infinity'::date ELSE '2020-01-01' END", "person"),
+        ("CASE WHEN count(*) > -1000 THEN ('in' || 'finity')::date END", "person"),
+    ],
+)
+@pytest.mark.parametrize("taken", ["{0} - date '2020-01-01'", "to_char({0}, 'YYYY')"])
+def test_of_an_infinite_time_over_noisy_rows_there_is_nothing(
+    ours: GateSession, infinite: str, relation: str, taken: str
+) -> None:
+    assert answer(ours, f"SELECT {taken.format(infinite)} AS x FROM {relation}") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "text", ["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1", " TRUE ", "f", "fa", "fal",
+             "fals", "false", "n", "no", "of", "off", "0", "\tOff", "o", "truee", "", "2", "nein"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "expression",
+    ["'{0}'::bool", "(1 = 1) = '{0}'", "(1 = 1) IN ('{0}')", "(lower('{0}') || '')::bool"],
+)
+def test_a_text_is_as_true_as_in_postgresql(
+    ours: GateSession, postgres: psycopg.Connection[Any], expression: str, text: str
+) -> None:
+    sql = f"SELECT {expression.format(text)} AS x"
+    try:
+        theirs = postgres.execute(sql.encode()).fetchall()
+    except psycopg.Error:
+        with pytest.raises(StatementError) as caught:
+            answer(ours, sql)
+        assert "||" in expression or caught.value.position == sql.index(f"'{text}'") + 1
+    else:
+        assert answer(ours, sql) == theirs
 
 
 def test_there_is_no_year_0(ours: GateSession) -> None:

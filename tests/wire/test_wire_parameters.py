@@ -40,6 +40,9 @@ BOUND: list[tuple[str, tuple[Any, ...], str]] = [
     ("age BETWEEN %s AND %s", (10, 20), "age BETWEEN 10 AND 20"),
     ("state LIKE %s", ("A%",), "state LIKE 'A%'"),
     ("DATE '2020-01-01' + age < %s", (dt.date(2020, 1, 31),), "age < 30"),
+    ("DATE '2020-01-01' + age < DATE '2020-01-01' + %s", (dt.timedelta(days=30),), "age < 30"),
+    ("DATE '2020-01-01' + age < DATE '2020-01-01' + %s::interval", ("1 month",), "age < 31"),
+    ("married = %s", ("ye",), "married = true"),
 ]
 
 

@@ -15,8 +15,8 @@ from tallyveil.errors import (
 from tallyveil.gate.commands.nested import as_statement, nested_query, without_parameters
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import CopyFormat, Statement
-from tallyveil.gate.settings import truth
 from tallyveil.rewriter import Dialect, Piece
+from tallyveil.truth import truth
 
 __all__ = ["parse_copy"]
 

@@ -8,8 +8,8 @@ from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSynt
 from tallyveil.gate.commands.nested import nested_query
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Statement
-from tallyveil.gate.settings import truth
 from tallyveil.rewriter import Dialect, Piece
+from tallyveil.truth import truth
 
 __all__ = ["parse_explain"]
 

@@ -3,7 +3,7 @@
 from tallyveil.gate.settings.dp import DESCRIPTIONS
 from tallyveil.gate.settings.postgres import LISTS, SERVER_VERSION
 from tallyveil.gate.settings.session import Answers, Settings, Target
-from tallyveil.gate.settings.values import refuse_serializable, truth
+from tallyveil.gate.settings.values import refuse_serializable
 
 __all__ = [
     "DESCRIPTIONS",
@@ -13,5 +13,4 @@ __all__ = [
     "Settings",
     "Target",
     "refuse_serializable",
-    "truth",
 ]

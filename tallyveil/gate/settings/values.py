@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.truth import truth
 
 __all__ = [
     "Reading",
@@ -35,7 +36,6 @@ __all__ = [
     "severity",
     "switch",
     "time_zone",
-    "truth",
     "whole",
     "wrong",
 ]
@@ -54,16 +54,6 @@ def number(name: str, value: str) -> Fraction:
     if not _NUMBER.fullmatch(value):
         raise wrong(name, value, "Give a number, such as 0.1.")
     return Fraction(value)
-
-
-def truth(value: str) -> bool | None:
-    """The truth value PostgreSQL reads, from the beginning of a word too; None for none."""
-    word = value.strip().lower()
-    if word in ("on", "1") or (word and ("true".startswith(word) or "yes".startswith(word))):
-        return True
-    if word in ("of", "off", "0") or (word and ("false".startswith(word) or "no".startswith(word))):
-        return False
-    return None
 
 
 def switch(name: str, value: str, now: str = "") -> str:

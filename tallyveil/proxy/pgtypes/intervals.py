@@ -1,16 +1,11 @@
-"""Intervals: results as `Interval`, parameters as Python's timedelta, which has no months.
-
-A month has no fixed length, so a parameter with months is refused.
-"""
+"""Intervals: results as `Interval`, parameters as a text that DuckDB reads too."""
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import struct
 from typing import Any, Final
 
-from tallyveil.errors import FeatureNotSupported
 from tallyveil.interval import Interval
 from tallyveil.proxy.pgtypes.base import PgType, datetime_overflow
 
@@ -19,7 +14,8 @@ __all__ = ["INTERVAL"]
 _INTERVAL: Final = struct.Struct("!qii")
 _UNITS: Final = {"day": 1, "week": 7}
 _SECONDS: Final = {"hour": 3600, "minute": 60, "min": 60, "second": 1, "sec": 1}
-_MONTHS: Final = frozenset({"month", "mon", "year"})
+_MONTHS: Final = {"month": 1, "mon": 1, "year": 12}
+_DAY: Final = 86_400_000_000  # microseconds
 _QUANTITY: Final = re.compile(r"([+-]?\d++(?:\.\d++)?)\s*+([a-z]+?)s?(?:\s++|$)", re.ASCII)
 _SIGNED_CLOCK: Final = re.compile(r"([+-]?)(\d{1,9}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?", re.ASCII)
 
@@ -34,30 +30,26 @@ def _encode_interval_binary(value: Any) -> bytes:
     return _INTERVAL.pack(microseconds, days, months)
 
 
-def _interval(days: float, seconds: float, micros: int, months: int) -> dt.timedelta:
-    if months:
-        raise FeatureNotSupported(
-            "interval parameters with months or years are not supported",
-            detail="A month is no fixed number of days.",
-            hint="Write the interval into the statement: INTERVAL '1 month'.",
-        )
-    try:
-        return dt.timedelta(days=days, seconds=seconds, microseconds=micros)
-    except OverflowError:
-        raise datetime_overflow("interval") from None
+def _interval(months: int, days: float, micros: float) -> str:
+    """A part of a day is a time."""
+    whole = int(days)
+    micros = round(micros + (days - whole) * _DAY)
+    if max(abs(months), abs(whole)) >= 2**31 or abs(micros) >= 2**63:
+        raise datetime_overflow("interval")
+    return Interval(months, whole, micros).quantities
 
 
-def _decode_interval_text(text: str) -> dt.timedelta:
+def _decode_interval_text(text: str) -> str:
     """Quantities (``1 day 2 seconds``) and at the end perhaps a signed clock."""
-    days, seconds, micros, months = 0.0, 0.0, 0, 0
+    days, micros, months = 0.0, 0.0, 0
     text = text.strip().lower()
     if not text:
         raise ValueError
     at = 0
     while at != len(text):
         if clock := _SIGNED_CLOCK.fullmatch(text, at):
-            whole = int(clock[2]) * 3600 + int(clock[3]) * 60 + float(clock[4] or 0)
-            seconds += -whole if clock[1] == "-" else whole
+            seconds = int(clock[2]) * 3600 + int(clock[3]) * 60 + float(clock[4] or 0)
+            micros += (-seconds if clock[1] == "-" else seconds) * 1e6
             break
         match = _QUANTITY.match(text, at)
         if match is None:
@@ -66,19 +58,19 @@ def _decode_interval_text(text: str) -> dt.timedelta:
         if unit in _UNITS:
             days += amount * _UNITS[unit]
         elif unit in _SECONDS:
-            seconds += amount * _SECONDS[unit]
+            micros += amount * _SECONDS[unit] * 1e6
         elif unit == "microsecond":
             micros += int(amount)
-        elif unit in _MONTHS:
-            months += 1
+        elif unit in _MONTHS and amount == int(amount):
+            months += _MONTHS[unit] * int(amount)
         else:
             raise ValueError
-    return _interval(days, seconds, micros, months)
+    return _interval(months, days, micros)
 
 
-def _decode_interval_binary(data: bytes) -> dt.timedelta:
+def _decode_interval_binary(data: bytes) -> str:
     micros, days, months = _INTERVAL.unpack(data)
-    return _interval(days, 0, micros, months)
+    return Interval(months, days, micros).quantities
 
 
 INTERVAL: Final = PgType(

@@ -7,6 +7,7 @@ import uuid
 from typing import Any, Final
 
 from tallyveil.proxy.pgtypes.base import PgType, decode_utf8
+from tallyveil.truth import truth
 
 __all__ = ["STRINGS"]
 
@@ -33,10 +34,6 @@ def _decode_jsonb_binary(data: bytes) -> str:
     return decode_utf8(data[1:])
 
 
-_TRUE: Final = frozenset({"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"})
-_FALSE: Final = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
-
-
 def _encode_bool_text(value: Any) -> bytes:
     return b"t" if value else b"f"
 
@@ -46,10 +43,10 @@ def _encode_bool_binary(value: Any) -> bytes:
 
 
 def _decode_bool_text(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in _TRUE and word not in _FALSE:
+    value = truth(text)
+    if value is None:
         raise ValueError
-    return word in _TRUE
+    return value
 
 
 def _decode_bool_binary(data: bytes) -> bool:

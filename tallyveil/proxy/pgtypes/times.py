@@ -12,6 +12,7 @@ import re
 import struct
 from typing import Any, Final
 
+from tallyveil.errors import InvalidTimeZoneDisplacement
 from tallyveil.proxy.pgtypes.base import PgType, bad_datetime, datetime_overflow
 
 __all__ = ["TIMES"]
@@ -42,6 +43,11 @@ def _zone(text: str | None) -> dt.timezone | None:
     if len(digits) <= 2:
         hours, rest = digits or "0", "00"
     rest = rest.ljust(4, "0")
+    if int(hours) > 15 or max(rest[:2], rest[2:]) > "59":
+        raise InvalidTimeZoneDisplacement(
+            f'time zone displacement out of range: "{text}"',
+            hint="Keep it between -15:59:59 and +15:59:59.",
+        )
     offset = dt.timedelta(hours=int(hours), minutes=int(rest[:2]), seconds=int(rest[2:]))
     return dt.timezone(-offset if text.startswith("-") else offset)
 

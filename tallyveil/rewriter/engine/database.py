@@ -19,6 +19,7 @@ from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.shared import Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
+from tallyveil.truth import TRUTH_TEXTS
 
 __all__ = [
     "ARROW_TYPES",
@@ -47,12 +48,20 @@ _SETTINGS: Final = (
 MAX_TEXT: Final = 1_000_000
 BOUNDED_REPLACE: Final = "__replace"
 
+
+def _texts(value: bool) -> str:
+    return ", ".join(f"'{text}'" for text, stands_for in TRUTH_TEXTS.items() if stands_for is value)
+
+
 # What PostgreSQL means by some functions, where DuckDB has no function that means the same, and
 # replace, which could go on for hours.
 _MACROS: Final = (
     # A text as an integer is digits with a sign and spaces around, or an error.
     "__pg_whole(t) AS CASE WHEN t IS NULL OR regexp_full_match(t, '\\s*[+-]?[0-9]+\\s*') THEN t "
     "ELSE error('a text of the domain is no integer') END",
+    f"__pg_truth(t) AS list_transform([trim(lower(t), ' \t\n\r\f\v')], lambda w: "
+    f"CASE WHEN w IN ({_texts(True)}) THEN true WHEN w IN ({_texts(False)}) THEN false "
+    "WHEN w IS NOT NULL THEN error('a text of the domain is no truth value') END)[1]",
     # The length of the text is looked at before there is too much of it, and each argument stands
     # in the list once, since a macro writes its arguments out.
     f"{BOUNDED_REPLACE}(t, f, r) AS list_transform([{{'t': t, 'f': f, 'r': r}}], lambda x: "
@@ -68,6 +77,9 @@ _MACROS: Final = (
     "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
     "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
     "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
+    "__finite_time(d) AS list_transform([d], lambda v: CASE WHEN isfinite(v) THEN v END)[1]",
+    "__pg_finite_time(d, message) AS list_transform([d], lambda v: CASE WHEN isinf(v) "
+    "THEN error(message) ELSE v END)[1]",
     # A lambda names its argument, which a macro would write out as often as it is used.
     "__pg_sqrt(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v < 0 "
     "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",

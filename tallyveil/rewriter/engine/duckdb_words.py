@@ -39,6 +39,7 @@ class _Saying(NamedTuple):
 
 _CAST: Final = "Cast one to the type of the other."
 _GUARD: Final = "Guard it: CASE WHEN … THEN … END."
+_FINITE: Final = "Guard it: CASE WHEN isfinite(…) THEN … END."
 
 
 def _saying(
@@ -103,7 +104,13 @@ _SAYINGS: Final = (
         InvalidDatetimeFormat,
         'invalid input syntax for type interval: "{value}"',
     ),
-    _saying(r"Cannot (?P<value>subtract infinite \w+).*", DatetimeFieldOverflow, "cannot {value}"),
+    _saying(
+        r"[Cc]annot (?P<value>subtract infinite \w+).*",
+        DatetimeFieldOverflow,
+        "cannot {value}",
+        _FINITE,
+    ),
+    _saying(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
     _saying(
         r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
         r"[^.]*(?:out of range|overflow)).*",

@@ -19,6 +19,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.postgres.build import as_type, call
 from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.postgres.time_texts import check_time_text
+from tallyveil.rewriter.postgres.truth_texts import read_truth
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
@@ -85,6 +86,8 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
         return value
     if kind in _OTHER_TYPES:
         _need_source(node, scope)
+        if kind is exp.DType.BOOLEAN and scope.type_of(node.this) == "VARCHAR":
+            return _to_truth(node)
         if kind in _MOMENT_TYPES:
             check_time_text(node.this, _MOMENT_TYPES[kind])
         return None
@@ -194,6 +197,13 @@ def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
         raise InvalidTextRepresentation(
             f'invalid input syntax for type integer: "{literal.this}"', position=position(node)
         )
+    return None
+
+
+def _to_truth(node: exp.Cast) -> exp.Expr | None:
+    if not node.this.unnest().is_string:
+        return call("__pg_truth", node.this)
+    read_truth(node.this)
     return None
 
 

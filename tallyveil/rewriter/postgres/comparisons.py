@@ -21,6 +21,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.postgres.casts import WHOLE
 from tallyveil.rewriter.postgres.time_texts import check_time_text
+from tallyveil.rewriter.postgres.truth_texts import read_truth
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, spoken
@@ -112,6 +113,9 @@ def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None
     if families == {"time"}:
         for part in parts:
             check_time_text(part, spoken(next(kind for kind in firm if kind)))
+    if families == {"truth"}:
+        for part in parts:
+            read_truth(part)
 
 
 def _mismatch(node: exp.Expr, kinds: list[str]) -> StatementError:

@@ -15,12 +15,18 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import DatetimeFieldOverflow, FeatureNotSupported, InvalidDatetimeFormat
+from tallyveil.errors import (
+    DatetimeFieldOverflow,
+    FeatureNotSupported,
+    InvalidDatetimeFormat,
+    InvalidTimeZoneDisplacement,
+)
 from tallyveil.rewriter.sql.check import position
 
 __all__ = ["check_time_text"]
 
-_ZONE: Final = r"[zZ]|[+-][0-9]{2}(?::?[0-9]{2})?|\s*(?i:utc|gmt|[a-z_]+/[a-z0-9_/+-]+)"
+_OFFSET: Final = r"[+-](?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::(?P<zs>[0-9]{2}))?)?"
+_ZONE: Final = rf"[zZ]|{_OFFSET}|\s*(?i:utc|gmt|[a-z_]+/[a-z0-9_/+-]+)"
 _TIME: Final = r"(?P<h>[0-9]{1,2}):(?P<min>[0-9]{1,2})(?::(?P<s>[0-9]{1,2}(?:\.[0-9]{1,6})?))?"
 _TEXT: Final = re.compile(
     rf"(?P<y>[0-9]{{4,7}})(?P<by>[-/])(?P<m>[0-9]{{1,2}})(?P=by)(?P<d>[0-9]{{1,2}})"
@@ -41,8 +47,9 @@ _WORDS: Final = MappingProxyType(
 
 
 def check_time_text(node: exp.Expr, kind: str) -> None:
-    """Raise InvalidDatetimeFormat for a string that both might not read alike as a ``kind``, and
-    DatetimeFieldOverflow for a day or a time that there is not. PostgreSQL has no year 0.
+    """Raise InvalidDatetimeFormat for a string that both might not read alike as a ``kind``,
+    DatetimeFieldOverflow for a day or a time that there is not, and InvalidTimeZoneDisplacement.
+    PostgreSQL has no year 0.
 
     A timestamp at 24:00 is written as the next day's midnight, whose day it belongs to.
     """
@@ -68,6 +75,12 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
     if found["by"] and not _exists(year, month, day, hour, minute, float(parts["s"])):
         raise DatetimeFieldOverflow(
             f'date/time field value out of range: "{literal.this}"',
+            position=position(literal) or position(node),
+        )
+    if int(parts["zh"]) > 15 or int(parts["zm"]) > 59 or int(parts["zs"]) > 59:
+        raise InvalidTimeZoneDisplacement(
+            f'time zone displacement out of range: "{literal.this}"',
+            hint="Keep it between -15:59:59 and +15:59:59.",
             position=position(literal) or position(node),
         )
     if hour == 24 and kind != "date" and year < dt.MAXYEAR:

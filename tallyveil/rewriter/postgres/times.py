@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DatetimeFieldOverflow, FeatureNotSupported, UndefinedFunction
 from tallyveil.rewriter.postgres.build import call
+from tallyveil.rewriter.resolve.finiteness import is_infinite
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.check import function_name, position
 from tallyveil.rewriter.sql.types import family, spoken
@@ -25,6 +26,9 @@ _DATE_PARTS: Final = frozenset(
         "decade", "century", "millennium",
     }
 )  # fmt: skip
+_UNBOUNDED: Final = frozenset(
+    {"year", "isoyear", "decade", "century", "millennium", "epoch"}
+)  # of infinity they are infinite, other parts are NULL
 _TIME_PARTS: Final = frozenset({"hour", "minute"})
 _TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
@@ -39,6 +43,8 @@ def extract(node: exp.Extract, scope: Scope) -> None:
             hint=f"These are: {', '.join(sorted(parts))}.",
             position=position(node),
         )
+    if kind is not None and part in _UNBOUNDED:
+        _guard(node, node.expression, scope, f"an infinite {spoken(kind)} has no {part}")
 
 
 def make(node: exp.Anonymous, scope: Scope) -> None:
@@ -62,18 +68,31 @@ def truncate(node: exp.Func, scope: Scope) -> None:
 def subtract(node: exp.Sub, scope: Scope) -> None:
     """DuckDB has a number of days before infinity."""
     sides = (node.this, node.expression)
-    if not all(scope.type_of(side) == "DATE" for side in sides):
-        return
+    kinds = [scope.type_of(side) for side in sides]
     for side in sides:
-        value = side.unnest()
-        while isinstance(value, exp.Cast):
-            value = value.this.unnest()
-        if value.is_string and value.name.strip().lstrip("+-").lower() == "infinity":
-            raise DatetimeFieldOverflow(
-                "cannot subtract infinite dates",
-                hint="Write a day, such as DATE '9999-12-31'.",
-                position=position(side),
-            )
+        if kinds in (["DATE", "DATE"], ["TIMESTAMP", "TIMESTAMP"]):
+            _guard(node, side, scope, f"cannot subtract infinite {spoken(kinds[0])}s")
+
+
+def _guard(node: exp.Expr, part: exp.Expr, scope: Scope, message: str) -> None:
+    """Where a part of the node may be infinite, have DuckDB raise an error, or over noisy rows take
+    NULL, before it gives a number that PostgreSQL does not.
+
+    Raises DatetimeFieldOverflow for a constant that is infinite.
+    """
+    if scope.is_finite(part):
+        return
+    if is_infinite(part):
+        raise DatetimeFieldOverflow(
+            message,
+            hint="Write a day, such as DATE '9999-12-31'.",
+            position=position(part) or position(node),
+        )
+    if scope.at_record_level(node):
+        finite = call("__pg_finite_time", part.copy(), exp.Literal.string(message))
+    else:
+        finite = call("__finite_time", part.copy())
+    part.replace(finite)
 
 
 def write(node: exp.TimeToStr, scope: Scope) -> None:
@@ -97,6 +116,8 @@ def write(node: exp.TimeToStr, scope: Scope) -> None:
             hint="Take a part with extract, or a period with date_trunc.",
             position=position(wanted) if wanted is not None else position(node),
         )
+    if not scope.is_finite(node.this):
+        node.set("this", call("__finite_time", node.this))
 
 
 def finite(node: exp.Anonymous, scope: Scope) -> None:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute
+from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.finiteness import Finiteness
 from tallyveil.rewriter.resolve.lookup import MAX_COLUMNS, Lookup
+from tallyveil.rewriter.resolve.names import Reference
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.sql.types import common_type, declared_type, static_type
 
@@ -19,6 +22,14 @@ class Scope(Lookup[str]):
 
     ``type_of`` is to be asked before the expression is changed.
     """
+
+    def __init__(self, references: Sequence[Reference], catalog: Catalog) -> None:
+        super().__init__(references, catalog)
+        self._finiteness = Finiteness(references, catalog)
+
+    def is_finite(self, node: exp.Expr) -> bool:
+        """Whether no date or timestamp that it can be is infinite."""
+        return self._finiteness.of(node) is True
 
     def type_of(self, node: exp.Expr | None) -> str | None:
         """The type as `types` names it, or None where it takes DuckDB to tell."""
@@ -43,6 +54,9 @@ class Scope(Lookup[str]):
         if not attribute.coarse or attribute.truncates is None:
             return attribute.sql_type
         return "TIMESTAMP" if attribute.truncates == "TIMESTAMP" else "TIMESTAMPTZ"
+
+    def _values(self, values: Sequence[exp.Expr]) -> str | None:
+        return common_type([self.of(value) for value in values])
 
     def _united(self, sides: Sequence[str | None]) -> str | None:
         return common_type(sides)

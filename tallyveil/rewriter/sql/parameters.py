@@ -15,6 +15,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
+from tallyveil.interval import Interval
 from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.constants import refuse_wide
 from tallyveil.rewriter.sql.size import Size
@@ -161,6 +162,8 @@ def _type_of(value: Any) -> str | None:
             return "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
         case dt.date():
             return "DATE"
+        case dt.timedelta():
+            return "INTERVAL"
         case list() | tuple():
             kinds = {_type_of(one) for one in value if one is not None}
             wide = [kind for one in _WIDER if kinds <= set(one) for kind in one if kind in kinds]
@@ -225,6 +228,8 @@ def _scalar(value: Any) -> exp.Expr:
             return exp.Literal.string(value.isoformat())
         case uuid.UUID():
             return exp.Literal.string(str(value))
+        case dt.timedelta():
+            return exp.Literal.string(Interval.of(value).quantities)
     raise _unsupported(value)
 
 

@@ -130,6 +130,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
         )
+    _refuse_misread(tokens)
     if dialect == "postgres":
         _refuse_operators(tokens)
     _refuse_retries(tokens, dialect)
@@ -154,6 +155,21 @@ def _tokens(sql: str, dialect: Dialect) -> list[Token]:
 
 # Operators of DuckDB that PostgreSQL lacks, and what they are there.
 _OTHERS_OPERATORS: Final = {"==": "=", "!": "NOT"}
+
+
+def _refuse_misread(tokens: Sequence[Token]) -> None:
+    """Names that there are not, and @, which the parser takes for the sign of a parameter."""
+    for token in tokens:
+        if token.token_type is TokenType.IDENTIFIER and not token.text:
+            raise SQLSyntaxError(
+                'zero-length delimited identifier at or near """"',
+                hint="Give it a name of one character or more.",
+                position=token.start + 1,
+            )
+        if token.token_type is TokenType.PARAMETER and token.text == "@":
+            raise FeatureNotSupported(
+                "the operator @ is not answered", hint="Write abs(…).", position=token.start + 1
+            )
 
 
 def _refuse_operators(tokens: Sequence[Token]) -> None:
