@@ -18,8 +18,7 @@ from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_colum
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Noisy, Release
 from tallyveil.accountant.pricing import Priced
-from tallyveil.accountant.quote import Quote
-from tallyveil.accountant.refusal import exceeded
+from tallyveil.accountant.quote import Quote, exceeded
 from tallyveil.accountant.summary import Arrays, write_summary
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError

@@ -15,9 +15,8 @@ from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
-from tallyveil.accountant.pricing import Priced, Pricing
+from tallyveil.accountant.pricing import Priced, Pricing, Recomposition
 from tallyveil.accountant.quote import Quote
-from tallyveil.accountant.recomposition import Recomposition
 from tallyveil.accountant.recording import Recording
 from tallyveil.accountant.stored import charge_of
 from tallyveil.accountant.stored_charge import StoredCharge

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tallyveil.accountant.meter import CellMeter, Meter, PairMeter
-from tallyveil.accountant.tally import Tally
+from tallyveil.accountant.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.policy.domain import Attribute, Domain
 

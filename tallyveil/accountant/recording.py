@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tallyveil.accountant.account import Account, Amount, Room
-from tallyveil.accountant.quote import Quote
-from tallyveil.accountant.refusal import out_of_room, too_cheap
+from tallyveil.accountant.quote import Quote, out_of_room, too_cheap
 
 __all__ = ["Recording"]
 

@@ -27,8 +27,7 @@ import numpy.typing as npt
 from tallyveil import __version__
 from tallyveil.accountant.account import Account, Amount
 from tallyveil.accountant.chain import Position
-from tallyveil.accountant.meter import CellMeter, Meter, PairMeter
-from tallyveil.accountant.tally import Tally
+from tallyveil.accountant.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.losses.partition import Partition
 from tallyveil.mechanisms.losses.tensors import Tensor

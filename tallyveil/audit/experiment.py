@@ -19,14 +19,14 @@ from typing import Final
 import numpy as np
 
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
-from tallyveil.audit.evidence import IntArray
+from tallyveil.audit.law import IntArray
 from tallyveil.cube import Cube
 from tallyveil.mechanisms import Mechanism, Neighbours
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.policy import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Experiment", "Outcomes", "experiment", "replacement"]
+__all__ = ["Outcomes", "experiment", "replacement"]
 
 _TABLE: Final = "audit"
 _AXIS: Final = "cell"

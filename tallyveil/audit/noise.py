@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.audit.evidence import IntArray, lower_bound
 from tallyveil.audit.experiment import Outcomes, experiment, replacement
 from tallyveil.audit.finding import FALSE_ALARM, Finding, number, subject
-from tallyveil.audit.law import Chances, chances_of, drift, surprise
+from tallyveil.audit.law import Chances, IntArray, chances_of, drift, lower_bound, surprise
 from tallyveil.errors import ReceiptError
 from tallyveil.mechanisms import Additive
 from tallyveil.mechanisms.measure import Measure

@@ -10,14 +10,18 @@ from typing import Final, TypeAlias
 from tallyveil.audit.finding import Finding
 from tallyveil.audit.matrices import matrix_findings
 from tallyveil.audit.noise import noise_findings, staircase_findings
-from tallyveil.audit.records import laplace_findings, response_findings, set_findings
-from tallyveil.audit.series import series_findings
+from tallyveil.audit.records import (
+    laplace_findings,
+    response_findings,
+    series_findings,
+    set_findings,
+)
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
 from tallyveil.mechanisms.matrix import NAMED, named
 from tallyveil.mechanisms.units import positive
 
-__all__ = ["Audit", "audit", "audits", "checked_epsilon"]
+__all__ = ["audit", "audits", "checked_epsilon"]
 
 # Its findings at an ε, from so many draws on each input.
 Audit: TypeAlias = Callable[[Fraction, int], Iterator[Finding]]

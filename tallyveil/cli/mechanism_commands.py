@@ -88,7 +88,7 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare the expected losses of the count mechanisms."""
-    from tallyveil.cli.comparing import compare as work
+    from tallyveil.cli.mechanisms import compare as work
 
     with complaints(json=json):
         work(n, alpha, objective, plot, json=json)

@@ -1,4 +1,4 @@
-"""Drawings of mechanisms, by matplotlib where it is installed."""
+"""Drawings of mechanisms, spending and posteriors, by matplotlib where it is installed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tallyveil.accountant import Balance, Reading
-from tallyveil.cli.drawings import check_drawing
 from tallyveil.errors import FeatureNotSupported, OutputError
-from tallyveil.mechanisms.matrix import CountMatrix
 
-__all__ = ["curves", "heatmap", "posteriors", "spending"]
+if TYPE_CHECKING:
+    from tallyveil.accountant import Balance, Reading
+    from tallyveil.mechanisms.matrix import CountMatrix
 
+__all__ = ["check_drawing", "curves", "heatmap", "posteriors", "spending"]
+
+_FORMATS: Final = (".png", ".svg", ".pdf")
 _MARKS: Final = ("o-", "v:", "s-", "^-", "x--")
 _LEGIBLE: Final = 12  # numbers fit the fields of a heatmap up to this n
+
+
+def check_drawing(path: Path) -> None:
+    """Raises OutputError for an ending that names no kind of drawing."""
+    if path.suffix not in _FORMATS:
+        raise OutputError(f"{path} is no drawing", hint=f"End it in {' or '.join(_FORMATS)}.")
 
 
 def heatmap(matrix: CountMatrix, path: Path) -> None:

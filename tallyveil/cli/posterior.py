@@ -11,8 +11,7 @@ from typing import Any, Final
 import typer
 
 from tallyveil.cli.asking import opened
-from tallyveil.cli.drawings import check_drawing
-from tallyveil.cli.plotting import posteriors
+from tallyveil.cli.plotting import check_drawing, posteriors
 from tallyveil.cli.text import aligned, plain
 from tallyveil.gate import RowPosterior
 

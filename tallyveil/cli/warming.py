@@ -32,7 +32,7 @@ from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.strategies import Strategy, Typical, parse_strategy
 
-__all__ = ["Price", "price", "warm"]
+__all__ = ["price", "warm"]
 
 _COLUMNS = ("question", "counts_added", "half_width")
 

@@ -16,13 +16,12 @@ from tallyveil.inference.discrete_laplace import (
     tail,
     variance,
 )
-from tallyveil.inference.error_law import ErrorLaw
+from tallyveil.inference.error_law import ErrorLaw, Interval, Posterior
 from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.fit import Fit
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import Noises
 from tallyveil.inference.noise_sums import between, half_width_of_sum
-from tallyveil.inference.posterior import Interval, Posterior
 from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.spectrum import Bounds
 from tallyveil.inference.top_up import TopUp, combined, top_up

@@ -23,8 +23,7 @@ import numpy as np
 from scipy.special import erfc, erfcinv
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.confidence import check_scale, miss_of
-from tallyveil.inference.laws import Floats, NoiseLaw
+from tallyveil.inference.laws import Floats, NoiseLaw, check_scale, miss_of
 from tallyveil.inference.roots import root_between
 
 __all__ = ["DiscreteGaussianLaw", "half_width", "scale_for_half_width", "tail", "variance"]

@@ -23,8 +23,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.confidence import check_scale, exact_miss
-from tallyveil.inference.laws import Floats, NoiseLaw
+from tallyveil.inference.laws import Floats, NoiseLaw, check_scale, exact_miss
 
 __all__ = ["DiscreteLaplaceLaw", "half_width", "scale_for_half_width", "tail", "variance"]
 

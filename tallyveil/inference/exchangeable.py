@@ -29,8 +29,8 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from tallyveil import deadline
-from tallyveil.inference.blas import one_thread
 from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.roots import one_thread
 
 __all__ = [
     "EXACT",

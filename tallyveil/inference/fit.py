@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from tallyveil.inference.blas import one_thread
 from tallyveil.inference.noise import FloatArray, Noises
+from tallyveil.inference.roots import one_thread
 from tallyveil.solver_threads import aside
 
 __all__ = ["Fit"]

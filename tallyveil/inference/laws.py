@@ -7,6 +7,7 @@ known by defining the class; `Noises` calls it by its ``number``.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,9 +16,38 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.inference.confidence import check_scale
+from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["LAWS", "Floats", "NoiseLaw"]
+__all__ = ["LAWS", "Floats", "NoiseLaw", "check_scale", "exact_miss", "miss_of"]
+
+
+def check_scale(scale: float) -> None:
+    """Raises InvalidParameterValue unless 0 ≤ scale < ∞."""
+    if not 0 <= scale < math.inf:
+        raise InvalidParameterValue(f"a noise scale is a finite number from 0, not {scale}")
+
+
+def exact_miss(confidence: float | Fraction) -> Fraction:
+    """1 − confidence. A float confidence means its decimal text.
+
+    Raises InvalidParameterValue unless 0 < confidence < 1.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidParameterValue(
+            f"a confidence lies strictly between 0 and 1, not {confidence}",
+            hint="Write 0.95 for 95 percent.",
+        )
+    return 1 - (
+        confidence if isinstance(confidence, Fraction) else Fraction(repr(float(confidence)))
+    )
+
+
+def miss_of(confidence: float | Fraction) -> float:
+    """`exact_miss`, rounded down."""
+    miss = exact_miss(confidence)
+    nearest = float(miss)
+    return nearest if Fraction(nearest) <= miss else math.nextafter(nearest, 0.0)
+
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

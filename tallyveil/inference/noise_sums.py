@@ -25,9 +25,8 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.inference.confidence import miss_of
 from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
-from tallyveil.inference.laws import Floats, NoiseLaw
+from tallyveil.inference.laws import Floats, NoiseLaw, miss_of
 from tallyveil.inference.spectrum import Bounds
 
 __all__ = ["between", "half_width_of_sum"]

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.weighted_noise import WeightedNoise, sum_bound
 
-__all__ = ["Bounds", "Bracket", "Lattice", "Outer", "Spectrum", "spectrum"]
+__all__ = ["Bounds", "Lattice", "Outer", "Spectrum", "spectrum"]
 
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr, solve_triangular
 
-from tallyveil.inference.ellipsoid import correlated
-from tallyveil.inference.least_trace import least_trace
+from tallyveil.inference.least_trace import correlated, least_trace
 from tallyveil.invariants.centres import posed, translate_of
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate

@@ -8,14 +8,14 @@ the gate is known by `gate.interface` alone.
       processes                 several processes on one port
       line, tls, certificate    one socket: clear bytes, whether TLS carries them or not
     conversation                the state machine: messages in, bytes out
-      login, startup            who connects, with which settings
+      login                     who connects, with which settings
         auth, scram             who may, and the proof of a password
       extended, rows, copying   the extended protocol, pages of rows, COPY
       kept, cursors             prepared statements, portals and cursors, by name
       executor, transaction     what a statement does, and to the transaction block
         statements              PREPARE and EXECUTE, DECLARE, FETCH and CLOSE
         inquiry                 questions about the catalogs, which the gate does not answer
-      interruption, cancel_keys which call a cancel request hits
+      interruption              which call a cancel request hits
     codec, messages             bytes to messages
     backend                     messages to bytes
     pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back

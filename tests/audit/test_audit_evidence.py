@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from tallyveil.audit.evidence import lower_bound
-from tallyveil.audit.law import chances_of, drift, surprise
+from tallyveil.audit.law import chances_of, drift, lower_bound, surprise
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
 

@@ -16,11 +16,23 @@ import pytest
 from typer.testing import CliRunner
 
 from tallyveil.audit import Finding, audit, audits
-from tallyveil.audit.exact import divergence, flaw, largest_divergence, tightest_alpha
-from tallyveil.audit.matrices import columns_of, law_findings, matrix_findings
+from tallyveil.audit.matrices import (
+    columns_of,
+    divergence,
+    flaw,
+    largest_divergence,
+    law_findings,
+    matrix_findings,
+    tightest_alpha,
+)
 from tallyveil.audit.noise import bounded, follows, noise_findings, steps
-from tallyveil.audit.records import counted, counted_set, grid_finding
-from tallyveil.audit.series import series_chances, series_finding
+from tallyveil.audit.records import (
+    counted,
+    counted_set,
+    grid_finding,
+    series_chances,
+    series_finding,
+)
 from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
 from tallyveil.inference import DiscreteGaussianLaw

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.inference.ellipsoid import correlated
+from tallyveil.inference.least_trace import correlated
 from tallyveil.invariants import Span, design, translated
 from tallyveil.mechanisms import Neighbours, Relation, privacy_loss, sensitivity
 from tallyveil.mechanisms.units import UNIT

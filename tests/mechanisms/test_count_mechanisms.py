@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from tallyveil.audit.exact import tightest_alpha
-from tallyveil.audit.matrices import columns_of
+from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import CountMechanism, Relation, canonical, counts, mechanism

@@ -22,8 +22,7 @@ import pytest
 from tallyveil.events import LOGGER
 from tallyveil.proxy import Limits
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.cancel_keys import CancelKeys, worker_of
-from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.processes import Supervisor, WorkerFailed
 from tests.proxy.raw_client import RawClient
 from tests.wire.waiting import until

@@ -10,8 +10,7 @@ import pytest
 
 from tallyveil.proxy import Users, Verifier, scram
 from tallyveil.proxy.errors import ConnectionRefused
-from tallyveil.proxy.saslprep import saslprep
-from tallyveil.proxy.scram import Exchange
+from tallyveil.proxy.scram import Exchange, saslprep
 from tests.proxy.scram_client import ScramClient
 
 SALT = b"[m\x99h\x9d\x125\x8e\xec\xa0K\x14\x126\xfa\x81"

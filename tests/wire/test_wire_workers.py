@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from tallyveil.cli.user_file import read_user_file
-from tallyveil.proxy.cancel_keys import worker_of
+from tallyveil.proxy.interruption import worker_of
 from tests.wire.waiting import until
 
 if sys.platform == "win32":

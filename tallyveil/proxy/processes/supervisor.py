@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tallyveil.events import report
-from tallyveil.proxy.cancel_keys import worker_of
 from tallyveil.proxy.entrance import Places, listen
 from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.interruption import worker_of
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.processes.link import Link, Message
 

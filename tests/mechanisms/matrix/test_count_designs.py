@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from tallyveil.audit.exact import tightest_alpha
-from tallyveil.audit.matrices import columns_of
+from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms.matrix import (
     CountMatrix,

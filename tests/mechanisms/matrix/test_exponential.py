@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.audit.exact import tightest_alpha
-from tallyveil.audit.matrices import columns_of
+from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.matrix import exponential
 
