@@ -197,7 +197,7 @@ class Books:
 
     def settled(self) -> None:
         """All that was written is taken in."""
-        self._version = self._ledger.written()
+        self._version = self._ledger.written
 
     # Taking in
 

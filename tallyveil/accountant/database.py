@@ -39,16 +39,20 @@ _RESTORE = "Restore it from its backup."
 
 
 class Database:
-    """An open ledger file. Used by one `Ledger`."""
+    """An open ledger file; ``path`` is None for one that is not kept."""
 
-    def __init__(self, path: str | Path, *, create: bool) -> None:
-        """Raises LedgerError; see `Ledger`."""
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        """Open ``path``, or make it if it is missing; ":memory:" is a ledger that is not kept.
+
+        Raises LedgerError if it is missing and not ``create``, corrupt, or no ledger at all.
+        """
         self._pid = os.getpid()
         self._keeping = False
         self.path = None if str(path) == ":memory:" else Path(path).absolute()
         self._header: Header | None = None
         self.written: int | None = None
-        """The `version` after what was written last, if something was."""
+        """The `version` that the last `writing` left behind, whatever others have written since;
+        None if it failed."""
         self.name = str(path)
         with self._reported("opened"):
             if self.path is not None and not self.path.exists():
@@ -82,8 +86,8 @@ class Database:
             self._header = None
 
     def position(self) -> int | None:
-        """Another number after each commit, whoever made it; None if that cannot be known now. It
-        takes no lock and may be called by any thread."""
+        """Another number after each commit, whoever made it; None if that cannot be known now, as
+        of a ledger that is not kept. It takes no lock and may be called by any thread."""
         header = self._header
         try:
             if header is None or self._stat() != self._identity:
@@ -92,7 +96,7 @@ class Database:
         except OSError:
             return None
 
-    def execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+    def _execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Inside `reading` or `writing`."""
         return self._connection.execute(query, values)
 
@@ -109,7 +113,8 @@ class Database:
     def writing(self) -> Iterator[None]:
         """All or nothing, alone, and durable once the block is left without an error.
 
-        Until it is entered, it can be stopped: raises what `deadline.check` raises."""
+        Raises LedgerError if it did not become durable, or the file was swapped meanwhile. Until it
+        is entered, it can be stopped: raises what `deadline.check` raises."""
         self.written = None
         with self._transaction("written", "BEGIN IMMEDIATE"):
             changes = self._connection.total_changes
@@ -131,7 +136,8 @@ class Database:
         self._keeping = True
 
     def version(self) -> int | None:
-        """`position`, and of a ledger that nobody else can write always the same number. Raises
+        """`position`, and of a ledger that nobody else can write always the same number. Inside
+        `reading`, once something was read, and `writing` it is that of the snapshot. Raises
         LedgerError in another process than opened it."""
         self._check_process()
         return 0 if self.path is None else self.position()

@@ -2,8 +2,8 @@
 
 A `Joint` names a law and has its public parameters; the scales are the charge's. `Joint.drawn` is
 what estimates and the drawing have to know of it. Every law it can have is dominated by independent
-noise of the charge's law (`inference.joint`), and costs no more than that does, for tables that
-agree on what is exact.
+noise of the charge's law (`inference.weighted_draw`), and costs no more than that does, for tables
+that agree on what is exact.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 from tallyveil.cache import Cache
 from tallyveil.errors import LedgerError
 from tallyveil.inference import NoiseLaw
-from tallyveil.inference.conditional import laws_of_atoms
-from tallyveil.inference.joint import JointLaw
+from tallyveil.inference.conditional import ConditionalLaw, laws_of_atoms
 from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms import CONDITIONED
 from tallyveil.workload.workload import IntArray
@@ -34,7 +33,7 @@ class Drawn:
 
     owners: IntArray
     places: IntArray
-    laws: tuple[JointLaw, ...]
+    laws: tuple[ConditionalLaw, ...]
     tree: Tree
 
 

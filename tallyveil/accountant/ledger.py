@@ -15,10 +15,8 @@ restore a backup only if nothing was asked since.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tallyveil.accountant.chain import START, Position, linked
@@ -83,59 +81,13 @@ class StoredDerivation:
     body: bytes
 
 
-class Ledger:
+class Ledger(Database):
     """An open ledger. Used by one `Accountant`, which sees to it that threads take turns."""
-
-    def __init__(self, path: str | Path, *, create: bool = True) -> None:
-        """Open ``path``, or make it if it is missing; ":memory:" is a ledger that is not kept.
-
-        Raises LedgerError if it is missing and not ``create``, corrupt, or no ledger at all.
-        """
-        self._database = Database(path, create=create)
-        self.name = self._database.name
-
-    @property
-    def path(self) -> Path | None:
-        """None for one that is not kept."""
-        return self._database.path
-
-    def close(self) -> None:
-        self._database.close()
-
-    def position(self) -> Hashable:
-        """Equal while nobody commits anything; None if that cannot be known, as of a ledger that is
-        not kept. It waits for nobody."""
-        return self._database.position()
-
-    def reading(self) -> AbstractContextManager[None]:
-        """One snapshot for all reads inside."""
-        return self._database.reading()
-
-    def writing(self) -> AbstractContextManager[None]:
-        """All or nothing, alone, and durable once the block is left without an error.
-
-        Raises LedgerError if it did not become durable, or the file was swapped meanwhile.
-        """
-        return self._database.writing()
-
-    def keep(self) -> None:
-        """Inside `writing`: what was written so far stays, whatever fails from here on."""
-        self._database.keep()
-
-    def version(self) -> int | None:
-        """Another number after each commit that others can see, None if it cannot be known. Inside
-        `reading`, once something was read, and `writing` it is that of the snapshot."""
-        return self._database.version()
-
-    def written(self) -> int | None:
-        """The `version` that the last `writing` left behind, whatever others have written since;
-        None if it failed."""
-        return self._database.written
 
     def holds_charge(self, position: Position) -> bool:
         """Whether the charges once ended there; inside `reading`."""
         query = "SELECT chain FROM charge WHERE id = ?"
-        found = self._database.execute(query, (position.number,)).fetchone()
+        found = self._execute(query, (position.number,)).fetchone()
         return found is not None and found[0] == position.chain
 
     def tables(self) -> dict[str, str]:
@@ -149,7 +101,7 @@ class Ledger:
     def charged_tables(self) -> dict[str, str]:
         """The tables that it has charges of, each with the time of the first; inside `reading`."""
         query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
-        return dict(self._database.execute(query).fetchall())
+        return dict(self._execute(query).fetchall())
 
     def added(self) -> dict[str, str]:
         """When each table that it knows was added; inside `reading`."""
@@ -219,7 +171,7 @@ class Ledger:
         """All charges, or a table's, oldest first, without their columns."""
         fields = ", ".join(FIELDS).replace("columns", "x''")
         query = f"SELECT {fields} FROM charge WHERE ?1 IS NULL OR table_name = ?1 ORDER BY id"
-        return [StoredCharge(*row) for row in self._database.execute(query, (table,))]
+        return [StoredCharge(*row) for row in self._execute(query, (table,))]
 
     def _after(
         self, table: _Table, seen: Position, most: int = -1
@@ -227,13 +179,13 @@ class Ledger:
         """Rows of ``table`` after ``seen``: each with its number, without its chain."""
         if seen.number:
             query = f"SELECT chain FROM {table.name} WHERE id = ?"
-            found = self._database.execute(query, (seen.number,)).fetchone()
+            found = self._execute(query, (seen.number,)).fetchone()
             if found is None or found[0] != seen.chain:
                 raise self._tampered()
         columns = ", ".join(("id", *table.columns, "chain"))
         query = f"SELECT {columns} FROM {table.name} WHERE id > ? ORDER BY id LIMIT ?"
         left = most
-        for *row, chain in self._database.execute(query, (seen.number, most)):
+        for *row, chain in self._execute(query, (seen.number, most)):
             seen = Position(row[0], table.link(seen.chain, *row))
             if seen.chain != chain:
                 raise self._tampered()
@@ -252,7 +204,7 @@ class Ledger:
         row = (self._numbers_used(table) + 1, *values)
         after = Position(row[0], table.link(before.chain, *row))
         columns, marks = ", ".join(("id", *table.columns, "chain")), ", ?" * len(row)
-        self._database.execute(
+        self._execute(
             f"INSERT INTO {table.name} ({columns}) VALUES (?{marks})", (*row, after.chain)
         )
         return after
@@ -260,7 +212,7 @@ class Ledger:
     def _numbers_used(self, table: _Table) -> int:
         """The highest number SQLite has ever given to a row."""
         query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-        row = self._database.execute(query, (table.name,)).fetchone()
+        row = self._execute(query, (table.name,)).fetchone()
         if row is not None and not isinstance(row[0], int):
             raise self._tampered()
         return 0 if row is None else row[0]

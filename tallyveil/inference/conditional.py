@@ -12,10 +12,11 @@ turn that into ∏ f̂(a_i t + θ), g_v convolves it with ĝ_v, and an exact roo
 is a mean of products of positive numbers. Where only p leaves of one count have a weight, and all
 the same, P(S = s) is the product of how likely p leaves are s and all else is −s.
 
-The independent noises dominate it (`joint`). Discrete Laplace noise mixes discrete Gaussians, whose
-law on a sublattice has a smaller E e^{Σ a_i u_i} than on the whole lattice (Regev &
-Stephens-Davidowitz 2017, "An Inequality for Gaussians on Lattices", Theorem 1.1); and that the sums
-are what they are makes narrow ones more likely, for which it is smaller too (Harris' inequality).
+The independent noises dominate it (`weighted_draw`). Discrete Laplace noise mixes discrete
+Gaussians, whose law on a sublattice has a smaller E e^{Σ a_i u_i} than on the whole lattice (Regev
+& Stephens-Davidowitz 2017, "An Inequality for Gaussians on Lattices", Theorem 1.1); and that the
+sums are what they are makes narrow ones more likely, for which it is smaller too (Harris'
+inequality).
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ _numbers = itertools.count()
 class ConditionalLaw:
     """Of an atom: ``parents[i]`` is the count around count i, after which it comes, −1 for the
     root 0; ``laws[i]`` is None for one without noise of its own. Places are those of the counts,
-    the first of the leaves in one count standing for all of these.
+    the first of the leaves in one count standing for all of these. Equal laws have one ``number``,
+    in this process.
 
     Raises ValueError for leaves of several laws.
     """
@@ -95,7 +97,9 @@ class ConditionalLaw:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Of leaves whose sum alone is known c(I − J/n), as of independent ones of variance c."""
+        """By place, those of independent noises which, given what is exact, have the covariance
+        of these, as nearly as independent noises can; weights of estimates are chosen by them. Of
+        leaves whose sum alone is known c(I − J/n), as of independent ones of variance c."""
         own = [0.0 if law is None else law.variance for law in self._laws]
         if self._flat and self._leaves[0] > 1:
             own[1:] = [self._spread] * self._leaves[0]
@@ -107,6 +111,7 @@ class ConditionalLaw:
         return variance_of(self.masses(0, 1)) * n / (n - 1)
 
     def functional(self, places: _Ints, weights: FloatArray) -> Weighted:
+        """Σ weights · noises, each of a noise of its own."""
         added = dict.fromkeys(self._inside, 0.0)
         own: dict[int, list[tuple[float, int]]] = {v: [] for v in self._inside}
         for place, weight in zip(places.tolist(), weights.tolist(), strict=True):

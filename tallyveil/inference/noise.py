@@ -20,14 +20,15 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws import LAWS, NoiseLaw
 
 if TYPE_CHECKING:
-    from tallyveil.inference.joint import Functional, JointLaw
+    from tallyveil.inference.conditional import ConditionalLaw
+    from tallyveil.inference.weighted_draw import Weighted
 
 __all__ = ["FloatArray", "Noises", "Signature", "Together"]
 
 FloatArray = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 Signature: TypeAlias = (
-    "tuple[bytes, bytes, tuple[bytes, bytes, tuple[JointLaw | None, ...]] | None]"
+    "tuple[bytes, bytes, tuple[bytes, bytes, tuple[ConditionalLaw | None, ...]] | None]"
 )
 
 
@@ -38,7 +39,7 @@ class Together:
 
     owners: _Ints
     places: _Ints
-    laws: Mapping[int, JointLaw]
+    laws: Mapping[int, ConditionalLaw]
 
     def take(self, which: npt.NDArray[np.intp]) -> Together | None:
         owners = self.owners[which]
@@ -47,7 +48,7 @@ class Together:
         return Together(owners, self.places[which], self.laws)
 
     @property
-    def draws(self) -> Iterator[tuple[JointLaw, npt.NDArray[np.intp]]]:
+    def draws(self) -> Iterator[tuple[ConditionalLaw, npt.NDArray[np.intp]]]:
         """The law of each draw, and which noises are of it."""
         for owner in np.unique(self.owners[self.owners >= 0]).tolist():
             yield self.laws[owner], np.flatnonzero(self.owners == owner)
@@ -100,7 +101,7 @@ class Noises:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Var N_k; of those drawn together `JointLaw.variances`."""
+        """Var N_k; of those drawn together `ConditionalLaw.variances`."""
         result = np.zeros(len(self.scales))
         for law in LAWS:
             own = self.laws == law.number
@@ -162,7 +163,7 @@ class Noises:
         own = float((weights[alone] ** 2 * self.variances[alone]).sum())
         return own + sum(one.variance for one in self.functionals(weights))
 
-    def functionals(self, weights: FloatArray) -> list[Functional]:
+    def functionals(self, weights: FloatArray) -> list[Weighted]:
         """Of the noises of each draw, times their weights."""
         if self.together is None:
             return []
@@ -183,7 +184,7 @@ class Noises:
 
 
 def _concatenated(parts: Sequence[Noises]) -> Together:
-    laws: dict[int, JointLaw] = {}
+    laws: dict[int, ConditionalLaw] = {}
     owners, places = list[_Ints](), list[_Ints]()
     for part in parts:
         one = part.together

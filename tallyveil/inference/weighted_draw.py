@@ -1,4 +1,13 @@
-"""Sums of noises that were drawn given that they add up, each times a weight."""
+"""Sums of noises that were drawn given that they add up, each times a weight.
+
+Their joint law is symmetric about 0. Each of the noises also has a law of its own, as if it were
+independent (`noise.Noises`), which *dominates*: for all weights a
+
+    E e^{Σ a_i u_i} ≤ Π E e^{a_i N_i},
+
+so that bounds of tails may take the noises for independent. Variances, intervals and probabilities
+are those of the joint law itself.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +38,10 @@ Groups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0.
-    ``bound`` is the variance of the independent noises that dominate it, which is no less than its
-    own."""
+    """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0; its φ
+    is not negative. ``bound`` is the variance of the independent noises that dominate it, which is
+    no less than its own. ``slack``: what was left out of X is no more, but for a chance of 1e-20.
+    """
 
     law: ConditionalLaw
     groups: Groups
@@ -81,13 +91,16 @@ class Weighted:
 
     @property
     def steps(self) -> FloatArray:
+        """X is a sum of whole multiples of these; empty if X is 0."""
         return np.array(list(self._leaves))
 
     @property
     def scales(self) -> FloatArray:
+        """By step, at least that of a noise as wide as the sum it is on."""
         return self.law.law.scale * np.array(list(self._leaves.values()))
 
     def in_units(self, step: float) -> Weighted:
+        """X/step, of which the steps are whole but for rounding errors, which are taken away."""
         groups = {
             v: [(float(round(a / step)), count) for a, count in own]
             for v, own in self.groups.items()
@@ -96,12 +109,15 @@ class Weighted:
 
     @cached_property
     def work(self) -> int:
+        """About how many operations `log_phi` takes for each point."""
         if not self.groups:
             return 0
         known = self.masses()
         return self.law.work(self.groups) if known is None else 8 * len(known[1])
 
     def masses(self) -> tuple[float, FloatArray] | None:
+        """A step g and P(X = kg), k = 0, 1, …, to 1e-13 of 1; None where X is on no such lattice,
+        or only `log_phi` is known."""
         found = self.law.whole_or_part(self.groups) if len(self.steps) == 1 else None
         signs = {a > 0 for own in self.groups.values() for a, _ in own}
         if found is None or len(signs) > 1:
@@ -109,6 +125,7 @@ class Weighted:
         return float(self.steps[0]), self.law.masses(*found)
 
     def log_phi(self, points: FloatArray) -> FloatArray:
+        """ln E e^{itX} at t = ``points``, −∞ where that is nothing, to 1e-13 of 1."""
         if not self.groups:
             return np.zeros(len(points))
         known = self.masses()

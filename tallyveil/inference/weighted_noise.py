@@ -1,4 +1,4 @@
-"""Linear combinations of noises, independent but for those drawn together (`joint`).
+"""Linear combinations of noises, independent but for those drawn together (`weighted_draw`).
 
 For a combination X = Σ A_k N_k of independent noises, with real coefficients, this file has
 
@@ -15,14 +15,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.joint import Functional
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import FloatArray, Noises
+
+if TYPE_CHECKING:
+    from tallyveil.inference.weighted_draw import Weighted
 
 __all__ = ["WeightedNoise", "sum_bound"]
 
@@ -47,7 +49,7 @@ class WeightedNoise:
     coefficients: FloatArray
     noises: Noises
     slack: float = 0.0
-    joint: tuple[Functional, ...] = ()
+    joint: tuple[Weighted, ...] = ()
 
     @classmethod
     def of(cls, coefficients: FloatArray, noises: Noises) -> WeightedNoise:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tallyveil.accountant import Answer, Basis
 from tallyveil.inference import Noises
-from tallyveil.inference.joint import JointLaw
+from tallyveil.inference.conditional import ConditionalLaw
 from tallyveil.inference.noise import Together
 from tallyveil.knowledge.answer import Estimated
 from tallyveil.knowledge.estimate import Estimate, Weights
@@ -54,7 +54,7 @@ def noises_of(answer: Answer) -> Noises:
         return own
     rows = slice(answer.first, answer.first + height)
     owners = drawn.owners[rows]
-    laws: dict[int, JointLaw] = {
+    laws: dict[int, ConditionalLaw] = {
         answer.charge_id * DRAWS + n: drawn.laws[n] for n in np.unique(owners[owners >= 0]).tolist()
     }
     numbers = np.where(owners < 0, -1, answer.charge_id * DRAWS + owners)

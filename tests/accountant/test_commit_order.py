@@ -50,7 +50,7 @@ class World:
         self.charge = Charge(workload, "laplace", (20.0,), "SELECT 1")
         self.drawn = 0
         self.ledger = Ledger(path)
-        self._database: Any = self.ledger._database
+        self._database: Any = self.ledger
         self._real = self._database._connection
         self.accountant = Accountant(self.ledger, self.accounts)
 
@@ -88,7 +88,7 @@ def world(cubes: Any, tmp_path: Path) -> Iterator[World]:
 
 def test_a_sale_is_one_commit(world: World) -> None:
     seen: list[str] = []
-    world.ledger._database._connection.set_trace_callback(seen.append)
+    world.ledger._connection.set_trace_callback(seen.append)
     sale = world.sell()
     assert seen.count("COMMIT") == 1
     spent, charges, answers = world.known()
@@ -158,7 +158,7 @@ def test_a_cancelled_statement_is_charged_where_sqlite_has_undone_its_charge(wor
 
     def draw(number: int, receipt: Receipt) -> Any:
         world.draw(number, receipt)
-        world.ledger._database._connection.execute("ROLLBACK")
+        world.ledger._connection.execute("ROLLBACK")
         other = threading.Thread(target=world.charge_elsewhere)
         other.start()
         other.join()
@@ -186,7 +186,7 @@ def test_a_charge_that_stays_is_logged_though_its_drawing_fails(
 ) -> None:
     def draw(number: int, receipt: Receipt) -> Any:
         if undone:
-            world.ledger._database._connection.execute("ROLLBACK")
+            world.ledger._connection.execute("ROLLBACK")
         raise MemoryError
 
     with caplog.at_level("INFO", "tallyveil"), pytest.raises(MemoryError):
@@ -199,7 +199,7 @@ def test_an_answer_that_finds_no_room_on_the_disk_is_charged(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite's own error, with what it makes of the transaction."""
-    database = world.ledger._database
+    database = world.ledger
     world.sell()
     pages = database._pragma("page_count")
     monkeypatch.setattr("tallyveil.accountant.books.encode_answers", lambda _: bytes(100_000))
@@ -231,7 +231,7 @@ def test_a_disk_that_fails_for_good_lets_nothing_out(world: World) -> None:
     with pytest.raises(LedgerError):
         world.sell(draw)
     failing = False
-    world.ledger._database._connection.execute("ROLLBACK")  # which it could not either
+    world.ledger._connection.execute("ROLLBACK")  # which it could not either
     assert world.known() == (0, [], [])
 
 

@@ -57,7 +57,7 @@ def test_only_its_owner_may_read_it(accountant: Accountant, path: Path) -> None:
 
 
 def test_writes_wait_for_the_disk(accountant: Accountant) -> None:
-    database = accountant._ledger._database
+    database = accountant._ledger
     # A write-ahead log would be a second file that the charges are in.
     assert database._pragma("journal_mode") == "persist"
     assert database._pragma("synchronous") == 2

@@ -64,13 +64,13 @@ def test_what_is_written_is_told_apart_from_what_others_write_since(path: Path) 
             with ledger.writing():
                 ledger.add_table(f"t{number}", "fingerprint")
                 assert ledger.version() == one.position()
-            assert ledger.written() == one.version() == two.version()
+            assert ledger.written == one.version() == two.version()
         with two.writing():
             two.add_table("later", "fingerprint")
-        assert one.written() not in (None, one.version())
+        assert one.written not in (None, one.version())
         with one.writing():
             pass
-        assert one.written() == one.version() == two.written()
+        assert one.written == one.version() == two.written
 
 
 def test_it_is_unknown_while_a_log_holds_what_is_written(path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_was_rolled_back_changes_nothing(path: Path) -> None:
     with pytest.raises(LedgerError), ledger.writing():
         add_twice(ledger)
     assert ledger.position() == before is not None
-    assert ledger.written() is None
+    assert ledger.written is None
     ledger.close()
 
 

@@ -69,7 +69,7 @@ def test_a_statement_is_one_commit_where_little_is_drawn(
     connection.execute("SET dp.source = fresh")
     connection.execute(asked.format(70))
     seen: list[str] = []
-    connection._gate._ledger._database._connection.set_trace_callback(seen.append)
+    connection._gate._ledger._connection.set_trace_callback(seen.append)
     connection.execute(asked.format(80)).fetchall()
     assert seen.count("COMMIT") == commits
     assert sum(one.startswith("BEGIN") for one in seen) == commits
