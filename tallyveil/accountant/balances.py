@@ -17,7 +17,6 @@ from tallyveil.accountant.charges import Charge, Entry, Reading, Spending
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.meter import Meter, meter_for
-from tallyveil.accountant.stored import entry
 from tallyveil.errors import UndefinedTable
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
@@ -114,7 +113,7 @@ class Balances:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
         with self._lock, self._ledger.reading():
             stored = self._ledger.history(table)
-        return [entry(charge) for charge in stored]
+        return [Entry.of(charge) for charge in stored]
 
     def odometer(self) -> list[Reading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
@@ -125,7 +124,9 @@ class Balances:
             account = self._accounts.get(charge.table)
             if account is not None:
                 spent, exact = after[charge.id]
-                readings.append(Reading(entry(charge), from_units(spent), exact, account.measure))
+                readings.append(
+                    Reading(Entry.of(charge), from_units(spent), exact, account.measure)
+                )
         return readings
 
     def cost(self, charge: Charge) -> Fraction:

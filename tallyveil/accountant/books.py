@@ -9,17 +9,15 @@ from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant.account import Account, Amount
-from tallyveil.accountant.chain import START, Position
+from tallyveil.accountant.chain import START, Position, StoredCharge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
-from tallyveil.accountant.pricing import Priced, Pricing, Recomposition
+from tallyveil.accountant.pricing import Priced, Pricing, Recomposition, charge_of
 from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.recording import Recording
-from tallyveil.accountant.stored import charge_of
-from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tallyveil.accountant.account import Balance
+from tallyveil.accountant.chain import StoredCharge
 from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
@@ -16,6 +17,7 @@ from tallyveil.invariants import Translate
 from tallyveil.mechanisms import law_name, recorded_law
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
+from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
@@ -125,6 +127,20 @@ class Entry:
     cost: Fraction
     measure: Measure
     rows: int
+
+    @classmethod
+    def of(cls, stored: StoredCharge) -> Entry:
+        return cls(
+            stored.id,
+            dt.datetime.fromisoformat(stored.time),
+            stored.analyst,
+            stored.table,
+            stored.sql,
+            stored.mechanism,
+            from_units(stored.cost),
+            stored.measure,
+            stored.height,
+        )
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallyveil.accountant.chain import START, Position, linked
+from tallyveil.accountant.chain import FIELDS, START, Position, StoredCharge, charge_link, linked
 from tallyveil.accountant.database import Database
-from tallyveil.accountant.stored_charge import FIELDS, StoredCharge, charge_link
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 

@@ -18,14 +18,12 @@ from weakref import WeakKeyDictionary
 
 from tallyveil import deadline
 from tallyveil.accountant.account import Account, Amount
-from tallyveil.accountant.chain import START
+from tallyveil.accountant.chain import START, StoredCharge
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.codec import Event, encode_event
+from tallyveil.accountant.codec import Event, decode_event, encode_event
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.invariants import published_columns
 from tallyveil.accountant.ledger import Ledger
-from tallyveil.accountant.stored import charge_of
-from tallyveil.accountant.stored_charge import StoredCharge
 from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
 from tallyveil.invariants import Translate, translated
 from tallyveil.mechanisms import (
@@ -39,9 +37,9 @@ from tallyveil.mechanisms import (
 )
 from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Priced", "Pricing", "Recomposition"]
+__all__ = ["Priced", "Pricing", "Recomposition", "charge_of"]
 
 
 @dataclass(frozen=True)
@@ -148,6 +146,15 @@ def _rows(column: Column, translate: Translate, published: Sequence[Column]) -> 
     if found is None:
         raise LedgerError("a charge is by invariants of too many cells")
     return found
+
+
+def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
+    """The charge that is stored so, without its statement."""
+    event = decode_event(columns)
+    return Charge(
+        Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates,
+        plainly=event.plainly, joint=event.joint,
+    )  # fmt: skip
 
 
 Made: TypeAlias = tuple[StoredCharge, Charge]

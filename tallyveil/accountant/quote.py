@@ -40,10 +40,8 @@ class TableQuote:
 
 @dataclass(frozen=True)
 class Quote:
-    """A statement's quote, table by table; its own figures are the scarcest table's.
-
-    ``shares`` are the analyst's own, where the table has shares.
-    """
+    """A statement's quote, table by table; ``shares`` are the analyst's own, where the table has
+    shares."""
 
     tables: tuple[TableQuote, ...]
     shares: tuple[TableQuote, ...] = ()
@@ -55,43 +53,14 @@ class Quote:
         raise KeyError(table)
 
     @property
-    def scarcest(self) -> TableQuote:
-        """The first refused table, or the one with least left."""
-        return min(self.tables, key=lambda quote: (quote.allowed, quote.remaining_after))
-
-    @property
     def refused(self) -> TableQuote | None:
         """The budget or share that does not allow it; of several the one with least left."""
         refused = [quote for quote in (*self.tables, *self.shares) if not quote.allowed]
         return min(refused, key=lambda quote: quote.remaining_before, default=None)
 
     @property
-    def cost(self) -> Fraction:
-        return self.scarcest.cost
-
-    @property
-    def spent_before(self) -> Fraction:
-        return self.scarcest.spent_before
-
-    @property
-    def spent_after(self) -> Fraction:
-        return self.scarcest.spent_after
-
-    @property
-    def remaining_before(self) -> Fraction:
-        return self.scarcest.remaining_before
-
-    @property
-    def remaining_after(self) -> Fraction:
-        return self.scarcest.remaining_after
-
-    @property
     def allowed(self) -> bool:
         return self.refused is None
-
-    @property
-    def exact(self) -> bool:
-        return all(quote.exact for quote in self.tables)
 
 
 _UP = Context(prec=6, rounding=ROUND_CEILING)

@@ -6,9 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tallyveil.accountant.chain import START, linked
+from tallyveil.accountant.chain import FIELDS, START, charge_link, linked
 from tallyveil.accountant.schema import SAME_TABLES, SCHEMA_VERSION, TABLES, create_tables
-from tallyveil.accountant.stored_charge import FIELDS, charge_link
 from tallyveil.errors import LedgerError
 
 __all__ = ["upgrade"]

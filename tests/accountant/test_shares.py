@@ -127,7 +127,7 @@ def test_a_quote_tells_the_share_apart(cubes: Any) -> None:
     quote = accountant.quote(charges, "alice")
     (share,) = quote.shares
     assert (share.analyst, share.cost, share.spent_before) == ("alice", Fraction(1, 2), 0)
-    assert (share.remaining_after, quote.remaining_after) == (Fraction(1, 2), 2)
+    assert (share.remaining_after, quote["person"].remaining_after) == (Fraction(1, 2), 2)
     accountant.charge(charges, "alice")
     assert left(accountant, "alice") == Fraction(1, 2)
 
