@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.mechanism_commands import mechanisms
-from tallyveil.cli.options import (
-    Confidence,
-    Dialect,
-    Epsilon,
-    HalfWidth,
-    Json,
-    Mechanism,
-    Policy,
-    Query,
-    Rho,
-    Source,
-    User,
-)
+from tallyveil.cli.options import Confidence, Json, Policy
 from tallyveil.cli.release_commands import sanitise, warm
 from tallyveil.cli.serve_command import serve
 from tallyveil.cli.user_commands import users
@@ -62,54 +50,58 @@ def _tallyveil(
 app.command()(serve)
 
 
-def _settings(*given: str | None) -> dict[str, str | None]:
-    """Of a session, by the options that set them."""
-    names = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source")
-    return {f"dp.{name}": value for name, value in zip(names, given, strict=True)}
-
-
-@app.command()
-def sql(
+def _ask(
+    context: typer.Context,
     policy: Policy,
-    query: Query,
+    query: Annotated[str, typer.Argument(help="SQL in quotes.", metavar="SQL")],
     json: Json = False,
-    dialect: Dialect = "postgres",
-    epsilon: Epsilon = None,
-    rho: Rho = None,
-    half_width: HalfWidth = None,
+    dialect: Annotated[
+        Literal["postgres", "duckdb"], typer.Option(help="Whose SQL it is.", show_default=True)
+    ] = "postgres",
+    epsilon: Annotated[
+        str | None, typer.Option(help="What the statement may cost, in ε.", metavar="ε")
+    ] = None,
+    rho: Annotated[
+        str | None, typer.Option(help="What the statement may cost, in ρ instead.", metavar="ρ")
+    ] = None,
+    half_width: Annotated[
+        str | None, typer.Option(help="Buy just enough for intervals ± this.", metavar="NUMBER")
+    ] = None,
     confidence: Confidence = None,
-    mechanism: Mechanism = None,
-    source: Source = None,
-    user: User = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="The noise: auto, laplace, gaussian, …", metavar="NAME")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            help="auto; history: never spend; fresh: always buy.",
+            metavar="<auto|history|fresh>",
+            show_default=False,
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help="The analyst who asks; your login name unless given.", metavar="NAME"),
+    ] = None,
 ) -> None:
-    """Answer SQL in this process. Several statements run in order, stopping at an error."""
-    from tallyveil.cli.asking import ask
+    from tallyveil.cli.asking import ask, explain
 
-    settings = _settings(epsilon, rho, half_width, confidence, mechanism, source)
-    with complaints(query, json=json):
-        ask(policy, query, dialect, user, settings, json=json)
-
-
-@app.command()
-def explain(
-    policy: Policy,
-    query: Query,
-    json: Json = False,
-    dialect: Dialect = "postgres",
-    epsilon: Epsilon = None,
-    rho: Rho = None,
-    half_width: HalfWidth = None,
-    confidence: Confidence = None,
-    mechanism: Mechanism = None,
-    source: Source = None,
-    user: User = None,
-) -> None:
-    """Say what a query would cost and how exact it would be. Free."""
-    from tallyveil.cli.asking import explain as work
-
-    settings = _settings(epsilon, rho, half_width, confidence, mechanism, source)
+    settings = {f"dp.{name}": context.params[name] for name in _SETTINGS}
+    work = ask if context.info_name == "sql" else explain
     with complaints(query, json=json):
         work(policy, query, dialect, user, settings, json=json)
+
+
+_SETTINGS = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source")
+"""The options that are settings of a session."""
+
+_ASKING = {
+    "sql": "Answer SQL in this process. Several statements run in order, stopping at an error.",
+    "explain": "Say what a query would cost and how exact it would be. Free.",
+}
+for _name, _does in _ASKING.items():
+    app.command(_name, help=_does)(_ask)
 
 
 @app.command()

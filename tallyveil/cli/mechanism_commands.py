@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.options import Json
 
 __all__ = ["mechanisms"]
 
 mechanisms = typer.Typer(no_args_is_help=True, help="Look at mechanisms: list, show, compare.")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Plot = Annotated[
     Path | None, typer.Option(help="Draw it, too, into a .png, .svg or .pdf.", metavar="FILE")
 ]

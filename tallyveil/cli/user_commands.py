@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.options import Json, Policy
 
 if TYPE_CHECKING:
     from tallyveil.cli.user_file import UserFile
@@ -18,7 +19,6 @@ __all__ = ["users"]
 
 users = typer.Typer(no_args_is_help=True, help="Say who may connect: add, remove, list.")
 
-Policy = Annotated[Path, typer.Argument(help="The policy, a TOML file.", metavar="POLICY")]
 Name = Annotated[str, typer.Argument(help="As the analyst connects.", metavar="NAME")]
 
 
@@ -55,10 +55,7 @@ def remove(policy: Policy, name: Name) -> None:
 
 
 @users.command("list")
-def list_(
-    policy: Policy,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
-) -> None:
+def list_(policy: Policy, json: Json = False) -> None:
     """List who may connect."""
     with complaints(json=json):
         names = sorted(_file(policy).verifiers)
