@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import os
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,8 +13,7 @@ import typer
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.agents import Part, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
-from tallyveil.cli.text import aligned, up_text
-from tallyveil.cli.user import user
+from tallyveil.cli.text import aligned, print_json, up_text
 from tallyveil.cli.user_file import check_private
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError
@@ -23,6 +21,7 @@ from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import AgentNoise
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import load_policy
+from tallyveil.proxy.inprocess import login_name
 
 __all__ = ["check", "combine", "release"]
 
@@ -57,7 +56,7 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
     reads = relations_read(own)
     with closing(Ledger(own.ledger)) as ledger, Secret.opened(secret) as opened:
         accountant = Accountant(ledger, accounts(own, reads))
-        part = release_part(own, planned, agent, number, opened, ledger, accountant, user())
+        part = release_part(own, planned, agent, number, opened, ledger, accountant, login_name())
     try:
         out.write_text(part.json(), encoding="utf-8")
     except OSError as error:
@@ -73,7 +72,7 @@ def combine(paths: Sequence[Path], *, json: bool) -> None:
     parts = [Part.read(path) for path in paths]
     found = combined(parts)
     if json:
-        typer.echo(json_format.dumps(asdict(found), ensure_ascii=False))
+        print_json(asdict(found))
         return
     if found.totals is None:
         typer.echo(f"still missing: {', '.join(found.missing)}; no total is exact without them")

@@ -122,7 +122,7 @@ def check(
 @app.command()
 def budget(policy: Policy, json: Json = False) -> None:
     """Show what each table's budget is and what remains. Reads policy and ledger, no data."""
-    from tallyveil.cli.balance import budget as work
+    from tallyveil.cli.spending import budget as work
 
     with complaints(json=json):
         work(policy, json=json)

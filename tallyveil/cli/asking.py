@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from tallyveil.cli.text import aligned, plain
-from tallyveil.cli.user import user
+from tallyveil.cli.text import aligned, plain, print_json
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate import Gate, GateSession, Notice, Result
 from tallyveil.policy import load_policy
+from tallyveil.proxy.inprocess import login_name
 from tallyveil.rewriter import Dialect
 
 __all__ = ["ask", "explain", "opened"]
@@ -40,8 +40,10 @@ def ask(
         for statement in session.parse(query):
             if statement.kind != "empty":
                 result = session.execute(statement)
-                typer.echo(_as_json(result) if json else _as_text(result))
-                if not json:
+                if json:
+                    print_json(_document(result))
+                else:
+                    typer.echo(_as_text(result))
                     _say(result.notices)
 
 
@@ -62,8 +64,10 @@ def explain(
             if error.position is not None:
                 error.position = max(1, error.position - len(_PREFIX))
             raise
-    text = json_format.dumps({"plan": lines}, ensure_ascii=False) if json else "\n".join(lines)
-    typer.echo(text)
+    if json:
+        print_json({"plan": lines})
+    else:
+        typer.echo("\n".join(lines))
 
 
 def _plan(session: GateSession, query: str) -> list[str]:
@@ -92,7 +96,7 @@ def opened(
 
 
 def _open(gate: Gate, dialect: Dialect, analyst: str | None) -> GateSession:
-    return gate.session(user() if analyst is None else analyst, "tallyveil", dialect)
+    return gate.session(login_name() if analyst is None else analyst, "tallyveil", dialect)
 
 
 def _as_text(result: Result) -> str:
@@ -101,19 +105,15 @@ def _as_text(result: Result) -> str:
     return "\n".join(aligned([column.name for column in result.columns], result.rows))
 
 
-def _as_json(result: Result) -> str:
+def _document(result: Result) -> dict[str, Any]:
     columns = result.columns or ()
-    return json_format.dumps(
-        {
-            "tag": result.tag,
-            "columns": [column.name for column in columns],
-            "types": [column.type for column in columns],
-            "rows": [[plain(value) for value in row] for row in result.rows],
-            "notices": [asdict(notice) for notice in result.notices],
-        },
-        ensure_ascii=False,
-        allow_nan=False,
-    )
+    return {
+        "tag": result.tag,
+        "columns": [column.name for column in columns],
+        "types": [column.type for column in columns],
+        "rows": [[plain(value) for value in row] for row in result.rows],
+        "notices": [asdict(notice) for notice in result.notices],
+    }
 
 
 def _say(notices: tuple[Notice, ...]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Sequence
 
 import typer
 from rich.console import Console
 
 from tallyveil.audit import Finding, audit, checked_epsilon
-from tallyveil.cli.text import aligned
+from tallyveil.cli.text import print_json, print_table
 
 __all__ = ["run"]
 
@@ -29,11 +28,9 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool
     failed = [finding for finding in findings if not finding.holds]
     if json:
         checks = [{**_row(f), "holds": f.holds, "exact": f.exact} for f in findings]
-        report = {"checks": checks, "failed": len(failed), "draws": draws}
-        typer.echo(json_format.dumps(report, ensure_ascii=False))
+        print_json({"checks": checks, "failed": len(failed), "draws": draws})
     else:
-        rows = [[_row(finding)[name] for name in _COLUMNS] for finding in findings]
-        typer.echo("\n".join(aligned(_COLUMNS, rows)))
+        print_table(_COLUMNS, [_row(finding) for finding in findings])
     if failed:
         typer.echo("\n".join(_alarm(failed, len(findings))), err=True)
         raise typer.Exit(1)

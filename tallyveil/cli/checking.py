@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 import typer
 
 from tallyveil.accountant import Accountant, Ledger, check_data, check_tables
+from tallyveil.cli.text import print_json
 from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public, relations_read
 from tallyveil.gate.declaring import declared_invariants
 from tallyveil.gate.gate import accounts
@@ -45,8 +45,7 @@ def check(path: Path, *, json: bool, source: bool) -> None:
         exact = _examined(policy, cubes, public)
     lines = [*summary(policy), *_said(policy, exact)]
     if json:
-        found = {"summary": lines, "invariants": _as_json(exact)}
-        typer.echo(json_format.dumps(found, ensure_ascii=False))
+        print_json({"summary": lines, "invariants": _as_json(exact)})
         return
     typer.echo("\n".join(lines))
     if source:

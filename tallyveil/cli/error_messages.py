@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tallyveil.errors import PolicyError, TallyveilError
+from tallyveil.cli.text import print_json
+from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
 
-__all__ = ["complaints", "error_lines", "laid_out"]
+if TYPE_CHECKING:
+    from tallyveil.policy import Policy, Table
+
+__all__ = ["complaints", "error_lines", "laid_out", "protected"]
 
 
 @contextmanager
@@ -24,10 +27,18 @@ def complaints(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
         yield
     except TallyveilError as error:
         if json:
-            typer.echo(json_format.dumps({"error": _fields(error)}, ensure_ascii=False))
+            print_json({"error": _fields(error)})
         else:
             typer.echo("\n".join(error_lines(error, sql)), err=True)
         raise typer.Exit(1) from None
+
+
+def protected(policy: Policy, name: str) -> Table:
+    """The protected table. Raises UndefinedTable, which names those there are."""
+    if name not in policy.tables:
+        known = ", ".join(policy.tables)
+        raise UndefinedTable(f'there is no protected table "{name}"', hint=f"Known: {known}.")
+    return policy.tables[name]
 
 
 def error_lines(error: TallyveilError, sql: str | None = None) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -21,7 +19,7 @@ from tallyveil.cli.mechanism_arguments import (
 )
 from tallyveil.cli.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
 from tallyveil.cli.plotting import check_drawing
-from tallyveil.cli.text import aligned, up, up_text
+from tallyveil.cli.text import aligned, print_json, print_table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
 from tallyveil.mechanisms.matrix import (
@@ -76,10 +74,9 @@ def listing(*, json: bool) -> None:
     gives = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
     rows.append({"name": _AUTO, "for": "0..n", "gives": gives, "guarantee": guarantee})
     if json:
-        typer.echo(json_format.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return
-    columns = ("name", "for", "gives")
-    typer.echo("\n".join(aligned(columns, [[row[name] for name in columns] for row in rows])))
+    print_table(("name", "for", "gives"), rows)
     typer.echo("What one guarantees: tallyveil mechanism show NAME …, or list --json.")
 
 
@@ -106,7 +103,7 @@ def show(name: str, options: Options, *, json: bool) -> None:
 
         heatmap(matrix, options.plot)
     if json:
-        typer.echo(json_format.dumps(_document(matrix, objective, guarantee), ensure_ascii=False))
+        print_json(_document(matrix, objective, guarantee))
     else:
         typer.echo("\n".join(_lines(matrix, objective, guarantee)))
 
@@ -234,7 +231,8 @@ def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bo
 
         curves(rows, NAMES, str(loss), plot)
     if json:
-        typer.echo("\n".join(_as_json(row, loss) for row in rows))
+        for row in rows:
+            print_json(_compared(row, loss))
         return
     cells = [[f"{float(a):g}", n, *(f"{loss:.6f}" for loss in losses)] for n, a, losses in rows]
     typer.echo("\n".join(aligned(("alpha", "n", *NAMES), cells)[:-1]))
@@ -249,9 +247,7 @@ def _losses(n: int, alpha: Fraction, objective: Objective) -> tuple[float, ...]:
     return tuple(float(score(NAMED[name].make(n, alpha), objective)) for name in NAMES)
 
 
-def _as_json(row: Row, objective: Objective) -> str:
+def _compared(row: Row, objective: Objective) -> dict[str, Any]:
     n, alpha, losses = row
-    values: Sequence[tuple[str, float]] = list(zip(NAMES, losses, strict=True))
-    return json_format.dumps(
-        {"n": n, "alpha": str(alpha), "objective": str(objective), "loss": dict(values)}
-    )
+    loss = dict(zip(NAMES, losses, strict=True))
+    return {"n": n, "alpha": str(alpha), "objective": str(objective), "loss": loss}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import math
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -11,7 +10,7 @@ import numpy as np
 import typer
 
 from tallyveil.cli.mechanism_arguments import Options
-from tallyveil.cli.text import aligned, up
+from tallyveil.cli.text import aligned, print_json, up
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive, Relation, StatementCalibration, statement_scales
 from tallyveil.mechanisms.noise.staircase import Staircase
@@ -103,7 +102,7 @@ def show_staircase(options: Options, *, json: bool) -> None:
 
 def _tell(row: dict[str, Any], guarantee: str, *, json: bool) -> None:
     if json:
-        typer.echo(json_format.dumps({**row, "guarantee": guarantee}, ensure_ascii=False))
+        print_json({**row, "guarantee": guarantee})
         return
     typer.echo("\n".join(aligned(list(row), [list(row.values())])[:-1]))
     typer.echo(f"guarantee: {guarantee}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from tallyveil.cli.asking import opened
 from tallyveil.cli.plotting import check_drawing, posteriors
-from tallyveil.cli.text import aligned, plain
+from tallyveil.cli.text import aligned, plain, print_json
 from tallyveil.gate import RowPosterior
 
 __all__ = ["posterior"]
@@ -41,8 +40,7 @@ def posterior(
         drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
         posteriors(drawn, level, plot)
     if json:
-        rows = [_object(row_posterior, level) for row_posterior in found]
-        typer.echo(json_format.dumps(rows, ensure_ascii=False, allow_nan=False))
+        print_json([_object(row_posterior, level) for row_posterior in found])
         return
     typer.echo("\n".join(_lines(found, level)))
     if len(known) < len(found):

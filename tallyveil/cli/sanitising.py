@@ -14,15 +14,16 @@ from typing import Any
 import typer
 
 from tallyveil.accountant import Accountant, Ledger
-from tallyveil.cli.text import aligned, up, up_text
-from tallyveil.cli.user import user
+from tallyveil.cli.error_messages import protected
+from tallyveil.cli.text import print_json, print_table, up, up_text
 from tallyveil.cube import relations_read
-from tallyveil.errors import InvalidParameterValue, OutputError, UndefinedTable
+from tallyveil.errors import InvalidParameterValue, OutputError
 from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.policy.names import name_mistake
+from tallyveil.proxy.inprocess import login_name
 from tallyveil.sanitise import Options, Part, Plan, least_error, plan, sanitise
 
 __all__ = ["options", "release"]
@@ -71,24 +72,15 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
             f"{out} is no Parquet file", hint="A copy and its description are one .parquet file."
         )
     policy = load_policy(path)
-    if table not in policy.tables:
-        known = ", ".join(policy.tables)
-        raise UndefinedTable(f'there is no protected table "{table}"', hint=f"Known: {known}.")
-    account = accounts(policy)[table]
-    planned = plan(policy.tables[table], account.relation, asked)
+    declared, account = protected(policy, table), accounts(policy)[table]
+    planned = plan(declared, account.relation, asked)
     cost = planned.cost(account.relation, account.measure)
     records = None if dry else _released(policy, planned, out)
     lines = _served(policy, planned, out)
     if json:
-        typer.echo(
-            json_format.dumps(
-                _document(planned, asked, account.measure, cost, records, lines),
-                ensure_ascii=False,
-            )
-        )
+        print_json(_document(planned, asked, account.measure, cost, records, lines))
         return
-    rows = [_row(part) for part in planned.parts]
-    typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
+    print_table(_COLUMNS, [_row(part) for part in planned.parts])
     if asked.delta is not None:
         typer.echo(
             f"This is ({up_text(asked.epsilon)}, {float(asked.delta):.12g})-private, being "
@@ -105,7 +97,7 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
 def _released(policy: Policy, planned: Plan, out: Path) -> int:
     with closing(Ledger(policy.ledger)) as ledger:
         accountant = Accountant(ledger, accounts(policy, relations_read(policy)))
-        return sanitise(policy, planned, out, accountant, user())
+        return sanitise(policy, planned, out, accountant, login_name())
 
 
 def _document(

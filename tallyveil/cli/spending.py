@@ -1,26 +1,156 @@
-"""`tallyveil history`: every charge and the odometer, from the policy and the ledger alone."""
+"""`tallyveil budget`, what remains, and `tallyveil history`, every charge: from policy and ledger."""
 
 from __future__ import annotations
 
-import json as json_format
-from collections.abc import Sequence
-from contextlib import closing
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from tallyveil.accountant import Accountant, Balance, Ledger, Reading
-from tallyveil.cli.plotting import spending
-from tallyveil.cli.text import aligned, up
-from tallyveil.errors import UndefinedTable
+from tallyveil.accountant import (
+    Account,
+    Accountant,
+    Amount,
+    Balance,
+    Ledger,
+    Reading,
+    Room,
+    Spending,
+)
+from tallyveil.cli.error_messages import protected
+from tallyveil.cli.plotting import spending as draw_spending
+from tallyveil.cli.text import down, print_json, print_table, up
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
 
-__all__ = ["history"]
+__all__ = ["budget", "history"]
 
-_COLUMNS = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
+_COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges", "most_expensive")
+_HISTORY = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
+_OF_ANALYSTS = ("analyst", "table", *_COLUMNS[1:])
 _PLACES = {"epsilon": 6, "rho": 9}
+
+
+def budget(path: Path, *, json: bool) -> None:
+    """Print each table's ε or ρ per privacy unit and what each analyst has bought, or with ``json``
+    a list of objects.
+
+    ``spent`` is rounded up and ``remaining`` down. The confidential source is not opened, and a
+    ledger that is not there yet is not made.
+
+    Raises PolicyError, LedgerError, LedgerMismatch.
+    """
+    policy = load_policy(path)
+    rows = _rows(policy)
+    if json:
+        print_json(rows)
+        return
+    print_table(_COLUMNS, rows)
+    own = [{**one, "table": row["table"]} for row in rows for one in row["analysts"]]
+    if own:
+        print_table(_OF_ANALYSTS, own)
+    for row in rows:
+        if row["delta"] is not None:
+            typer.echo(
+                f"{row['table']}: epsilon {row['epsilon_spent']:g} of {row['epsilon_budget']:g}"
+                f" is spent at delta {row['delta']:g}."
+            )
+    for row in rows:
+        if row["recorded_rows"]:
+            typer.echo(
+                f"{row['table']}: {row['recorded_rows']:,} rows recorded, room for"
+                f" {row['rows_left']:,} rows and {row['bytes_left'] // 10**6:,} megabytes more."
+            )
+    if not all(row["exact"] for row in (*rows, *own)):
+        typer.echo("spent is an upper bound where so much was asked that it is not added up.")
+    typer.echo(
+        f"ledger: {policy.ledger}"
+        + ("" if policy.ledger.exists() else " (not there: nothing was asked)")
+    )
+
+
+def _rows(policy: Policy) -> list[dict[str, Any]]:
+    with _read(policy) as (accountant, every, charges):
+        spending = accountant.spending()
+        return [
+            {
+                "table": name,
+                **_balance(accountant.balance(name) if charges[name] else account.balance(0, True)),
+                "charges": charges[name],
+                "most_expensive": accountant.most_expensive(name) if charges[name] else None,
+                **_room(accountant.room(name) if charges[name] else account.room(Amount())),
+                "analysts": [
+                    _of_analyst(one) | _room(accountant.room(name, one.analyst))
+                    for one in spending
+                    if one.table == name
+                ]
+                or _unspent(account),
+            }
+            for name, account in every.items()
+        ]
+
+
+@contextmanager
+def _read(policy: Policy) -> Iterator[tuple[Accountant, Mapping[str, Account], Counter[str]]]:
+    """The accountant of the tables that have charges, all accounts, and how many charges each has.
+
+    An accountant writes down a table it has not met; looking must leave no trace.
+    """
+    found = policy.ledger.exists()
+    with closing(Ledger(policy.ledger if found else ":memory:", create=False)) as ledger:
+        with ledger.reading():
+            charges = Counter(charge.table for charge in ledger.history(None))
+        every = accounts(policy)
+        yield Accountant(ledger, {n: every[n] for n in every if charges[n]}), every, charges
+
+
+def _room(room: Room) -> dict[str, Any]:
+    return {
+        "recorded_rows": room.held.rows,
+        "recorded_bytes": room.held.size,
+        "rows_left": room.left.rows,
+        "bytes_left": room.left.size,
+    }
+
+
+def _balance(balance: Balance) -> dict[str, Any]:
+    places = _PLACES[balance.measure]
+    declared = balance.delta is None or balance.epsilon is None
+    return {
+        "unit": balance.measure,
+        "budget": float(balance.budget) if declared else down(balance.budget, places),
+        "spent": up(balance.spent, places),
+        "remaining": down(balance.remaining, places),
+        "exact": balance.exact,
+        "delta": None if balance.delta is None else float(balance.delta),
+        "epsilon_budget": up(balance.epsilon_budget),
+        "epsilon_spent": up(balance.epsilon_spent),
+    }
+
+
+def _of_analyst(one: Spending) -> dict[str, Any]:
+    """Without a share there is no budget, and nothing is said to remain."""
+    row: dict[str, Any] = {"analyst": one.analyst, "charges": one.charges}
+    row["most_expensive"] = one.most_expensive
+    if one.share is not None:
+        return row | _balance(one.share)
+    spent = up(one.spent, _PLACES[one.measure])
+    nothing = {"budget": None, "remaining": None}
+    return row | {"unit": one.measure, "spent": spent, "exact": one.exact} | nothing
+
+
+def _unspent(account: Account) -> list[dict[str, Any]]:
+    """The shares of a table nobody has asked about."""
+    rows = []
+    for analyst in sorted(account.shares or ()):
+        balance = account.share_balance(analyst, 0, True)
+        if balance is not None:
+            row = {"analyst": analyst, "charges": 0, "most_expensive": None}
+            rows.append(row | _balance(balance) | _room(account.room(Amount(), Amount())))
+    return rows
 
 
 def history(path: Path, table: str | None, plot: Path | None, *, json: bool) -> None:
@@ -29,41 +159,28 @@ def history(path: Path, table: str | None, plot: Path | None, *, json: bool) -> 
     ``cost`` and ``spent`` are rounded up; ``unit`` is that of ``cost`` where the budget has become
     one of ρ since. A ledger that is not there yet is not made.
 
-    Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch, and what `spending` raises.
+    Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch, and what drawing raises.
     """
     policy = load_policy(path)
-    if table is not None and table not in policy.tables:
-        known = ", ".join(policy.tables)
-        raise UndefinedTable(f'there is no protected table "{table}"', hint=f"Known: {known}.")
-    names = list(policy.tables) if table is None else [table]
-    readings, balances = _read(policy, names)
-    rows = [_row(reading) for reading in readings]
+    names = list(policy.tables) if table is None else [protected(policy, table).name]
+    with _read(policy) as (accountant, every, charges):
+        readings = [one for one in accountant.odometer() if one.entry.table in names]
+        balances = {
+            n: accountant.balance(n) if charges[n] else every[n].balance(0, True) for n in names
+        }
+    rows = [_charge(reading) for reading in readings]
     if plot is not None:
         drawn = [(n, balances[n], [r for r in readings if r.entry.table == n]) for n in names]
-        spending(drawn, plot)
+        draw_spending(drawn, plot)
     if json:
-        typer.echo(json_format.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return
-    typer.echo("\n".join(aligned(_COLUMNS, [[row[name] for name in _COLUMNS] for row in rows])))
+    print_table(_HISTORY, rows)
     if not all(reading.exact for reading in readings):
         typer.echo("spent is an upper bound where so much was asked that it is not added up.")
 
 
-def _read(policy: Policy, names: Sequence[str]) -> tuple[list[Reading], dict[str, Balance]]:
-    found = policy.ledger.exists()
-    with closing(Ledger(policy.ledger if found else ":memory:", create=False)) as ledger:
-        with ledger.reading():
-            charged = {charge.table for charge in ledger.history(None)}
-        # An accountant writes down a table it has not met; looking must leave no trace.
-        every = accounts(policy)
-        accountant = Accountant(ledger, {n: every[n] for n in every if n in charged})
-        balances = {
-            n: accountant.balance(n) if n in charged else every[n].balance(0, True) for n in names
-        }
-        return [one for one in accountant.odometer() if one.entry.table in names], balances
-
-
-def _row(reading: Reading) -> dict[str, Any]:
+def _charge(reading: Reading) -> dict[str, Any]:
     entry = reading.entry
     return {
         "id": entry.charge_id,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["aligned", "down", "down_text", "plain", "up", "up_text"]
+import typer
+
+__all__ = ["aligned", "down", "down_text", "plain", "print_json", "print_table", "up", "up_text"]
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
@@ -30,6 +33,16 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
         lines.append(" | ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in cells))
     count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
     return [*(f" {line}".rstrip() for line in lines), f"({count})"]
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """`aligned`, of rows that may have more than these columns."""
+    typer.echo("\n".join(aligned(columns, [[row[name] for name in columns] for row in rows])))
+
+
+def print_json(document: Any) -> None:
+    """On one line. Raises ValueError for numbers that JSON does not have."""
+    typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.options import Json, Policy
+from tallyveil.cli.text import print_json
 
 if TYPE_CHECKING:
     from tallyveil.cli.user_file import UserFile
@@ -59,7 +59,10 @@ def list_(policy: Policy, json: Json = False) -> None:
     """List who may connect."""
     with complaints(json=json):
         names = sorted(_file(policy).verifiers)
-        typer.echo(json_format.dumps(names) if json else "\n".join(names))
+        if json:
+            print_json(names)
+        else:
+            typer.echo("\n".join(names))
 
 
 def _file(policy: Path, *, create: bool = False) -> UserFile:

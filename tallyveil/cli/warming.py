@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,13 +13,12 @@ from typing import Any
 import typer
 
 from tallyveil.accountant import Quote
-from tallyveil.cli.text import aligned, down, down_text, up, up_text
-from tallyveil.cli.user import user
+from tallyveil.cli.error_messages import protected
+from tallyveil.cli.text import aligned, down, down_text, print_json, up, up_text
 from tallyveil.errors import (
     BudgetExceeded,
     FeatureNotSupported,
     InvalidParameterValue,
-    UndefinedTable,
 )
 from tallyveil.gate import Gate
 from tallyveil.gate.choice import Noise
@@ -30,6 +28,7 @@ from tallyveil.inference import half_width_of_sum
 from tallyveil.mechanisms import AUTO, law_of
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
+from tallyveil.proxy.inprocess import login_name
 from tallyveil.strategies import Strategy, Typical, parse_strategy
 
 __all__ = ["price", "warm"]
@@ -93,11 +92,8 @@ def warm(
             quote = gate.decision.answer(request).quote
     if json:
         known = {"known": forecast.known_rows, "confidence": float(confidence)}
-        document = {
-            "strategy": strategy.words, "counts": strategy.counts, **known, "typical": rows,
-            "released": released, **_cost(quote, table),
-        }  # fmt: skip
-        typer.echo(json_format.dumps(document, ensure_ascii=False))
+        counts = {"strategy": strategy.words, "counts": strategy.counts, **known}
+        print_json({**counts, "typical": rows, "released": released, **_cost(quote, table)})
     elif released:
         typer.echo("Released. It is in the ledger's history, where questions find it.")
     else:
@@ -105,17 +101,13 @@ def warm(
 
 
 def _check(policy: Policy, table: str, cost: Price, *, nobody_to_ask: bool) -> None:
-    if table not in policy.tables:
-        known_tables = ", ".join(policy.tables)
-        raise UndefinedTable(
-            f'there is no protected table "{table}"', hint=f"Known: {known_tables}."
-        )
+    declared = protected(policy, table)
     if nobody_to_ask:
         raise InvalidParameterValue(
             "a warm-up asks before it spends, and there is nobody to ask",
             hint="Add --yes to spend, or --dry-run to see what it would give.",
         )
-    if cost.rho is not None and policy.tables[table].budget.pure:
+    if cost.rho is not None and declared.budget.pure:
         raise InvalidParameterValue(
             f'the budget of table "{table}" is of epsilon, and --rho is given',
             hint="Give --epsilon instead.",
@@ -155,7 +147,7 @@ def _request(policy: Policy, strategy: Strategy, cost: Price) -> Request:
         "auto",
         AUTO,
         strategy.words,
-        user(),
+        login_name(),
         frozenset({table}),
         custodian=True,
     )

@@ -23,7 +23,7 @@ from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
 from tallyveil.proxy.relation import InterfaceError, Relation, arrow_table, require
 
-__all__ = ["Connection", "Cursor", "InterfaceError", "connect"]
+__all__ = ["Connection", "Cursor", "InterfaceError", "connect", "login_name"]
 
 _NO_RESULT: Final = "the last statement returned no rows: execute a query first"
 
@@ -68,7 +68,7 @@ class Connection:
 
     def __init__(self, gate: Gate, user: str | None = None) -> None:
         self._gate = gate
-        self._session = gate.session(_user() if user is None else user, "tallyveil", "duckdb")
+        self._session = gate.session(login_name() if user is None else user, "tallyveil", "duckdb")
         self._local: duckdb.DuckDBPyConnection | None = None  # opened for the first relation
         self.notices: tuple[Notice, ...] = ()
         self._closed = False
@@ -273,8 +273,9 @@ def _timedelta(value: Any) -> Any:
     return value if span is None else span
 
 
-def _user() -> str:
-    """Whom the ledger names for charges made in this process."""
+def login_name() -> str:
+    """Whom the ledger names for charges made in this process: the operating system's user, empty
+    where it has no name."""
     try:
         return getpass.getuser()
     except OSError:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
-from tallyveil.cli.user import user
+from tallyveil.proxy.inprocess import login_name
 
 ROOM = [("recorded", "rows"), ("recorded", "bytes"), ("rows", "left"), ("bytes", "left")]
 Shell = Callable[..., Result]
@@ -172,7 +172,7 @@ def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
         "most_expensive": "every record",
         "analysts": [
             {
-                "analyst": user(),
+                "analyst": login_name(),
                 "unit": "epsilon",
                 "budget": None,
                 "spent": 0.3,
