@@ -1,4 +1,4 @@
-"""`tallyveil budget`, what remains, and `tallyveil history`, every charge: from policy and ledger."""
+"""`tallyveil budget`, what remains, and `tallyveil history`, every charge: without the data."""
 
 from __future__ import annotations
 

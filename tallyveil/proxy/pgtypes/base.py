@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+from psycopg.postgres import types
 
 from tallyveil.errors import (
     DatetimeFieldOverflow,
@@ -24,6 +26,7 @@ __all__ = [
     "datetime_overflow",
     "decode_utf8",
     "out_of_range",
+    "pg_type",
     "unsupported",
 ]
 
@@ -71,6 +74,19 @@ class PgType:
             raise InvalidTextRepresentation(
                 f'invalid input syntax for type {self.name}: "{text}"'
             ) from None
+
+
+Codec: TypeAlias = tuple[Callable[[Any], bytes], Callable[[Any], Any]]
+"""An encoder, and a decoder of a text or of bytes."""
+
+
+def pg_type(name: str, size: int, duckdb: str, *, text: Codec, binary: Codec) -> PgType:
+    """A scalar type of PostgreSQL, by psycopg's table of them."""
+    known = types.get(name)
+    if known is None:
+        raise ValueError(f"psycopg knows no type {name}")
+    encoders, decoders = zip(text, binary, strict=True)
+    return PgType(known.oid, name, size, known.array_oid, duckdb, *encoders, *decoders)
 
 
 class WireType(NamedTuple):

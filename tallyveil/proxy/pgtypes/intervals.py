@@ -7,7 +7,7 @@ import struct
 from typing import Any, Final
 
 from tallyveil.interval import Interval
-from tallyveil.proxy.pgtypes.base import PgType, datetime_overflow
+from tallyveil.proxy.pgtypes.base import datetime_overflow, pg_type
 
 __all__ = ["INTERVAL"]
 
@@ -73,14 +73,10 @@ def _decode_interval_binary(data: bytes) -> str:
     return Interval(months, days, micros).quantities
 
 
-INTERVAL: Final = PgType(
-    1186,
+INTERVAL: Final = pg_type(
     "interval",
     16,
-    1187,
     "INTERVAL",
-    _encode_interval_text,
-    _encode_interval_binary,
-    _decode_interval_text,
-    _decode_interval_binary,
+    text=(_encode_interval_text, _decode_interval_text),
+    binary=(_encode_interval_binary, _decode_interval_binary),
 )

@@ -14,7 +14,7 @@ from psycopg import adapters
 from psycopg.adapt import PyFormat
 
 from tallyveil.errors import NumericValueOutOfRange
-from tallyveil.proxy.pgtypes.base import PgType, out_of_range
+from tallyveil.proxy.pgtypes.base import PgType, out_of_range, pg_type
 
 __all__ = ["NUMBERS"]
 
@@ -46,18 +46,16 @@ def _int_text(name: str, least: int, most: int) -> Callable[[str], int]:
     return decode
 
 
-def _integer(oid: int, name: str, size: int, array: int, duckdb: str, code: str) -> PgType:
+def _integer(name: str, duckdb: str, code: str) -> PgType:
     packer = struct.Struct("!" + code)
-    bits = 8 * size
+    bits = 8 * packer.size
     least, most = (0, 2**bits - 1) if code == "I" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-
-    def decode_binary(data: bytes) -> int:
-        value: int = packer.unpack(data)[0]
-        return value
-
-    decode_text = _int_text(name, least, most)
-    return PgType(
-        oid, name, size, array, duckdb, _encode_int, packer.pack, decode_text, decode_binary
+    return pg_type(
+        name,
+        packer.size,
+        duckdb,
+        text=(_encode_int, _int_text(name, least, most)),
+        binary=(packer.pack, lambda data: packer.unpack(data)[0]),
     )
 
 
@@ -107,25 +105,16 @@ def _float_text(name: str, most: float) -> Callable[[str], float]:
     return decode
 
 
-def _float(oid: int, name: str, array: int, duckdb: str, code: str) -> PgType:
+def _float(name: str, duckdb: str, code: str) -> PgType:
     packer = struct.Struct("!" + code)
     single = code == "f"
     most = float(np.finfo(np.float32 if single else np.float64).max)
-
-    def decode_binary(data: bytes) -> float:
-        value: float = packer.unpack(data)[0]
-        return value
-
-    return PgType(
-        oid,
+    return pg_type(
         name,
         packer.size,
-        array,
         duckdb,
-        _encode_float(6 if single else 15, single),
-        packer.pack,
-        _float_text(name, most),
-        decode_binary,
+        text=(_encode_float(6 if single else 15, single), _float_text(name, most)),
+        binary=(packer.pack, lambda data: packer.unpack(data)[0]),
     )
 
 
@@ -206,24 +195,18 @@ def _decode_numeric_binary(data: bytes) -> Decimal:
     return Decimal(f"{'-' if sign else ''}{text}E{exponent}")
 
 
-_NUMERIC: Final = PgType(
-    1700,
-    "numeric",
-    -1,
-    1231,
-    "DECIMAL",
-    _encode_numeric_text,
-    _encode_numeric_binary,
-    _decode_numeric_text,
-    _decode_numeric_binary,
-)
-
 NUMBERS: Final = (
-    _integer(21, "smallint", 2, 1005, "SMALLINT", "h"),
-    _integer(23, "integer", 4, 1007, "INTEGER", "i"),
-    _integer(20, "bigint", 8, 1016, "BIGINT", "q"),
-    _integer(26, "oid", 4, 1028, "BIGINT", "I"),
-    _float(700, "real", 1021, "FLOAT", "f"),
-    _float(701, "double precision", 1022, "DOUBLE", "d"),
-    _NUMERIC,
+    _integer("smallint", "SMALLINT", "h"),
+    _integer("integer", "INTEGER", "i"),
+    _integer("bigint", "BIGINT", "q"),
+    _integer("oid", "BIGINT", "I"),
+    _float("real", "FLOAT", "f"),
+    _float("double precision", "DOUBLE", "d"),
+    pg_type(
+        "numeric",
+        -1,
+        "DECIMAL",
+        text=(_encode_numeric_text, _decode_numeric_text),
+        binary=(_encode_numeric_binary, _decode_numeric_binary),
+    ),
 )

@@ -6,7 +6,7 @@ import re
 import uuid
 from typing import Any, Final
 
-from tallyveil.proxy.pgtypes.base import PgType, decode_utf8
+from tallyveil.proxy.pgtypes.base import PgType, decode_utf8, pg_type
 from tallyveil.truth import truth
 
 __all__ = ["STRINGS"]
@@ -20,8 +20,8 @@ def _same(text: str) -> str:
     return text
 
 
-def _text(oid: int, name: str, size: int, array: int) -> PgType:
-    return PgType(oid, name, size, array, "VARCHAR", _encode_text, _encode_text, _same, decode_utf8)
+_TEXT: Final = _encode_text, _same
+_UTF8: Final = _encode_text, decode_utf8
 
 
 def _encode_jsonb_binary(value: Any) -> bytes:
@@ -32,14 +32,6 @@ def _decode_jsonb_binary(data: bytes) -> str:
     if data[:1] != b"\x01":
         raise ValueError
     return decode_utf8(data[1:])
-
-
-def _encode_bool_text(value: Any) -> bytes:
-    return b"t" if value else b"f"
-
-
-def _encode_bool_binary(value: Any) -> bytes:
-    return b"\x01" if value else b"\x00"
 
 
 def _decode_bool_text(text: str) -> bool:
@@ -53,19 +45,6 @@ def _decode_bool_binary(data: bytes) -> bool:
     if len(data) != 1:
         raise ValueError
     return data != b"\x00"
-
-
-def _encode_uuid_text(value: Any) -> bytes:
-    return str(value).encode()
-
-
-def _encode_uuid_binary(value: Any) -> bytes:
-    raw: bytes = value.bytes
-    return raw
-
-
-def _decode_uuid_binary(data: bytes) -> uuid.UUID:
-    return uuid.UUID(bytes=data)
 
 
 _ESCAPE: Final = re.compile(rb"\\(?:\\|([0-3][0-7]{2}))?")
@@ -88,54 +67,30 @@ def _decode_bytea_text(text: str) -> bytes:
 
 
 STRINGS: Final = (
-    _text(25, "text", -1, 1009),
-    _text(1043, "character varying", -1, 1015),
-    _text(1042, "character", -1, 1014),
-    _text(19, "name", 64, 1003),
-    _text(705, "unknown", -2, 0),
-    _text(114, "json", -1, 199),
-    PgType(
-        3802,
-        "jsonb",
-        -1,
-        3807,
-        "VARCHAR",
-        _encode_text,
-        _encode_jsonb_binary,
-        _same,
-        _decode_jsonb_binary,
+    *(
+        pg_type(name, 64 if name == "name" else -1, "VARCHAR", text=_TEXT, binary=_UTF8)
+        for name in ("text", "character varying", "character", "name", "json")
     ),
-    PgType(
-        16,
+    # What a client sends without a type; psycopg has none of it.
+    PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _same, decode_utf8),
+    pg_type(
+        "jsonb", -1, "VARCHAR", text=_TEXT, binary=(_encode_jsonb_binary, _decode_jsonb_binary)
+    ),
+    pg_type(
         "boolean",
         1,
-        1000,
         "BOOLEAN",
-        _encode_bool_text,
-        _encode_bool_binary,
-        _decode_bool_text,
-        _decode_bool_binary,
+        text=(lambda value: b"t" if value else b"f", _decode_bool_text),
+        binary=(lambda value: b"\x01" if value else b"\x00", _decode_bool_binary),
     ),
-    PgType(
-        2950,
+    pg_type(
         "uuid",
         16,
-        2951,
         "UUID",
-        _encode_uuid_text,
-        _encode_uuid_binary,
-        uuid.UUID,
-        _decode_uuid_binary,
+        text=(lambda value: str(value).encode(), uuid.UUID),
+        binary=(lambda value: value.bytes, lambda data: uuid.UUID(bytes=data)),
     ),
-    PgType(
-        17,
-        "bytea",
-        -1,
-        1001,
-        "BLOB",
-        _encode_bytea_text,
-        bytes,
-        _decode_bytea_text,
-        bytes,
+    pg_type(
+        "bytea", -1, "BLOB", text=(_encode_bytea_text, _decode_bytea_text), binary=(bytes, bytes)
     ),
 )

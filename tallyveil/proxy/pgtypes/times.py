@@ -13,7 +13,7 @@ import struct
 from typing import Any, Final
 
 from tallyveil.errors import InvalidTimeZoneDisplacement
-from tallyveil.proxy.pgtypes.base import PgType, bad_datetime, datetime_overflow
+from tallyveil.proxy.pgtypes.base import bad_datetime, datetime_overflow, pg_type
 
 __all__ = ["TIMES"]
 
@@ -278,59 +278,39 @@ def _decode_timetz_binary(data: bytes) -> dt.time:
 
 
 TIMES: Final = (
-    PgType(
-        1082,
+    pg_type(
         "date",
         4,
-        1182,
         "DATE",
-        _encode_date_text,
-        _encode_date_binary,
-        _decode_date_text,
-        _decode_date_binary,
+        text=(_encode_date_text, _decode_date_text),
+        binary=(_encode_date_binary, _decode_date_binary),
     ),
-    PgType(
-        1083,
+    pg_type(
         "time",
         8,
-        1183,
         "TIME",
-        _encode_time_text,
-        _encode_time_binary,
-        _decode_time_text,
-        _decode_time_binary,
+        text=(_encode_time_text, _decode_time_text),
+        binary=(_encode_time_binary, _decode_time_binary),
     ),
-    PgType(
-        1266,
+    pg_type(
         "time with time zone",
         12,
-        1270,
         "TIME WITH TIME ZONE",
-        _encode_timetz_text,
-        _encode_timetz_binary,
-        _decode_timetz_text,
-        _decode_timetz_binary,
+        text=(_encode_timetz_text, _decode_timetz_text),
+        binary=(_encode_timetz_binary, _decode_timetz_binary),
     ),
-    PgType(
-        1114,
+    pg_type(
         "timestamp",
         8,
-        1115,
         "TIMESTAMP",
-        _encode_timestamp_text,
-        _encode_timestamp_binary,
-        _decode_timestamp_text,
-        _timestamp,
+        text=(_encode_timestamp_text, _decode_timestamp_text),
+        binary=(_encode_timestamp_binary, _timestamp),
     ),
-    PgType(
-        1184,
+    pg_type(
         "timestamp with time zone",
         8,
-        1185,
         "TIMESTAMP WITH TIME ZONE",
-        _encode_timestamptz_text,
-        _encode_timestamp_binary,
-        _decode_timestamptz_text,
-        _decode_timestamptz_binary,
+        text=(_encode_timestamptz_text, _decode_timestamptz_text),
+        binary=(_encode_timestamp_binary, _decode_timestamptz_binary),
     ),
 )
