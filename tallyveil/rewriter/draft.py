@@ -39,8 +39,8 @@ class Draft:
 @dataclass
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what was found so far:
-    the tables it names, the relations of schema dp it reads, what to say of constants above the
-    aggregation, and its private blocks.
+    the tables it names, the columns of its result that have a time zone, the relations of schema
+    dp it reads, what to say of constants above the aggregation, and its private blocks.
     """
 
     cursor: Cursor
@@ -51,6 +51,7 @@ class Planning(Draft):
     share: bool
     now: dt.datetime
     resolved: list[Reference] = field(default_factory=list)
+    with_zone: Sequence[str] = ()
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
     cautions: tuple[Caution, ...] = ()

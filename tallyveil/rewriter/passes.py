@@ -39,12 +39,12 @@ from tallyveil.rewriter.resolve.names import (
 )
 from tallyveil.rewriter.resolve.probes import empty_probes
 from tallyveil.rewriter.resolve.records import KIND, aggregates, is_listing, reads_records
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.scope import Outputs, Scope
 from tallyveil.rewriter.resolve.views import expand_views, expanded_views
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check, function_name, position
 from tallyveil.rewriter.sql.growth import bound_texts
-from tallyveil.rewriter.sql.instants import settle_instants
+from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
 from tallyveil.rewriter.sql.naming import name_columns
 from tallyveil.rewriter.sql.query import is_session_function
 from tallyveil.rewriter.sql.references import check_references
@@ -120,7 +120,16 @@ def _name_columns(planning: Planning) -> None:
 
 
 def _settle_instants(planning: Planning) -> None:
-    settle_instants(planning.tree, planning.now, planning.cursor.time_zone)
+    tree, resolved, catalog = planning.tree, planning.resolved, planning.catalog
+    outputs = Outputs(resolved, catalog, planning.dialect)
+    if has_zones(tree):
+        planning.with_zone = outputs.with_zone(tree)
+    settle_instants(tree, planning.now, planning.cursor.time_zone, outputs.type_of)
+
+
+def _zone_outputs(planning: Planning) -> None:
+    if any(planning.with_zone):
+        planning.tree = zone_outputs(planning.tree, planning.with_zone)
 
 
 def _translate(planning: Planning) -> None:
@@ -248,4 +257,5 @@ PLANNING: Final[tuple[Pass, ...]] = (
     _of_tree(hand_on),
     _turn_blocks,
     _null_on_zero,
+    _zone_outputs,
 )

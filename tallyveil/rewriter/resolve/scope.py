@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -14,7 +14,7 @@ from tallyveil.rewriter.resolve.names import Reference
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.sql.types import common_type, declared_type, static_type
 
-__all__ = ["MAX_COLUMNS", "Scope"]
+__all__ = ["MAX_COLUMNS", "Outputs", "Scope"]
 
 
 class Scope(Lookup[str]):
@@ -60,3 +60,28 @@ class Scope(Lookup[str]):
 
     def _united(self, sides: Sequence[str | None]) -> str | None:
         return common_type(sides)
+
+
+class Outputs(Scope):
+    """The types of a statement's result, where attributes have those that they are declared of."""
+
+    def __init__(self, references: Iterable[Reference], catalog: Catalog, dialect: str) -> None:
+        super().__init__(references, catalog)
+        self._dialect = dialect
+
+    def with_zone(self, query: exp.Expr) -> list[str]:
+        """For each column of the query, by its number, its name if it has a time zone, else ''."""
+        names = self._items(query)
+        kinds = (self._output(query, number) for number in range(len(names)))
+        return [n if kind == "TIMESTAMPTZ" else "" for n, kind in zip(names, kinds, strict=True)]
+
+    def _attribute(self, table: str, attribute: Attribute) -> str | None:
+        return attribute.sql_type
+
+    def _expression(self, node: exp.Expr) -> str | None:
+        if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+            kind = self.type_of(node.this)
+            # DuckDB takes a date for a timestamp, PostgreSQL for one with a zone.
+            if kind is None or (kind == "DATE" and self._dialect == "duckdb"):
+                return None
+        return super()._expression(node)

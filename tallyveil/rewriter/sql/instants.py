@@ -1,8 +1,9 @@
 """Times that are constants of the statement: now() and its like, times as text, times with a zone.
 
 A timestamp with a zone is the timestamp in the session's time zone here, as PostgreSQL compares it
-with dates and timestamps, and both have one type. Whatever is not the same for every record is
-refused, and so is what needs the zone afterwards.
+with dates and timestamps, and both have one type, up to the result, whose columns get the zone back
+(`zone_outputs`). Whatever is not the same for every record is refused, and so is what needs the
+zone afterwards.
 """
 
 from __future__ import annotations
@@ -10,24 +11,33 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from sqlglot import exp
 
 from tallyveil.errors import (
     FeatureNotSupported,
+    InvalidParameterValue,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.check import function_name, is_star, position
+from tallyveil.rewriter.sql.types import NOW, TypeOf
 
-__all__ = ["asks_the_time", "is_utc", "local_now", "settle_instants"]
+__all__ = [
+    "asks_the_time",
+    "has_zones",
+    "is_utc",
+    "local_now",
+    "settle_instants",
+    "zone_outputs",
+]
 
-_INSTANTS: Final = frozenset(
-    {
-        "now", "current_timestamp", "localtimestamp", "transaction_timestamp",
-        "statement_timestamp", "get_current_timestamp",
-    }
+_INSTANTS: Final = frozenset({*NOW, "current_timestamp", "localtimestamp"})
+_ZONED: Final = (
+    exp.TimestampTrunc, exp.DateTrunc, exp.CurrentTimestamp, exp.StrToTime, exp.UnixToTime,
+    exp.AtTimeZone,
 )  # fmt: skip
 _DAYS: Final = frozenset({"current_date"})
 _UTC: Final = frozenset(
@@ -57,16 +67,29 @@ def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
     return "day" if names & _DAYS else None
 
 
-def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str) -> None:
+def has_zones(tree: exp.Expr) -> bool:
+    """Whether anything in it may be a timestamp with a time zone."""
+    return any(
+        isinstance(node, _ZONED)
+        or (isinstance(node, exp.Cast) and node.to.this is exp.DType.TIMESTAMPTZ)
+        or (isinstance(node, exp.Anonymous) and node.name.lower() in NOW)
+        for node in tree.find_all(exp.Func, exp.AtTimeZone)
+    )
+
+
+def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf) -> None:
     """Replace, in place, all of them by constants; ``now`` is as a clock in the session's time
     zone shows it.
 
-    Raises FeatureNotSupported, InvalidTextRepresentation, NumericValueOutOfRange.
+    Raises FeatureNotSupported, InvalidTextRepresentation, InvalidParameterValue,
+    NumericValueOutOfRange.
     """
     epochs: list[exp.Expr] = []
     zoned = False
-    for node in list(tree.find_all(exp.Func, exp.AtTimeZone)):
-        settled = _settled(node, now, zone)
+    nodes = list(tree.find_all(exp.Func, exp.AtTimeZone))
+    types = {id(n): type_of(n.this) for n in nodes if isinstance(n, exp.AtTimeZone) or _is_text(n)}
+    for node in reversed(nodes):  # what is inside of others first
+        settled = _settled(node, now, zone, types)
         if settled is not None:
             zoned = zoned or settled.is_type("timestamp")
             node.replace(settled)
@@ -80,7 +103,9 @@ def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str) -> None:
         )
 
 
-def _settled(node: exp.Expr, now: dt.datetime, zone: str) -> exp.Expr | None:
+def _settled(
+    node: exp.Expr, now: dt.datetime, zone: str, types: Mapping[int, str | None]
+) -> exp.Expr | None:
     match node:
         case exp.StrToDate():
             return _day(_read(node).date())
@@ -90,14 +115,20 @@ def _settled(node: exp.Expr, now: dt.datetime, zone: str) -> exp.Expr | None:
             utc = exp.Literal.string(_since_epoch(node).isoformat(" ") + "+00")
             return exp.cast(exp.cast(utc, "timestamptz"), "timestamp")
         case exp.AtTimeZone():
-            return _in_utc(node, zone)
+            return _in_zone(node, zone, types[id(node)])
         case exp.Cast() if node.to.this is exp.DType.TIMESTAMPTZ:
             # With the zone that a text may have, to the same instant in the session's zone.
             return exp.cast(exp.Cast(this=node.this.copy(), to=node.to.copy()), "timestamp")
+        case exp.Cast() if types.get(id(node)) == "TIMESTAMPTZ":
+            return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "text")
     name = function_name(node)
     if name in _DAYS:
         return _day(now.date())
     return _instant(now) if name in _INSTANTS else None
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.is_type("text", "varchar")
 
 
 def _day(day: dt.date) -> exp.Expr:
@@ -108,16 +139,71 @@ def _instant(instant: dt.datetime) -> exp.Expr:
     return exp.cast(exp.Literal.string(instant.isoformat(" ")), "timestamp")
 
 
-def _in_utc(node: exp.AtTimeZone, session: str) -> exp.Expr:
-    """With the session in UTC too it changes the type alone."""
-    zone = node.args["zone"]
-    if not (zone.is_string and is_utc(zone.name) and is_utc(session)):
+def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
+    """Of a timestamp the instant that a clock in that zone shows it at; of all else, which is an
+    instant, the timestamp there. With the session in UTC too, UTC changes the type alone."""
+    zone, operand = node.args["zone"], node.this
+    if zone.is_string and is_utc(zone.name) and is_utc(session):
+        return exp.cast(exp.cast(operand.copy(), "timestamptz"), "timestamp")
+    if not zone.is_string or operand.find(exp.Column, exp.AggFunc, exp.Query):
         raise FeatureNotSupported(
-            "AT TIME ZONE is answered for 'UTC' only, in a session whose timezone is UTC",
-            hint="Write the time in the session's time zone.",
+            "AT TIME ZONE of a column is answered for 'UTC' only, in a session whose timezone is "
+            "UTC",
+            hint="Write the time in the session's time zone, or SET timezone.",
             position=position(zone) or position(node),
         )
-    return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "timestamp")
+    _check_zone(zone)
+    if kind == "TIMESTAMP":
+        there = exp.AtTimeZone(this=operand.copy(), zone=zone.copy())
+        return exp.cast(there, "timestamp")
+    instant = exp.cast(operand.copy(), "timestamptz")
+    return exp.AtTimeZone(this=instant, zone=zone.copy())
+
+
+def _check_zone(zone: exp.Expr) -> None:
+    try:
+        zoneinfo.ZoneInfo(zone.name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        raise InvalidParameterValue(
+            f'time zone "{zone.name[:60]}" not recognized',
+            hint="Write a name such as 'Europe/Paris'.",
+            position=position(zone),
+        ) from None
+
+
+def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
+    """The statement whose columns that have a name in ``with_zone`` are instants again.
+
+    In the hour that a clock shows twice they are the earlier ones.
+    """
+    selects = _selects(tree)
+    if not any(any(map(is_star, select.expressions)) for select in selects):
+        for select in selects:
+            for item, name in zip(select.expressions, with_zone, strict=False):
+                if name:
+                    item.set("this", exp.cast(item.this, "timestamptz"))
+        return tree
+    names = [name for name in with_zone if name]
+    if len(set(names)) < len(names):
+        return tree
+    casts = [
+        exp.alias_(exp.cast(exp.column(n, quoted=True), "timestamptz"), n, quoted=True)
+        for n in names
+    ]
+    inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("result")))
+    return exp.Select(expressions=[exp.Star(replace=casts)]).from_(inner)
+
+
+def _selects(tree: exp.Expr) -> list[exp.Select]:
+    """Those that a UNION is of."""
+    match tree:
+        case exp.SetOperation():
+            return _selects(tree.this) + _selects(tree.expression)
+        case exp.Subquery():
+            return _selects(tree.this)
+        case exp.Select():
+            return [tree]
+    return []
 
 
 def _read(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 __all__ = [
     "INTEGERS",
+    "NOW",
     "NUMERICS",
     "TypeOf",
     "common_type",
@@ -28,6 +29,9 @@ TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
 
 INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")
 NUMERICS: Final = ("NUMERIC", "QUOTIENT", "INEXACT")
+NOW: Final = frozenset(
+    {"now", "transaction_timestamp", "statement_timestamp", "get_current_timestamp"}
+)  # which the parser has no class for
 _LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # the wider, the later
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _FAMILIES: Final = {
@@ -113,17 +117,22 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
         case exp.Extract():
             return "NUMERIC"
         case exp.TimestampTrunc() | exp.DateTrunc():
-            return "TIMESTAMP" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMPTZ"
+            operand = type_of(node.this)
+            return operand if operand in ("TIMESTAMP", "INTERVAL") else "TIMESTAMPTZ"
         case exp.TimeToStr():
             return "VARCHAR"
         case exp.Interval():
             return "INTERVAL"
         case exp.CurrentDate() | exp.StrToDate():
             return "DATE"
-        case exp.CurrentTimestamp() | exp.Localtimestamp() | exp.StrToTime() | exp.UnixToTime():
+        case exp.Localtimestamp():
             return "TIMESTAMP"
+        case exp.CurrentTimestamp() | exp.StrToTime() | exp.UnixToTime():
+            return "TIMESTAMPTZ"
+        case exp.Anonymous() if node.name.lower() in NOW:
+            return "TIMESTAMPTZ"
         case exp.AtTimeZone():
-            return "TIMESTAMP"
+            return "TIMESTAMPTZ" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMP"
         case exp.Count() | exp.Ntile():
             return "BIGINT" if isinstance(node, exp.Count) else "INTEGER"
         case exp.PercentRank() | exp.CumeDist():
