@@ -15,7 +15,7 @@ from tallyveil.cli.text import print_json
 from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public, relations_read
 from tallyveil.gate.declaring import declared_invariants
 from tallyveil.gate.gate import accounts
-from tallyveil.gate.guarantee import guarantee
+from tallyveil.gate.guarantee import guarantees
 from tallyveil.gate.policy_check import check_mechanisms, check_views
 from tallyveil.gate.publishing import Published, check_ledger, publish, unpublished
 from tallyveil.gate.relations import RELATIONS
@@ -103,7 +103,7 @@ def _examined(
 
 def _said(policy: Policy, tables: Mapping[str, _Examined]) -> Iterator[str]:
     """The lines of `tallyveil check`."""
-    held = accounts(policy)
+    held = guarantees(policy, accounts(policy, relations_read(policy))) if tables else {}
     for name, (one, new) in tables.items():
         found = one.disclosure
         yield (
@@ -124,7 +124,7 @@ def _said(policy: Policy, tables: Mapping[str, _Examined]) -> Iterator[str]:
             yield "  there are too many cells to look at each: more counts may be known"
         for source in new:
             yield f"  not published yet; once it is served it cannot be taken back: {source}"
-        yield f"  guaranteed: {guarantee(policy.tables[name], held[name])}"
+        yield f"  guaranteed: {held[name].sentence}"
 
 
 def _line(count: Exact) -> str:

@@ -84,10 +84,12 @@ class Answering:
         return tables, (told, *self._guarantees(plan))
 
     def _guarantees(self, plan: Plan) -> tuple[Notice, ...]:
-        """With a session's first answer about each table that has invariants."""
-        tables = [t for t in plan.workloads if t in self._gate.published.keys() - self.guaranteed]
+        """With a session's first answer about each table that has invariants, or the records of one
+        that has."""
+        every = {t: own for t, own in self._gate.guarantees.items() if own.agreeing}
+        tables = [t for t in plan.workloads if t in every.keys() - self.guaranteed]
         self.guaranteed = self.guaranteed.union(tables)
-        return tuple(Notice(f"{table}: {self._gate.guarantees[table]}") for table in tables)
+        return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
 
     def rows(
         self, released: Released, begin: See, takers: Sequence[Take]

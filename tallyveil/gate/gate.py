@@ -29,7 +29,7 @@ from tallyveil.gate.conditioning import Conditioning
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.declaring import declared_invariants
-from tallyveil.gate.guarantee import guarantee
+from tallyveil.gate.guarantee import guarantees
 from tallyveil.gate.policy_check import check_mechanisms
 from tallyveil.gate.publishing import publish
 from tallyveil.gate.ranges import Ranges
@@ -170,10 +170,7 @@ class Gate(Shared):
         finally:
             cursor.close()
         self.published = publish(self.policy, declared, self.accountant, self._ledger)
-        self.guarantees = {
-            name: guarantee(table, self.accounts[name])
-            for name, table in self.policy.tables.items()
-        }
+        self.guarantees = guarantees(self.policy, self.accounts)
 
     def _know(self, cubes: Mapping[str, Cube]) -> None:
         """What the ledger knows, and what is exact."""

@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
-from tallyveil.accountant import Account
-from tallyveil.policy import Table
+from collections.abc import Mapping
+from typing import NamedTuple
 
-__all__ = ["guarantee"]
+from tallyveil.accountant import Account
+from tallyveil.policy import Policy, Table
+
+__all__ = ["Guarantee", "guarantees"]
 
 _EXACT = "; the invariants are exact and have no protection"
 
 
-def guarantee(table: Table, account: Account) -> str:
+class Guarantee(NamedTuple):
+    """``agreeing``: only of tables that agree on invariants."""
+
+    sentence: str
+    agreeing: bool
+
+
+def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Guarantee]:
+    """By table."""
+    found = {}
+    for name, table in policy.tables.items():
+        others = _others(policy, accounts, table)
+        sentence = _sentence(table, accounts[name], others)
+        found[name] = Guarantee(sentence, bool(table.exact or others))
+    return found
+
+
+def _others(policy: Policy, accounts: Mapping[str, Account], table: Table) -> list[str]:
+    """The tables with invariants that may count the same records, in their order: under replace
+    the number of them makes no difference."""
+    own = accounts[table.name]
+    return [
+        name
+        for name, other in policy.tables.items()
+        if name != table.name
+        and (other.invariants if table.neighbours == "replace" else other.exact)
+        and (
+            own.reads & accounts[name].reads
+            or name in own.beside
+            or table.name in accounts[name].beside
+        )
+    ]
+
+
+def _sentence(table: Table, account: Account, others: list[str]) -> str:
     """Where there are invariants all that can be said is said of tables that agree on them: others
     are told apart with certainty. Where these do not fix the number of records, two tables that
     agree on them need not be neighbours, and it counts what is moved from the one to the other.
+    So it is where ``others`` have invariants that count the same records.
     """
+    beside = f" of {', '.join(others)}, which may count the same records," if others else ""
     if not table.exact:
-        return f"for any two tables that differ in {_difference(table)}, {_bound(account)}"
-    agree = "for any two tables that agree on the invariants and"
+        agree, exact = (f" agree on the invariants{beside} and", _EXACT) if others else ("", "")
+        return (
+            f"for any two tables that{agree} differ in {_difference(table)}, {_bound(account)}"
+            f"{exact}"
+        )
+    beside = f", also those{beside}" if others else ""
+    agree = f"for any two tables that agree on the invariants{beside} and"
     if table.neighbours == "replace":
         return f"{agree} differ in {_difference(table)}, {_bound(account)}{_EXACT}"
     moved = "records" if table.privacy_unit.column is None else table.privacy_unit.column

@@ -45,7 +45,7 @@ def _budget(viewer: Viewer) -> pa.Table:
         left = accountant.room(name, viewer.user).left
         room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
         highest = accountant.most_expensive(name)
-        room["guarantee"] = viewer.gate.guarantees[name]
+        room["guarantee"] = viewer.gate.guarantees[name].sentence
         rows.append(_balance(table, None, accountant.balance(name), highest) | room)
         share = accountant.share(name, viewer.user)
         if share is not None:

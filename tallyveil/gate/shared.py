@@ -8,6 +8,7 @@ from typing import Any
 from tallyveil.accountant import Account, Accountant
 from tallyveil.cache import Cache
 from tallyveil.gate.decision import Decision
+from tallyveil.gate.guarantee import Guarantee
 from tallyveil.gate.publishing import Published
 from tallyveil.gate.settings import SERVER_VERSION
 from tallyveil.policy import Policy
@@ -29,7 +30,7 @@ class Shared:
     database: PublicDatabase
     rewriter: Rewriter
     published: Mapping[str, Published]
-    guarantees: Mapping[str, str]
+    guarantees: Mapping[str, Guarantee]
     copies: Mapping[str, Copy]
     plans: Cache[Any]
     descriptions: Cache[Any]

@@ -212,6 +212,41 @@ def test_the_guarantee_is_said_with_the_first_answer(connect: Connect) -> None:
     assert connection.execute("SELECT guarantee FROM dp.budget").fetchall() == [(said,)]
 
 
+def test_invariants_of_another_table_with_the_same_records_are_said(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """Else a table of the same source would promise more than its other name leaves: two tables
+    that differ in one record's state are told apart by the states' exact totals."""
+    plain = {"budget": {"epsilon": 1.0}, "attributes": {"sex": {"values": ["F", "M"]}}}
+    states = plain["attributes"] | {"state": {"values": ["AL", "AK", "WY"]}}
+    tables = {
+        "person": plain | {"from": "people", "attributes": states} | invariants(BY_STATE),
+        "member": plain | {"from": "SELECT * FROM people", "neighbours": "replace"},
+        "half": plain
+        | {"from": "people", "neighbours": "add_remove"}
+        | invariants("SELECT count(*) FROM half WHERE sex = 'F'"),
+        "other": plain | {"from": "elsewhere", "neighbours": "add_remove"},
+    }
+    source.execute("CREATE TABLE elsewhere AS SELECT * FROM people")
+    policy = tallyveil.parse_policy({"tables": tables}, base=tmp_path)
+    with tallyveil.connect(policy, source=source) as connection:
+        said = dict(connection.execute("SELECT table_name, guarantee FROM dp.budget").fetchall())
+        connection.execute("SET dp.epsilon = 0.1")
+        connection.execute("SELECT count(*) FROM member WHERE sex = 'F'")
+        assert any(said["member"] in notice.message for notice in connection.notices)
+    assert said["person"].startswith(
+        "for any two tables that agree on the invariants, also those of half, which may count the"
+        " same records, and differ in one record's value, the probability"
+    )
+    assert said["member"] == (
+        "for any two tables that agree on the invariants of person, half, which may count the same"
+        " records, and differ in one record's value, the probability of any answers differs by a"
+        " factor of at most exp(1); the invariants are exact and have no protection"
+    )
+    assert "also those of person, which may" in said["half"]
+    assert said["other"].startswith("for any two tables that differ in the presence of one record,")
+
+
 def test_moved_records_are_counted_where_the_total_is_open(connect: Connect) -> None:
     women = "SELECT count(*) FROM person WHERE sex = 'F'"
     connection = connect(neighbours="add_remove", invariants=[{"sql": women}])
