@@ -54,7 +54,7 @@ def describe(address: str, table: str) -> float:
         subprocess.run([program("psql"), "-X", address, *commands], check=True, capture_output=True)
         return time.perf_counter() - start
 
-    return statistics.median(run(MANY) - run(1) for _ in range(5)) / (MANY - 1) * 1e3
+    return statistics.median(run(MANY) - run(1) for _ in range(min(5, ROUNDS))) / (MANY - 1) * 1e3
 
 
 def measure(port: int, our_port: int) -> None:

@@ -100,6 +100,11 @@ def memory(pid: int) -> float:
     return found * 1024 / 1e6
 
 
+def lasting(seconds: int) -> list[str]:
+    """How pgbench is told when to end."""
+    return ["-T", str(seconds)]
+
+
 def run(
     system: System, folder: Path, sql: str, mode: str, connections: int, length: int = 0
 ) -> dict[str, float]:
@@ -112,7 +117,7 @@ def run(
         old.unlink()
     command = [
         program("pgbench"), "-h", "127.0.0.1", "-p", str(system.port), "-U", "bench", "-n",
-        "-M", mode, "-c", str(connections), "-T", str(length), "-f", str(folder / "script.sql"),
+        "-M", mode, "-c", str(connections), *lasting(length), "-f", str(folder / "script.sql"),
         "--log", f"--log-prefix={folder / 'times'}", system.database,
     ]  # fmt: skip
     before = processor(system.pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 
@@ -15,7 +16,9 @@ def test_rates_beside_postgresql_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
-        "LENGTH": 1, "ROUNDS": 1, "ROWS": 1_000, "IDLE": 20, "MODES": ("extended", "prepared"),
+        "lasting": lambda _: ["-t", "1000"],
+        "groups": lambda: itertools.repeat("SELECT a, d, count(*) FROM person GROUP BY a, d"),
+        "ROUNDS": 1, "ROWS": 1_000, "IDLE": 20, "MODES": ("extended", "prepared"),
         "CONNECTIONS": (2,), "WORKERS": (1,),
     }.items():  # fmt: skip
         monkeypatch.setattr(wire, name, value)

@@ -49,16 +49,15 @@ def taxi(scale: float) -> Tree:
 @functools.cache
 def enumerated(tree: Tree, reach: int) -> dict[tuple[int, ...], float]:
     """P(u) of the definition, for leaves of at most ``reach``: no table, no sum but the whole."""
-    exact = [n for n, law in enumerate(tree.laws) if law is not None and not law.scale]
+    every = np.indices((2 * reach + 1,) * len(tree.leaves)).reshape(len(tree.leaves), -1) - reach
+    sums = tree.sums(every)
+    exact = [sums[n] for n, law in enumerate(tree.laws) if law is not None and not law.scale]
+    possible = ~np.any([np.zeros_like(sums[0]), *exact], axis=0)
+    every, sums = every[:, possible], [each[possible] for each in sums]
     noisy = [(n, law) for n, law in enumerate(tree.laws) if law is not None and law.scale]
-    found = {}
-    for values in itertools.product(range(-reach, reach + 1), repeat=len(tree.leaves)):
-        sums = tree.sums(values)
-        if not any(sums[n] for n in exact):
-            logs = (float(law.log_mass(np.array([float(sums[n])]))[0]) for n, law in noisy)
-            found[values] = math.exp(math.fsum(logs))
-    total = math.fsum(found.values())
-    return {values: weight / total for values, weight in found.items()}
+    weights = np.exp(sum(law.log_mass(sums[n].astype(float)) for n, law in noisy))
+    shares = weights / math.fsum(weights)
+    return dict(zip(map(tuple, every.T.tolist()), shares.tolist(), strict=True))
 
 
 GOLDEN = [

@@ -22,7 +22,7 @@ from tallyveil.proxy.rows import Rows
 from tests.proxy.raw_client import RawClient
 from tests.proxy.talk import Talk, bind, error_of, parse, query
 
-CONNECTION, SERVER = 16, 64
+CONNECTION, SERVER = 8, 32
 """MiB that one connection, and all, may have the server keep."""
 
 WORK = 150
