@@ -73,6 +73,7 @@ __all__ = [
     "InvalidDatetimeFormat",
     "InvalidEncoding",
     "InvalidParameterValue",
+    "InvalidRegularExpression",
     "InvalidTextRepresentation",
     "InvalidTimeZoneDisplacement",
     "LedgerError",
@@ -288,6 +289,10 @@ class DatetimeFieldOverflow(StatementError):
     """A date, time or interval that its type cannot hold."""
 
     sqlstate = "22008"
+
+
+class InvalidRegularExpression(StatementError):
+    sqlstate = "2201B"
 
 
 class InvalidTimeZoneDisplacement(StatementError):

@@ -217,6 +217,59 @@ def test_a_text_is_as_true_as_in_postgresql(
         assert answer(ours, sql) == theirs
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "timestamptz '2020-06-01 23:00-05'::date",
+        "timestamp with time zone '2020-06-01 23:00-05'::date",
+        "timestamptz '2020-06-01 23:00-05'::timestamp::date",
+        "timestamp '2020-06-01 10:59'::date",
+        "timestamp without time zone '2020-06-01 10:59'::date + 1",
+        "date '2020-06-01 10:59'::timestamp",
+        "(date '2020-06-01'::text || timestamp '2020-06-01 10:59'::date::text)",
+        "double precision '2.5'::int",
+        "numeric '2.5'::int",
+        "float8 '1.5'::int + int '7'::int",
+        "varchar(5) 'abcdefg'::varchar(2)",
+        "bool 'ye'::int",
+        "make_date(-44, 3, 15)",
+        "make_date(-1, 1, 1)",
+    ],
+)
+def test_what_stands_before_a_text_is_its_type(
+    ours: GateSession, postgres: psycopg.Connection[Any], expression: str
+) -> None:
+    """The parser would cast the text to what stands behind it first."""
+    sql = f"SELECT {expression} AS x"
+    cast = sql.replace(" AS x", "::text AS x") if "make_date" in expression else sql
+    theirs = postgres.execute(cast.encode()).fetchall()
+    (statement,) = ours.parse(sql)
+    found = [tuple(row) for row in ours.execute(statement).rows]
+    assert found == theirs
+    assert type(found[0][0]) is type(theirs[0][0])
+
+
+@pytest.mark.parametrize(
+    ("expression", "sqlstate"),
+    [
+        ("'99999999999'::int", "22003"),
+        ("'-70000'::smallint", "22003"),
+        ("' 9223372036854775808'::bigint", "22003"),
+        ("99999.999::numeric(7, 2)", "22003"),
+        ("'a' ~ '('", "2201B"),
+    ],
+)
+def test_an_error_is_postgresqls(
+    ours: GateSession, postgres: psycopg.Connection[Any], expression: str, sqlstate: str
+) -> None:
+    sql = f"SELECT {expression} AS x"
+    with pytest.raises(psycopg.Error) as theirs:
+        postgres.execute(sql.encode())
+    with pytest.raises(StatementError) as caught:
+        answer(ours, sql)
+    assert caught.value.sqlstate == theirs.value.sqlstate == sqlstate
+
+
 def test_there_is_no_year_0(ours: GateSession) -> None:
     """PostgreSQL refuses it, and DuckDB makes it the one before the first."""
     sql = "SELECT count(*) FROM person WHERE make_date(CASE sex WHEN 'F' THEN 0 END, 1, 1) < now()"

@@ -77,6 +77,8 @@ _MACROS: Final = (
     "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
     "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
     "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
+    "__bc_year(y) AS list_transform([y], lambda v: CASE WHEN v > 0 THEN v WHEN v < 0 THEN v + 1 "
+    "END)[1]",
     "__finite_time(d) AS list_transform([d], lambda v: CASE WHEN isfinite(v) THEN v END)[1]",
     "__pg_finite_time(d, message) AS list_transform([d], lambda v: CASE WHEN isinf(v) "
     "THEN error(message) ELSE v END)[1]",

@@ -16,6 +16,7 @@ from tallyveil.errors import (
     GroupingError,
     InvalidDatetimeFormat,
     InvalidParameterValue,
+    InvalidRegularExpression,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
     StatementError,
@@ -72,6 +73,18 @@ _SAYINGS: Final = (
         NumericValueOutOfRange,
         "numeric field overflow",
         "The type numeric({type}) has too few digits for the value.",
+    ),
+    _saying(
+        r'Casting value ".*?" to type DECIMAL\((?P<type>.*?)\) failed: value is out of range!',
+        NumericValueOutOfRange,
+        "numeric field overflow",
+        "The type numeric({type}) has too few digits for the value.",
+    ),
+    _saying(
+        r"(?P<value>missing [])]: .*|unexpected \): .*|no argument for repetition operator: .*|"
+        r"(?:bad|invalid) (?:repetition|character class|escape|perl).*|trailing \\.*)",
+        InvalidRegularExpression,
+        "invalid regular expression: {value}",
     ),
     _saying(
         r"Overflow in \w+ of (?P<type>\w+) .*",

@@ -33,7 +33,12 @@ _LONGEST_TEXT: Final = 10_485_760
 _MOST_DIGITS: Final = 38  # PostgreSQL has more
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
-_INTEGER_TYPES = (exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+_INTEGER_TYPES: Final = {
+    exp.DType.SMALLINT: (16, "smallint"),
+    exp.DType.INT: (32, "integer"),
+    exp.DType.BIGINT: (64, "bigint"),
+}
+_LONGEST_WHOLE: Final = 4_000  # characters that are read: Python refuses more
 _TEXT_TYPES = (exp.DType.TEXT, exp.DType.VARCHAR)
 _PADDED_TYPES = (exp.DType.CHAR, exp.DType.BPCHAR, exp.DType.NAME, exp.DType.NCHAR)
 _OTHER_TYPES = (
@@ -196,6 +201,11 @@ def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if not WHOLE.fullmatch(literal.this):
         raise InvalidTextRepresentation(
             f'invalid input syntax for type integer: "{literal.this}"', position=position(node)
+        )
+    bits, name = _INTEGER_TYPES[node.to.this]
+    if not -(2 ** (bits - 1)) <= int(literal.this[:_LONGEST_WHOLE]) < 2 ** (bits - 1):
+        raise NumericValueOutOfRange(
+            f'value "{literal.this[:40]}" is out of range for type {name}', position=position(node)
         )
     return None
 

@@ -49,8 +49,9 @@ def extract(node: exp.Extract, scope: Scope) -> None:
 
 def make(node: exp.Anonymous, scope: Scope) -> None:
     """PostgreSQL has no year 0, and counts those before it from 1."""
-    if function_name(node) == "make_date" and scope.at_record_level(node):
-        node.set("expressions", [call("__pg_year", node.expressions[0]), *node.expressions[1:]])
+    if function_name(node) == "make_date":
+        year = "__pg_year" if scope.at_record_level(node) else "__bc_year"
+        node.set("expressions", [call(year, node.expressions[0]), *node.expressions[1:]])
 
 
 def truncate(node: exp.Func, scope: Scope) -> None:

@@ -29,6 +29,7 @@ from tallyveil.rewriter.sql.connectors import balance
 from tallyveil.rewriter.sql.constants import read_constants
 from tallyveil.rewriter.sql.escapes import read_escapes
 from tallyveil.rewriter.sql.interval_texts import read_intervals
+from tallyveil.rewriter.sql.typed_texts import bracket_typed_texts
 
 __all__ = [
     "MAX_CHARACTERS",
@@ -65,6 +66,7 @@ _WITHOUT_DOLLARS: Final = {
     for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
 }
 _DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
+_TYPES: Final = {"postgres": Postgres.Parser.TYPE_TOKENS, "duckdb": DuckDB.Parser.TYPE_TOKENS}
 
 QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
@@ -150,7 +152,8 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
     tokens: list[Token] = words[dialect](dialect=_DIALECTS[dialect]).tokenize(sql)
-    return read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
+    read = read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
+    return bracket_typed_texts(read, _TYPES[dialect]) if "::" in sql else read
 
 
 # Operators of DuckDB that PostgreSQL lacks, and what they are there.
@@ -190,7 +193,7 @@ def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
     After a word that can be a type, or IF, it takes the bracket for the type's, and starts again
     where it is not; so it does at every [. In d such brackets a token is read 2^d times.
     """
-    types = (Postgres if dialect == "postgres" else DuckDB).Parser.TYPE_TOKENS
+    types = _TYPES[dialect]
     work, depth, before = 0, 0, None
     twice: list[bool] = []
     for token in tokens:
