@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tallyveil.catalog.catalog import Catalog
 from tallyveil.catalog.link import CatalogError
-from tallyveil.catalog.pool import Settings
+from tallyveil.catalog.pool import Databases, Settings
 from tallyveil.catalog.relay import Column, Question, Relay
 
-__all__ = ["Catalog", "CatalogError", "Column", "Question", "Relay", "Settings"]
+__all__ = ["Catalog", "CatalogError", "Column", "Databases", "Question", "Relay", "Settings"]

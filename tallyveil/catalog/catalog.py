@@ -27,5 +27,5 @@ class Catalog:
         self._pool.clear()
 
     def relay(self, user: str, database: str) -> Relay:
-        """For one session of that user, connected to a database of that name."""
+        """For one session of that user, in the database of that name; see `Databases`."""
         return Relay(self._pool, user, database)

@@ -25,6 +25,7 @@ __all__ = [
     "EVERYBODY",
     "SUPERUSER",
     "TEMPLATE",
+    "Databases",
     "Pool",
     "Settings",
     "making",
@@ -54,9 +55,10 @@ and of who cannot have one of their own name."""
 _IDLE: Final = 16
 _SHARE: Final = 2
 _ROLES: Final = 1000
+"""Connections kept open though nobody asks; those of one role in use; roles made on demand."""
+
 _DATABASES: Final = 8
-"""Connections kept open though nobody asks; those of one role in use; roles made on demand, and
-databases, each of 8 MB."""
+"""Beside the one that there is at first, each of 8 MB."""
 
 # Another thread or process has made the role or the database, or is just making it or changing its
 # privileges.
@@ -76,6 +78,22 @@ def making(database: str) -> tuple[str, ...]:
     )
 
 
+class Databases:
+    """The names that clients connect to, of which the first few have databases, as tools compare
+    the name with what they find. Processes that serve together share one."""
+
+    def __init__(self) -> None:
+        self._names = {DATABASE}
+
+    def take(self, name: str) -> str:
+        """The database for who connects to that name."""
+        if name in _NOT_COPIES or not _is_name(name):
+            return DATABASE
+        if len(self._names) <= _DATABASES:
+            self._names.add(name)
+        return name if name in self._names else DATABASE
+
+
 class Pool:
     """``address`` gives the path of the socket now, and raises CatalogError where there is none.
 
@@ -88,18 +106,19 @@ class Pool:
         self._lock = ranked_lock(Rank.LEAF)
         self.sound: Final[Cache[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
         self._idle: deque[tuple[_Key, Link]] = deque()
-        self._databases = {DATABASE}
+        self._made = {DATABASE}
         self._places: dict[str, threading.BoundedSemaphore] = {}
 
     @contextmanager
     def link(self, user: str, database: str, settings: Settings) -> Iterator[Link]:
-        """A connection as the analyst, to the database of the name that they have connected to,
-        as tools compare it with what they find. It is kept if nothing is raised here.
+        """A connection as the analyst, to the database of that name, which is made where there is
+        none. It is kept if nothing is raised here.
 
         Raises CatalogError, what `deadline.check` raises, and Failed where it cannot be made.
         """
         role = self._role(user)
-        key = role, self._database(database), settings
+        self._make_database(database)
+        key = role, database, settings
         place = self._place(role)
         _enter(place)
         with ExitStack() as failed:
@@ -160,17 +179,10 @@ class Pool:
         self._make(f"CREATE ROLE {_quoted(user)} LOGIN IN ROLE {EVERYBODY}")
         return user
 
-    def _database(self, name: str) -> str:
-        """The database of that name, which is made where there is none."""
-        with self._lock:
-            if name in self._databases:
-                return name
-            if len(self._databases) > _DATABASES or name in _NOT_COPIES or not _is_name(name):
-                return DATABASE
-        self._make(*making(name))
-        with self._lock:
-            self._databases.add(name)
-        return name
+    def _make_database(self, name: str) -> None:
+        if name not in self._made:
+            self._make(*making(name))
+            self._made.add(name)
 
     def _make(self, *statements: str) -> None:
         """What others make at the same time is the same."""

@@ -26,7 +26,7 @@ from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.kept import Kept
-from tallyveil.proxy.login import Login
+from tallyveil.proxy.login import Login, Request
 from tallyveil.proxy.memory import Holding
 from tallyveil.proxy.replies import Asked, Replies, Reply
 from tallyveil.proxy.tls import Channel, Tls
@@ -56,8 +56,8 @@ class Host(Protocol):
         """Raises TallyveilError where the gate does not want them."""
         ...
 
-    def admit(self, interruption: Interruption, user: str, key: int) -> tuple[int, bytes]:
-        """A place, and the process id and secret of ``key`` bytes to cancel by.
+    def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
+        """A place: the process id and secret to cancel by, and the catalogs' database.
 
         Raises TooManyConnections.
         """
@@ -238,7 +238,7 @@ class Conversation:
     def _admit(self) -> Iterator[bytes]:
         request = self.login.request
         yield backend.BLOCKING
-        self.pid, secret = self._host.admit(self._interruption, request.user, request.key_size)
+        self.pid, secret, database = self._host.admit(self._interruption, request)
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         self.session.connected(self.pid)
@@ -248,9 +248,7 @@ class Conversation:
             self._interruption,
             self._kept,
             self._host.replies,
-            None
-            if catalog is None
-            else Inquiry(catalog, self.session, request.user, request.database),
+            None if catalog is None else Inquiry(catalog, self.session, request.user, database),
         )
         for name, value in request.settings:
             self.session.set(name, value)

@@ -1,4 +1,4 @@
-"""Where a server's clients come in, and how many may.
+"""Where a server's clients come in, how many may, and which of their databases the catalogs have.
 
 A server alone listens itself; one of several processes takes the sockets that another hands it
 (`processes`). From beyond the loopback interface only TLS is taken, and nobody listens there
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from tallyveil.catalog import Databases
 from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.limits import Limits
@@ -85,9 +86,10 @@ class Places:
         self._each: Final = limits.max_user_connections or limits.max_connections
         self._lock = threading.Lock()
         self._taken: Counter[str] = Counter()
+        self._databases = Databases()
 
-    def take(self, user: str) -> None:
-        """Raises TooManyConnections."""
+    def take(self, user: str, database: str) -> str:
+        """The catalogs' database for the one named. Raises TooManyConnections."""
         with self._lock:
             if self._taken.total() >= self._all:
                 raise TooManyConnections(
@@ -100,6 +102,7 @@ class Places:
                     detail=f"At most {self._each} may be open at a time.",
                 )
             self._taken[user] += 1
+            return self._databases.take(database)
 
     def give(self, user: str) -> None:
         with self._lock:
@@ -129,8 +132,9 @@ class Entrance(Protocol):
 
     def close(self) -> None: ...
 
-    def admit(self, user: str) -> None:
-        """A place for a client; may block. Raises TooManyConnections."""
+    def admit(self, user: str, database: str) -> str:
+        """A place for a client, and the catalogs' database for the one that they name; may block.
+        Raises TooManyConnections."""
         ...
 
     def left(self, user: str | None) -> None:
@@ -170,8 +174,8 @@ class Listening:
         for listener in self._listeners:
             listener.close()
 
-    def admit(self, user: str) -> None:
-        self._places.take(user)
+    def admit(self, user: str, database: str) -> str:
+        return self._places.take(user, database)
 
     def left(self, user: str | None) -> None:
         if user is not None:

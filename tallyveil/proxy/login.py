@@ -24,7 +24,7 @@ from tallyveil.proxy.tls import Channel
 if TYPE_CHECKING:
     from tallyveil.proxy.conversation import Host
 
-__all__ = ["Login"]
+__all__ = ["Login", "Request"]
 
 VERSION: Final = 3 << 16 | 2
 """Protocol 3.2, the newest one spoken here. What it adds to 3.0 is longer keys to cancel by."""

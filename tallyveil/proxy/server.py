@@ -21,6 +21,7 @@ from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.line import IDLE_LOOKS
+from tallyveil.proxy.login import Request
 from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.scheduler import Scheduler
@@ -187,9 +188,9 @@ class Server:
         # Without an address it is a socket of this machine.
         return bool(address) and not optional and not is_loopback(address)
 
-    def admit(self, interruption: Interruption, user: str, key: int) -> tuple[int, bytes]:
-        self._entrance.admit(user)
-        return self._keys.give(interruption, key)
+    def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
+        database = self._entrance.admit(request.user, request.database)
+        return *self._keys.give(interruption, request.key_size), database
 
     def cancel(self, pid: int, secret: bytes) -> None:
         if worker_of(pid) == self._entrance.worker:

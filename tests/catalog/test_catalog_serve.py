@@ -81,6 +81,22 @@ def test_all_workers_tell_the_same(workers: str) -> None:
     assert len({row[1] for row in rows if row is not None}) > 1
 
 
+def test_all_workers_have_the_databases_of_the_same_names(workers: str) -> None:
+    """The first eight, whichever worker was asked: the second time around it is the other one."""
+    names = [f"other{number}" for number in range(12)]
+    with ExitStack() as open_:
+
+        def ask(name: str) -> object:
+            one = psycopg.connect(workers, user="alice", dbname=name, autocommit=True)
+            open_.enter_context(one)
+            return one.execute("SELECT current_database() FROM pg_class LIMIT 1").fetchone()
+
+        first = [ask(name) for name in names]
+        ask("tallyveil")
+        assert [ask(name) for name in names] == first
+        assert 5 < len(set(first)) <= 9
+
+
 def test_a_cancel_reaches_the_worker_whose_question_it_is(workers: str) -> None:
     with ExitStack() as stack, ThreadPoolExecutor(5) as beside:
         five = [

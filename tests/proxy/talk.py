@@ -10,6 +10,7 @@ from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.conversation import Conversation
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.login import Request
 from tallyveil.proxy.memory import Holding, Memory
 from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.tls import Tls
@@ -36,10 +37,10 @@ class FakeHost:
     def needs_tls(self, address: str) -> bool:
         return address == "192.0.2.1"
 
-    def admit(self, interruption: Interruption, user: str, key: int) -> tuple[int, bytes]:
+    def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
         if self.full:
             raise TooManyConnections("sorry, too many clients already")
-        return 7, bytes(range(97, 97 + key))
+        return 7, bytes(range(97, 97 + request.key_size)), request.database
 
     def cancel(self, pid: int, secret: bytes) -> None:
         self.cancelled.append((pid, secret))

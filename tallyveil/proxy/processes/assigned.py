@@ -26,7 +26,7 @@ class Assigned:
         self.port = port
         self._end: Final = end
         self._lock = threading.Lock()
-        self._asked: dict[int, Future[None]] = {}
+        self._asked: dict[int, Future[str]] = {}
         self._questions = itertools.count()
         self._closed = False
         self._beginning: set[asyncio.Task[None]] = set()
@@ -46,17 +46,17 @@ class Assigned:
             for answer in self._asked.values():
                 answer.cancel()
 
-    def admit(self, user: str) -> None:
-        answer: Future[None] = Future()
+    def admit(self, user: str, database: str) -> str:
+        answer: Future[str] = Future()
         number = next(self._questions)
         with self._lock:
             if self._closed:
                 raise _closing()
             self._asked[number] = answer
-        question = {"is": "admit", "number": number, "user": user}
+        question = {"is": "admit", "number": number, "user": user, "database": database}
         self._loop.call_soon_threadsafe(self._link.send, question)
         try:
-            answer.result()
+            return answer.result()
         except CancelledError:
             raise _closing() from None
         finally:
@@ -75,20 +75,20 @@ class Assigned:
                 self._begin(passed)
             case {"is": "cancel", "pid": pid, "secret": secret}:
                 self._cancel(pid, bytes.fromhex(secret))
-            case {"is": "admitted", "number": number}:
-                self._answer(number, None)
+            case {"is": "admitted", "number": number, "database": database}:
+                self._answer(number, database)
             case {"is": "refused", "number": number, "message": text, "detail": detail}:
                 self._answer(number, TooManyConnections(text, detail=detail))
 
-    def _answer(self, number: int, refusal: TooManyConnections | None) -> None:
+    def _answer(self, number: int, found: str | TooManyConnections) -> None:
         with self._lock:
             answer = self._asked.get(number)
         if answer is None or not answer.set_running_or_notify_cancel():
             return
-        if refusal is None:
-            answer.set_result(None)
+        if isinstance(found, str):
+            answer.set_result(found)
         else:
-            answer.set_exception(refusal)
+            answer.set_exception(found)
 
     def _begin(self, passed: socket.socket) -> None:
         task = self._loop.create_task(self._connect(passed))

@@ -208,8 +208,8 @@ class Supervisor:
                 if worker.told_to_reload:
                     worker.signal(signal.SIGHUP)
                 self._accept_again()
-            case {"is": "admit", "number": number, "user": user}:
-                self._admit(worker, number, user)
+            case {"is": "admit", "number": number, "user": user, "database": database}:
+                self._admit(worker, number, user, database)
             case {"is": "left", "user": user}:
                 worker.open -= 1
                 if user is not None:
@@ -220,10 +220,10 @@ class Supervisor:
                 if other is not None and other.link is not None:
                     other.link.send(message)
 
-    def _admit(self, worker: _Worker, number: int, user: str) -> None:
+    def _admit(self, worker: _Worker, number: int, user: str, database: str) -> None:
         answer: Message = {"is": "admitted", "number": number}
         try:
-            self._places.take(user)
+            answer["database"] = self._places.take(user, database)
             worker.users[user] += 1
         except TooManyConnections as error:
             answer |= {"is": "refused", "message": error.message, "detail": error.detail}

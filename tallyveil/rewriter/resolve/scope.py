@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -65,7 +65,7 @@ class Scope(Lookup[str]):
 class Outputs(Scope):
     """The types of a statement's result, where attributes have those that they are declared of."""
 
-    def __init__(self, references: Iterable[Reference], catalog: Catalog, dialect: str) -> None:
+    def __init__(self, references: Sequence[Reference], catalog: Catalog, dialect: str) -> None:
         super().__init__(references, catalog)
         self._dialect = dialect
 
