@@ -33,18 +33,18 @@ def rounded(rows: np.ndarray, values: np.ndarray, variances: np.ndarray) -> list
         np.vstack([CELLS[:2], CELLS[:1] + CELLS[1:2], CELLS[4:]]),
     ],
 )
-@pytest.mark.parametrize("seed", range(20))
-def test_sums_are_the_sums_of_their_parts(rows: np.ndarray, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    values = rows @ random.uniform(-20, 20, 6)
-    found = rounded(rows, values, np.ones(len(rows)))
-    assert found is not None
-    # Every linear relation between the rows holds of what is reported.
-    reported = np.array(found)
-    cells = np.linalg.lstsq(rows.astype(float), reported, rcond=None)[0]
-    assert np.abs(rows @ cells - reported).max() < 1e-9
-    slack = 1 if rows.max() == 1 else 16
-    assert np.abs(reported - values).max() < slack + 1
+def test_sums_are_the_sums_of_their_parts(rows: np.ndarray) -> None:
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        values = rows @ random.uniform(-20, 20, 6)
+        found = rounded(rows, values, np.ones(len(rows)))
+        assert found is not None
+        # Every linear relation between the rows holds of what is reported.
+        reported = np.array(found)
+        cells = np.linalg.lstsq(rows.astype(float), reported, rcond=None)[0]
+        assert np.abs(rows @ cells - reported).max() < 1e-9
+        slack = 1 if rows.max() == 1 else 16
+        assert np.abs(reported - values).max() < slack + 1
 
 
 @pytest.mark.parametrize("seed", range(20))

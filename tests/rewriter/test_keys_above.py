@@ -87,16 +87,14 @@ def test_a_time_of_day_is_refused_at_every_level(days: World, level: str) -> Non
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize(
-    "cut", ["income > 150", "income = 100", "income + 1 < 101", "abs(income) < 100",
-            "income::text = '100'", "income IN (VALUES (-1), (150))"],
-)  # fmt: skip
-def test_a_bin_is_not_cut_through_at_any_level(days: World, level: str, cut: str) -> None:
-    sql = level.format(inner=BY_BIN, cut=cut, key="income", view="by_bin")
-    sql = sql.replace("DATE '2020-01-01'", "0")
-    with pytest.raises(BinCut) as caught:
-        days.plan(sql)
-    assert "income" in caught.value.message
+def test_a_bin_is_not_cut_through_at_any_level(days: World, level: str) -> None:
+    for cut in ("income > 150", "income = 100", "income + 1 < 101", "abs(income) < 100",
+                "income::text = '100'", "income IN (VALUES (-1), (150))"):  # fmt: skip
+        sql = level.format(inner=BY_BIN, cut=cut, key="income", view="by_bin")
+        sql = sql.replace("DATE '2020-01-01'", "0")
+        with pytest.raises(BinCut) as caught:
+            days.plan(sql)
+        assert "income" in caught.value.message, sql
 
 
 @pytest.mark.parametrize(

@@ -216,15 +216,14 @@ def test_a_statement_means_the_same_whatever_was_asked_before(world: World) -> N
     assert again.workloads["person"].key == first.workloads["person"].key
 
 
-@pytest.mark.parametrize("kind", sorted(known.ARGUMENTS, key=lambda kind: kind.__name__))
-def test_an_argument_that_is_not_listed_is_refused(kind: type[exp.Expr]) -> None:
-    listed = known.ARGUMENTS[kind]
-    assert listed <= set(kind.arg_types)
-    for name in set(kind.arg_types) - listed:
-        given = {"this": exp.DType.INT} if kind is exp.DataType else {}
-        node = kind(**given, **{name: True})
-        with pytest.raises(TallyveilError):
-            check(node)
+def test_an_argument_that_is_not_listed_is_refused() -> None:
+    for kind, listed in known.ARGUMENTS.items():
+        assert listed <= set(kind.arg_types), kind
+        for name in set(kind.arg_types) - listed:
+            given = {"this": exp.DType.INT} if kind is exp.DataType else {}
+            node = kind(**given, **{name: True})
+            with pytest.raises(TallyveilError):
+                check(node)
 
 
 def test_every_word_lists_its_arguments() -> None:

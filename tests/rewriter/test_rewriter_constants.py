@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import psycopg
 import pytest
@@ -48,32 +50,35 @@ def _read(text: str, dialect: Dialect) -> tuple[str, str] | None:
     return (f"{sign}{literal.this}" if literal else "?"), item.alias
 
 
-@pytest.mark.parametrize("text", CONSTANTS + ESCAPED)
-def test_postgresql_reads_the_same(postgres_uri: str, text: str) -> None:
-    with psycopg.connect(postgres_uri) as connection:
-        try:
-            cursor = connection.execute(f"SELECT {text}".encode())
-        except psycopg.Error:
-            assert _read(text, "postgres") is None
-            return
-        (theirs,) = cursor.fetchone() or (None,)
+def _same(text: str, ours: tuple[str, str] | None, theirs: object) -> None:
+    assert ours is not None, text
+    assert ours[0] == theirs if isinstance(theirs, str) else float(ours[0]) == float(theirs), text
+
+
+def test_postgresql_reads_the_same(postgres: psycopg.Connection[Any]) -> None:
+    for text in CONSTANTS + ESCAPED:
         ours = _read(text, "postgres")
-        assert ours is not None
+        try:
+            cursor = postgres.execute(f"SELECT {text}".encode())
+        except psycopg.Error:
+            assert ours is None, text
+            continue
+        (theirs,) = cursor.fetchone() or (None,)
+        _same(text, ours, theirs)
         named = cursor.description[0].name if cursor.description else ""
-        assert ours[1] == ("" if named == "?column?" else named)
-        assert ours[0] == theirs if isinstance(theirs, str) else float(ours[0]) == float(theirs)
+        assert ours is not None
+        assert ours[1] == ("" if named == "?column?" else named), text
 
 
-@pytest.mark.parametrize("text", CONSTANTS + ESCAPED)
-def test_duckdb_reads_the_same_or_it_is_refused(text: str) -> None:
-    try:
-        ours = _read(text, "duckdb")
-    except FeatureNotSupported:
-        return
-    if ours is None:
-        return
-    (theirs,) = duckdb.connect(":memory:").execute(f"SELECT {text}").fetchone() or (None,)
-    assert ours[0] == theirs if isinstance(theirs, str) else float(ours[0]) == float(theirs)
+def test_duckdb_reads_the_same_or_it_is_refused(database: duckdb.DuckDBPyConnection) -> None:
+    for text in CONSTANTS + ESCAPED:
+        try:
+            ours = _read(text, "duckdb")
+        except FeatureNotSupported:
+            continue
+        if ours is not None:
+            (theirs,) = database.execute(f"SELECT {text}").fetchone() or (None,)
+            _same(text, ours, theirs)
 
 
 @pytest.mark.parametrize("sql", ["select $1abc", "select $1_0", "select 1 + $1a"])
