@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, time
@@ -10,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["Cache", "exact_key"]
+__all__ = ["Cache", "exact_key", "key_bytes"]
 
 T = TypeVar("T")
 
@@ -32,6 +33,13 @@ def exact_key(values: Iterable[Any]) -> Hashable:
         )
         for value in values
     )
+
+
+def key_bytes(key: Hashable) -> int:
+    """What a key holds of any size: texts, bytes, and the values of parameters."""
+    if isinstance(key, tuple):
+        return sum(map(key_bytes, key))
+    return sys.getsizeof(key)
 
 
 class Cache(Generic[T]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Mapping
 from contextlib import ExitStack
 from fractions import Fraction
@@ -13,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
-from tallyveil.cache import Cache
+from tallyveil.cache import Cache, key_bytes
 from tallyveil.cube import (
     Cube,
     Given,
@@ -49,16 +48,9 @@ STATEMENT_TIMEOUT: Final = 10.0
 """Seconds that a statement may take unless told otherwise."""
 
 
-def _key_bytes(key: Hashable) -> int:
-    """What a key holds of any size: texts, and the values of parameters."""
-    if isinstance(key, tuple):
-        return sum(map(_key_bytes, key))
-    return sys.getsizeof(key)
-
-
 def _entry_bytes(key: Hashable, value: object) -> int:
     """What an entry holds of any size."""
-    return _key_bytes(key) + (_plan_bytes(value) if isinstance(value, Plan) else 0)
+    return key_bytes(key) + (_plan_bytes(value) if isinstance(value, Plan) else 0)
 
 
 def _plan_bytes(plan: Plan) -> int:

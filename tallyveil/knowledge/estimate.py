@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil.accountant import Basis
+from tallyveil.cache import Cache, key_bytes
 from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.inference.noise import Signature
 from tallyveil.workload.workload import IntArray
@@ -48,8 +49,8 @@ class Weights:
     def half_width(self, confidence: Fraction) -> float:
         if self.rough:
             return _outer_half_width(*self.signature, confidence)
-        size, *unit = self._unit
-        return size * half_width_of(*unit, confidence) * _ROUNDED_UP
+        size, weights, noises = self._unit
+        return size * half_width_of(weights, noises, confidence) * _ROUNDED_UP
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
@@ -143,21 +144,25 @@ class Estimate:
         return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
 
 
-@lru_cache(maxsize=4096)
+# Its spectrum takes up to half a megabyte.
+@lru_cache(maxsize=256)
 def _error(weights: bytes, noises: Signature) -> ErrorLaw:
     return ErrorLaw(np.frombuffer(weights), Noises.signed(noises))
 
 
-@lru_cache(maxsize=16384)
+_WIDTHS: Final[Cache[float]] = Cache(16_384, 1 << 26, lambda key, _: 500 + key_bytes(key))
+
+
 def half_width_of(weights: bytes, noises: Signature, confidence: Fraction) -> float:
     """Of the error Σ weights · noise, the weights given as the bytes of an array."""
-    return _error(weights, noises).half_width(confidence)
+    key = "half", weights, noises, confidence
+    return _WIDTHS.get(key, lambda: _error(weights, noises).half_width(confidence))
 
 
-@lru_cache(maxsize=4096)
 def _outer_half_width(weights: bytes, noises: Signature, confidence: Fraction) -> float:
     """A quick bound of it."""
-    return _error(weights, noises).outer_half_width(confidence)
+    key = "outer", weights, noises, confidence
+    return _WIDTHS.get(key, lambda: _error(weights, noises).outer_half_width(confidence))
 
 
 class WithError(Protocol):

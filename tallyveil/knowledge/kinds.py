@@ -10,9 +10,9 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -298,8 +298,17 @@ class _Summary(NamedTuple):
     apart: int
 
 
-@lru_cache(maxsize=1 << 16)
+_SUMMARIES: Final[WeakKeyDictionary[Factor, _Summary]] = WeakKeyDictionary()
+
+
 def _summary(factor: Factor) -> _Summary:
+    found = _SUMMARIES.get(factor)
+    if found is None:
+        found = _SUMMARIES[factor] = _summed_up(factor)
+    return found
+
+
+def _summed_up(factor: Factor) -> _Summary:
     cells, coefficients = factor.cells, factor.coefficients
     most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
     rows = factor.size / max(1, most)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +51,17 @@ def _size(factor: Factor, box: _Support) -> int:
     )
 
 
-@lru_cache(maxsize=4096)
+_SUPPORTS: Final[WeakKeyDictionary[Column, _Support]] = WeakKeyDictionary()
+
+
 def _support(column: Column) -> _Support:
+    found = _SUPPORTS.get(column)
+    if found is None:
+        found = _SUPPORTS[column] = _touched(column)
+    return found
+
+
+def _touched(column: Column) -> _Support:
     found = {}
     for factor in column.factors:
         places = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()

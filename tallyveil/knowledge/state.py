@@ -9,11 +9,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
+from tallyveil.cache import Cache
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
@@ -335,9 +337,11 @@ def _place(column: Column, key: bytes, guess: int) -> int:
     return guess if guess < len(keys) and keys[guess] == key else _places(column)[key]
 
 
-@lru_cache(maxsize=64)
+_PLACES: Final[Cache[Mapping[bytes, int]]] = Cache(64, 1 << 26, lambda _, own: 100 * len(own))
+
+
 def _places(column: Column) -> Mapping[bytes, int]:
-    return {key: place for place, key in enumerate(column.row_keys)}
+    return _PLACES.get(column, lambda: {key: n for n, key in enumerate(column.row_keys)})
 
 
 def _noises(answer: Answer) -> Noises | None:

@@ -14,12 +14,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.cache import Cache
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.noise import FloatArray
@@ -66,8 +66,14 @@ class _Begun:
         return int.from_bytes(own + os.urandom(size - len(own)), "big")
 
 
-@lru_cache(maxsize=1024)
+_KEPT: Final[Cache[_Table]] = Cache(1024, 1 << 27, lambda _, table: 200 + table.sums.nbytes)
+
+
 def _table(cells: int, scale: float) -> _Table:
+    return _KEPT.get((cells, scale), lambda: _tabled(cells, scale))
+
+
+def _tabled(cells: int, scale: float) -> _Table:
     """Of n ≥ 2 noises. ln P(t + 1)/P(t) = 2 ln (n + t)/(t + 1) − 2/b falls with t: what is left out
     at an end is less than a geometric series."""
     mode = max(0, math.floor((cells * math.exp(-1 / scale) - 1) / -math.expm1(-1 / scale)))

@@ -1,0 +1,46 @@
+"""What is kept of what was asked takes a bounded room."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tallyveil.cache import Cache
+from tallyveil.inference import DiscreteLaplaceLaw, Noises
+from tallyveil.knowledge import estimate
+from tallyveil.knowledge.estimate import Weights
+from tallyveil.knowledge.kinds import Kind, hull_of
+from tallyveil.knowledge.nesting import may_nest
+from tallyveil.workload.workload import Column
+from tests.knowledge.columns import any_column
+
+_LOOKS: list[Callable[[Column], object]] = [hull_of, Kind.of, lambda one: may_nest(one, one)]
+
+
+@pytest.mark.parametrize("look", _LOOKS, ids=["hull", "kind", "nesting"])
+def test_what_is_kept_of_a_column_goes_with_it(look: Callable[[Column], object]) -> None:
+    """An analyst asks for nothing, or EXPLAIN, as often as it pleases: 65,536 conditions were kept,
+    each of up to megabytes."""
+    gone = []
+    for seed in range(20):
+        column = any_column(np.random.default_rng(seed))
+        look(column)
+        gone += [weakref.ref(column), *map(weakref.ref, column.factors)]
+        del column
+    gc.collect()
+    assert not [one for one in gone if one() is not None]
+
+
+def test_half_widths_are_kept_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    weighed: Cache[float] = Cache(100, 1 << 17, estimate._WIDTHS._weigh)
+    monkeypatch.setattr(estimate, "_WIDTHS", weighed)
+    for seed in range(40):
+        values = np.random.default_rng(seed).uniform(0.5, 1, 500)
+        noises = Noises.of(DiscreteLaplaceLaw, np.full(500, 3.0))
+        assert Weights(values, noises, rough=True).half_width(Fraction(9, 10)) > 0
+    assert 0 < len(weighed.held()) < 40
