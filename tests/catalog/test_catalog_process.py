@@ -71,11 +71,14 @@ def test_it_listens_to_its_owner_alone_and_leaves_nothing_behind(
     assert list(folder.glob(f"{PREFIX}*")) == []
 
 
-def test_it_is_started_again_where_it_was(supervisor: Supervisor) -> None:
+def test_it_is_started_again_where_it_was_and_not_as_root(supervisor: Supervisor) -> None:
+    owner = Path(supervisor.address()).stat().st_uid
+    assert owner != 0
     first = postmaster(supervisor)
     os.kill(first, signal.SIGKILL)
     until(lambda: not alive(first))
     until(lambda: _answers(supervisor, other_than=first))
+    assert Path(supervisor.address()).stat().st_uid == owner
 
 
 def _answers(supervisor: Supervisor, other_than: int) -> bool:
@@ -240,36 +243,23 @@ def test_ordinary_users_and_users_without_a_name_have_one(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_root_gives_its_rights_up(supervisor: Supervisor) -> None:
-    if os.geteuid():
-        pytest.skip("needs root")
-    owner = Path(supervisor.address()).stat().st_uid
-    assert owner != 0
-
-
-@pytest.mark.parametrize(
-    ("statement", "seconds", "error"),
-    [
-        (UNHEEDING, 0.3, Failed),
-        (f"SELECT repeat('x', 20000000) UNION ALL {UNHEEDING}", 30.0, CatalogError),
-    ],
-    ids=["too long", "too large"],
-)
 def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
-    supervisor: Supervisor,
-    monkeypatch: pytest.MonkeyPatch,
-    statement: str,
-    seconds: float,
-    error: type[Exception],
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would go on for hours where nobody waits for it; and who asks next is answered."""
+    """Too long or too large, it would go on for hours where nobody waits for it; and who asks next
+    is answered."""
     monkeypatch.setattr("tallyveil.catalog.link.GRACE", 0.3)
-    link = Link(supervisor.address(), SUPERUSER, "postgres")
-    with pytest.raises(error):
-        list(link.ask(simple(statement), seconds))
-    link.close()
-    until(lambda: not alive(link.pid))
-    until(lambda: _is_there(supervisor))
+    too_large = f"SELECT repeat('x', 20000000) UNION ALL {UNHEEDING}"
+    for statement, seconds, error in (
+        (UNHEEDING, 0.3, Failed),
+        (too_large, 30.0, CatalogError),
+    ):
+        link = Link(supervisor.address(), SUPERUSER, "postgres")
+        with pytest.raises(error):
+            list(link.ask(simple(statement), seconds))
+        link.close()
+        until(lambda pid=link.pid: not alive(pid))
+        until(lambda: _is_there(supervisor))
 
 
 def _is_there(supervisor: Supervisor) -> bool:

@@ -18,14 +18,18 @@ TABLE = {
 }
 
 
-def main(directory: str) -> None:
+def opened(directory: str | Path) -> Gate:
     with duckdb.connect(":memory:") as source:
         source.execute("CREATE TABLE people AS SELECT i % 100 AS age FROM range(1000) t(i)")
         policy = parse_policy(
             {"tables": {"person": TABLE}, "defaults": {"epsilon": 0.01}}, base=Path(directory)
         )
-        gate = Gate(policy, source)
-        run(Server(gate.session, port=0), ready=lambda server: print(server.port, flush=True))
+        return Gate(policy, source)
+
+
+def main(directory: str) -> None:
+    server = Server(opened(directory).session, port=0)
+    run(server, ready=lambda server: print(server.port, flush=True))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import pytest
 from tallyveil.accountant import Account, Accountant, Ledger
 from tallyveil.accountant.codec import decode_answers, decode_event
 from tallyveil.policy import parse_policy
+from tallyveil.proxy import Server, ServerThread
 from tests.wire import kill_server
 
 SERVER = kill_server.__file__
@@ -190,7 +191,11 @@ def stay_after_kills(directory: Path, rounds: int) -> None:
     answers: Given = {}
     for number in range(rounds):
         answers |= given_before_a_kill(directory, f"round{number}")
-        with server(directory) as port, client(port, "later") as connection:
+        with (
+            contextlib.closing(kill_server.opened(directory)) as gate,
+            ServerThread(Server(gate.session, port=0)) as after,
+            client(after.port, "later") as connection,
+        ):
             spent = connection.execute("SELECT spent FROM dp.budget").fetchall()
             for (setting, sql), before in answers.items():
                 now = ask_again(connection, setting, sql)
