@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -32,6 +32,7 @@ __all__ = [
     "doing",
     "portions",
     "remaining",
+    "stoppable",
     "taking",
     "unlimited",
 ]
@@ -201,6 +202,14 @@ def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
     every other thread of the process waiting; between two slices they go on, also under a lock.
     """
     return (values[start : start + PORTION] for start in range(0, len(values), PORTION))
+
+
+def stoppable(values: Iterable[T], portion: int = PORTION) -> Iterator[T]:
+    """The values one by one. `check` is called before each ``portion``, so not under a lock."""
+    for number, value in enumerate(values):
+        if not number % portion:
+            check()
+        yield value
 
 
 def remaining() -> float:

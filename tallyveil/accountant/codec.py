@@ -1,18 +1,20 @@
 """Release events and recorded answers as bytes in the ledger.
 
 An event is zlib over a JSON line and the arrays it describes, each in the narrowest integers that
-hold it. It says for good what was released: the rows and their unit, the law of the noise and its
-scale, and whose data it protects; so neither accounting nor estimates depend on what a mechanism's
-name means to a later program. Where it was charged as a translate the λ is in it, as fractions
-by numbers of published rows; programs that do not read these charge the row itself, which is never
-less than what it must be. Where noise was drawn together its joint law is in it; programs that do
-not read this take the noise for independent, which dominates it. ``version`` of the data and
-``strategy``, where other rows are released than were asked, have a place in it and are empty.
+hold it; of a matrix without zeros the coefficients alone. It says for good what was released: the
+rows and their unit, the law of the noise and its scale, and whose data it protects; so neither
+accounting nor estimates depend on what a mechanism's name means to a later program. Where it was
+charged as a translate the λ is in it, as fractions by numbers of published rows; programs that do
+not read these charge the row itself, which is never less than what it must be. Where noise was
+drawn together its joint law is in it; programs that do not read this take the noise for
+independent, which dominates it. ``version`` of the data and ``strategy``, where other rows are
+released than were asked, have a place in it and are empty.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,7 +118,10 @@ def _written(factor: Factor) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     """Its part of the header and of the body; kept for a small one, which many charges share."""
     kept = _WRITTEN.get(factor)
     if kept is None:
-        arrays = [_narrow(a) for a in (factor.rows, factor.cells, factor.coefficients)]
+        # Each row of a matrix without zeros has its cells in order.
+        full = len(factor.cells) == factor.height * factor.size
+        held = (factor.coefficients,) if full else (factor.rows, factor.cells, factor.coefficients)
+        arrays = [_narrow(a) for a in held]
         described = {
             "axes": factor.axes,
             "shape": factor.shape,
@@ -260,7 +265,13 @@ def _made(
     axes: tuple[str, ...], shape: tuple[int, ...], height: int, entries: int,
     widths: tuple[str, ...], held: bytes,
 ) -> Factor:  # fmt: skip
-    rows, cells, coefficients = _arrays(entries, widths, held)
+    *places, coefficients = _arrays(entries, widths, held)
+    if not places:
+        every = np.arange(height), np.arange(math.prod(shape))
+        if entries != math.prod(map(len, every)):
+            raise ValueError("a matrix without zeros has a coefficient for each cell")
+        places = [np.repeat(every[0], len(every[1])), np.tile(every[1], height)]
+    rows, cells = places
     return Factor(axes, shape, height, rows, cells, coefficients)
 
 

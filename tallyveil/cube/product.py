@@ -74,7 +74,7 @@ class Grids:
 
     def product(self, column: Column, counts: IntArray) -> list[int]:
         """As `kronecker_product`, for ``counts`` of every cell, an axis for each factor: summed
-        over one factor's cells after the other's, those of several columns first, and then the one
+        over one factor's cells after the other's, one of several columns first, and then the one
         that leaves least.
         """
         sizes = [factor.size for factor in column.factors]
@@ -86,6 +86,7 @@ class Grids:
         order = sorted(range(len(sizes)), key=lambda f: (alone[f], entries[f] / sizes[f]))
         for f in order[:1]:
             counts = self._first(column, f, counts)
+        order[1:] = sorted(order[1:], key=lambda f: column.factors[f].height / sizes[f])
         for f in order[1:]:
             counts = _contracted(column.factors[f], counts, f)
         values: list[int] = counts.ravel()[column.numbers].tolist()
@@ -171,7 +172,8 @@ def _layers(factor: Factor) -> list[_Layer]:
 def _table(size: int, cells: IntArray, rows: IntArray, coefficients: IntArray) -> _Layer:
     large = max(int(rows.max(initial=0)), int(np.abs(coefficients).max(initial=0))) >> _LIMB
     table = np.zeros((2, size), dtype=np.int64 if large else np.int32)
-    table[:, cells] = rows, coefficients
+    table[0][cells] = rows
+    table[1][cells] = coefficients
     return _Layer(table[0], table[1], None)
 
 

@@ -122,9 +122,9 @@ def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
     if output.sums is None:
         return known
     parts: list[list[Known | None]] = [[] for _ in range(table.height)]
-    for one, place in zip(known, output.sums.tolist(), strict=True):
+    for one, place in zip(deadline.stoppable(known), output.sums.tolist(), strict=True):
         parts[place].append(one)
-    whole = ([one for one in part if one is not None] for part in parts)
+    whole = ([one for one in part if one is not None] for part in deadline.stoppable(parts))
     return [total(a) if len(a) == len(b) else None for a, b in zip(whole, parts, strict=True)]
 
 

@@ -321,7 +321,7 @@ class ConditionalLaw:
 def laws_of_atoms(tree: Tree) -> list[tuple[Node, ConditionalLaw, dict[int, int]]]:
     """Of each atom of several counts its root, its law, and the place there of each count."""
     found = []
-    for root in tree.atoms:
+    for root in deadline.stoppable(tree.atoms, 50):
         if root.children:
             nodes, parents = [root], [-1]
             for number, node in enumerate(nodes):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference.laws import NoiseLaw
 
@@ -56,7 +57,7 @@ class Tree:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         found: list[list[int]] = [[] for _ in self.parents]
-        for number, parent in enumerate(self.parents):
+        for number, parent in enumerate(deadline.stoppable(self.parents)):
             if parent >= 0:
                 found[parent].append(number)
         return tuple(map(tuple, found))
@@ -69,7 +70,7 @@ class Tree:
     def inside_out(self) -> tuple[int, ...]:
         """Every count after all that are inside it; fewer where some are inside themselves."""
         found = [number for number, parent in enumerate(self.parents) if parent < 0]
-        for number in found:
+        for number in deadline.stoppable(found):
             found.extend(self.children[number])
         return tuple(reversed(found))
 
@@ -79,7 +80,7 @@ class Tree:
         its own, and counts 0 in the one around it. Only their roots can be exact."""
         found: list[Node] = []
         built: dict[int, Node | None] = {}
-        for number in self.inside_out:
+        for number in deadline.stoppable(self.inside_out):
             law, own = self.laws[number], self.children[number]
             inside = tuple(node for child in own if (node := built[child]) is not None)
             node = Node(number, law, inside) if inside or not own else None

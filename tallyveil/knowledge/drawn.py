@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.accountant import Answer, Basis
 from tallyveil.inference import Noises
 from tallyveil.inference.conditional import ConditionalLaw
@@ -34,7 +35,7 @@ class DrawnRows:
         noises, basis, one = noises_of(answer), Basis(own=(number,)), np.ones(1)
         shared: dict[int, Weights] = {}
         known = []
-        for place, kind in enumerate(noises.numbers.tolist()):
+        for place, kind in enumerate(deadline.stoppable(noises.numbers.tolist())):
             weights = shared.get(kind)
             if weights is None:
                 weights = shared[kind] = Weights(one, noises.take(np.array([place])))

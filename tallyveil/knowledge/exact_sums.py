@@ -65,6 +65,7 @@ def exact_sums(asked: Rows, exact: Rows) -> Sums:
         if apart or np.count_nonzero(asked.open[some]) > 1:
             rows = asked.take(some)
             found += [_sums(rows, part) for part in parts]
+    deadline.check()
     matrix = sparse.vstack([one.matrix for one in found], format="csr")
     first = _distinct(matrix)
     values = np.concatenate([one.values for one in found])
@@ -97,10 +98,13 @@ def _families(rows: Rows) -> Iterator[IntArray]:
 def _sums(asked: Rows, exact: Rows) -> Sums:
     """Of each component with open rows and exact ones, the sum of its open rows."""
     met = asked.matrix @ exact.matrix.T
+    deadline.check()
     graph = sparse.block_array([[None, met], [met.T, None]], format="csr")
     number, label = csgraph.connected_components(graph, directed=False)
     of_asked, of_exact = np.split(label, [len(asked.values)])
+    deadline.check()
     off = _added(asked.matrix, of_asked, number) - _added(exact.matrix, of_exact, number)
+    deadline.check()
     off.eliminate_zeros()
     holds = (np.diff(off.indptr) == 0) & (np.bincount(of_asked[asked.open], minlength=number) > 0)
     holds[of_asked[np.isinf(asked.values)]] = False
@@ -123,7 +127,7 @@ def _distinct(matrix: sparse.csr_matrix) -> list[int]:
     """The first of each row."""
     matrix.sort_indices()
     kept: dict[bytes, int] = {}
-    for row in range(matrix.shape[0]):
+    for row in deadline.stoppable(range(matrix.shape[0])):
         own = slice(matrix.indptr[row], matrix.indptr[row + 1])
         kept.setdefault(matrix.indices[own].tobytes() + matrix.data[own].tobytes(), row)
     return list(kept.values())

@@ -22,7 +22,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
+from tallyveil.mechanisms.units import coded
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["keys_of", "outside", "separate"]
@@ -47,8 +49,13 @@ def separate(column: Column) -> bool:
 
 
 def _own_cells(factor: Factor) -> bool:
-    _, where, touched = np.unique(factor.cells, return_inverse=True, return_counts=True)
-    return len(np.unique(factor.rows[touched[where.ravel()] == 1])) == factor.height
+    if len(factor.starts) < factor.height:
+        return False
+    where, cells = coded(factor.cells)
+    deadline.check()
+    alone = np.bincount(where, minlength=len(cells))[where] == 1
+    deadline.check()
+    return bool(np.bincount(factor.rows[alone], minlength=factor.height).all())
 
 
 def outside(

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.projection import projected
 from tallyveil.knowledge.lattice import nearest_integers
@@ -121,9 +122,11 @@ def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
     left, families, sums = list(order), list[set[int]](), list[_Sum]()
     while left and len(families) < _FAMILIES:
         owners = _Owners(matrix)
-        family = {row for row in left if owners.take(row)}
+        family = {row for row in deadline.stoppable(left) if owners.take(row)}
         own = [
-            found for row in order if row not in family and (found := owners.sum(row)) is not None
+            found
+            for row in deadline.stoppable(order)
+            if row not in family and (found := owners.sum(row)) is not None
         ]
         if not own and families:
             break

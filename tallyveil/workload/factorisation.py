@@ -41,8 +41,8 @@ _SUBSET_AXES: Final = 8
 _WORK: Final = 4_000_000
 # Entries that a row of one axis has where it is digested at once.
 _SHORT: Final = 1 << 18
-# Bytes that are digested between two looks at the deadline.
-_PORTION: Final = 1 << 22
+# Entries that are digested between two looks at the deadline.
+_PORTION: Final = 1 << 18
 
 
 def row_parts(
@@ -122,23 +122,23 @@ class _Piece:
         plain = (ends - starts == size) & np.logical_and.reduceat(primitive == 1, starts)
         name = repr((self.axes, self.shape))
         header = _header(name)
-        entries = np.empty((len(primitive), 2), dtype=np.int64)
-        for n, values in enumerate((self.cells, primitive)):
-            deadline.check()
-            entries[:, n] = values
+        entries = np.empty((min(_PORTION, len(primitive)), 2), dtype=np.int64)
         body, new = entries.data.cast("B"), hashlib.blake2b(header, digest_size=16).copy
-        at = checked = 0
-        every = (self.names, ends * entries.strides[0], content, plain)
+        width, first, at, until = entries.strides[0], 0, 0, 0  # of the portion in ``entries``
+        every = (self.names, ends, content, plain)
         for row, end, factor, bare in zip(*(one.tolist() for one in every), strict=True):
             scalars[row] *= factor
             if not bare:
                 digest = new()
                 while at < end:
-                    if at - checked >= _PORTION:
+                    if at >= until:
                         deadline.check()
-                        checked = at
-                    digest.update(body[at : min(at + _PORTION, end)])
-                    at += _PORTION
+                        first, until = at, min(at + _PORTION, len(primitive))
+                        entries[: until - first, 0] = self.cells[first:until]
+                        entries[: until - first, 1] = primitive[first:until]
+                    upto = min(end, until)
+                    digest.update(body[(at - first) * width : (upto - first) * width])
+                    at = upto
                 found[row].append((name, digest.digest()))
             at = end
 

@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil import deadline
 from tallyveil.workload.factorisation import row_parts
 from tallyveil.workload.row_keys import Listed, listed, product_keys, row_key
 
@@ -290,13 +291,16 @@ class Column:
         cells, coefficients = np.zeros_like(rows), np.ones_like(rows)
         own = self.factor_rows(self.numbers)
         for factor, i in zip(self.factors, own, strict=True):
+            deadline.check()
             starts = np.searchsorted(factor.rows, np.arange(factor.height))
             repeats = factor.entries[i[rows]]
             first = np.repeat(starts[i[rows]], repeats)
             within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
             entry = first + within
             rows = np.repeat(rows, repeats)
+            deadline.check()
             cells = np.repeat(cells, repeats) * factor.size + factor.cells[entry]
+            deadline.check()
             coefficients = np.repeat(coefficients, repeats) * factor.coefficients[entry]
         return Factor(self.axes, self.shape, self.height, rows, cells, coefficients)
 

@@ -146,6 +146,23 @@ def test_many_rows_are_read_as_they_were_written(kind: str) -> None:
     assert len(written) < 1.1 * len(zlib.compress(zlib.decompress(written), 1))
 
 
+def test_of_a_matrix_without_zeros_only_the_coefficients_are_kept(cubes: Any) -> None:
+    rows, cells = np.divmod(np.arange(6_000), 1_000)
+    factor = Factor(("x",), (1_000,), 6, rows, cells, 1 + rows + 7 * cells)
+    written = encode_event(Event((Column((factor,)),), (2.0,), "laplace"))
+    ((found,),) = (column.factors for column in decode_event(written).columns)
+    for one, other in ((found.rows, rows), (found.cells, cells)):
+        assert (one == other).all()
+    assert (found.coefficients == factor.coefficients).all()
+    header, _, body = zlib.decompress(written).partition(b"\n")
+    about = json.loads(header)
+    (held,) = about["columns"][0]["factors"]
+    assert held["widths"] == ["<i2"]
+    held["height"] = 5
+    with pytest.raises(LedgerError, match="cannot be read"):
+        decode_event(zlib.compress(json.dumps(about).encode() + b"\n" + body))
+
+
 def test_a_law_nobody_knows_is_refused(cubes: Any, path: Path) -> None:
     charge = one(cubes)
     object.__setattr__(charge, "law", "cauchy")

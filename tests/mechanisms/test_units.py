@@ -81,6 +81,20 @@ def test_losses_along_several_axes_are_summed_exactly(
         assert value == min(CEILING, math.ceil(10**12 * total))
 
 
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(2**40 + 1, 3**30)])
+def test_many_losses_are_those_of_each_cell(rate: Fraction) -> None:
+    """A matrix of all pairs, beside lines, a number and fewer axes."""
+    random = np.random.default_rng(3)
+    shapes = ((5, 300, 70), (300, 70), (5, 1, 1), (1, 300, 1), (), (5, 300, 70))
+    moves = [random.integers(0, 2**40, shape) for shape in shapes]
+    rates = [rate / (n + 1) / 2**40 for n in range(len(moves))]
+    got = loss_units(moves, rates)
+    spread = [np.broadcast_to(move, got.shape) for move in moves]
+    for cell in zip(*(random.integers(0, n, 300).tolist() for n in got.shape), strict=True):
+        total = sum(int(move[cell]) * own for move, own in zip(spread, rates, strict=True))
+        assert got[cell] == math.ceil(10**12 * total)
+
+
 @given(st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40)), min_size=1, max_size=4))
 def test_a_sum_that_is_all_but_an_integer_is_rounded_up_exactly(
     pairs: list[tuple[int, int]],

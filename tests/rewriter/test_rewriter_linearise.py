@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.domain.linearise import GRID_BITS, MAX_COEFFICIENT, factor, groups
+from tallyveil.rewriter.domain.integers import GRID_BITS, MAX_COEFFICIENT
+from tallyveil.rewriter.domain.linearise import factor, groups
 from tallyveil.workload.workload import Factor
 
 DOMAIN = Domain(
@@ -207,6 +208,36 @@ def test_many_entries_in_any_order_are_sorted(alike: bool) -> None:
     assert (made.rows == rows[order]).all()
     assert (made.cells == cells[order]).all()
     assert (made.coefficients * int(unit) == values[order]).all()
+
+
+@pytest.mark.parametrize("depends", ["a", "b", "ab", ""])
+def test_of_all_cells_in_any_order_those_axes_stay_that_matter(depends: str) -> None:
+    random, size = np.random.default_rng(8), 400
+    axes = (Attribute(name, "range", "INTEGER", tuple(range(size))) for name in "ab")
+    cells = random.permutation(size * size)
+    along = dict(zip("ab", np.divmod(cells, size), strict=True))
+    values = 1 + sum((along[name] for name in depends), np.zeros_like(cells))
+    given = pa.chunked_array([values[:70_000], values[70_000:]])
+    kind = pa.decimal128(30, 0)
+    made, _ = factor(
+        Domain("t", tuple(axes)), frozenset("ab"), 1, 0 * cells, cells, given.cast(kind)
+    )
+    assert made.axes == tuple(depends)
+    laid = np.arange(size)
+    expected = 1 + (np.add.outer(laid, laid).ravel() if depends == "ab" else laid)
+    assert made.coefficients.tolist() == (expected.tolist() if depends else [1])
+    assert made.cells.tolist() == list(range(len(made.coefficients)))
+
+
+def test_more_entries_than_are_sorted_at_once_stand_in_order() -> None:
+    random, many = np.random.default_rng(9), (1 << 20) + 70_000
+    rows, cells = random.integers(0, 900, many), np.arange(many)
+    domain = Domain("t", (Attribute("x", "range", "INTEGER", tuple(range(many))),))
+    made, _ = factor(domain, frozenset("x"), 900, rows, cells, pa.chunked_array([cells % 7 + 1]))
+    order = np.argsort(rows, kind="stable")
+    assert (made.rows == rows[order]).all()
+    assert (made.cells == order).all()
+    assert (made.coefficients == order % 7 + 1).all()
 
 
 @given(

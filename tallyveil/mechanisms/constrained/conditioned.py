@@ -65,13 +65,16 @@ class Conditioned:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._groups = Groups([root for root in tree.atoms if Groups.has(root)])
+        groups = list[Node]()
         self._kinds: dict[int, Atom] = {}
         self._atoms = list[tuple[Atom, Node]]()
         shapes = dict[tuple[object, ...], int]()
-        for root in tree.atoms:
-            if not Groups.has(root):
+        for root in deadline.stoppable(tree.atoms, 50):
+            if Groups.has(root):
+                groups.append(root)
+            else:
                 self._atoms.append((self._atom(root, _shape(root, shapes)), root))
+        self._groups = Groups(groups)
 
     def _atom(self, root: Node, shape: int) -> Atom:
         """Atoms of one shape have one law, place by place."""

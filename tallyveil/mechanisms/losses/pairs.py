@@ -33,7 +33,13 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
-from tallyveil.mechanisms.losses.partition import Partition, distances, join, partition
+from tallyveil.mechanisms.losses.partition import (
+    Partition,
+    distances,
+    join,
+    partition,
+    too_many,
+)
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.losses.weights import check_magnitude
 from tallyveil.mechanisms.measure import Measure, power
@@ -95,6 +101,8 @@ class PairLoss:
     @cached_property
     def by_class(self) -> ClassLoss | None:
         """All pairs of classes, or None where there are too many to look at."""
+        if any(map(too_many, self.columns)):
+            return None
         factors: list[Factor] = []
         parts: list[Partition] = []
         for column in self.columns:

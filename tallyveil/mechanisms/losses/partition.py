@@ -13,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.inference.alike import alike
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
-from tallyveil.workload.workload import Factor
+from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["CLASS_LIMIT", "WORK_LIMIT", "Partition", "distances", "join", "partition"]
+__all__ = [
+    "CLASS_LIMIT", "WORK_LIMIT", "Partition", "distances", "join", "partition", "too_many",
+]  # fmt: skip
 
 CLASS_LIMIT = 1024
 WORK_LIMIT = 20_000_000  # additions: about 0.2 s
@@ -35,6 +38,22 @@ class Partition:
     labels: IntArray
     count: int
     outside: int | None
+
+
+def too_many(column: Column) -> bool:
+    """Whether its cells fall into more than `CLASS_LIMIT` classes, as a look at the first row that
+    touches each cell shows. In a product, as many pairs of factors' cells differ in theirs."""
+    if column.selected is not None or column.product_height <= CLASS_LIMIT:
+        return False
+    return math.prod(map(_first_rows, column.factors)) > CLASS_LIMIT
+
+
+def _first_rows(factor: Factor) -> int:
+    """How many rows are the first one that touches some cell."""
+    first = np.full(factor.size, -1, dtype=np.int64)
+    first[factor.cells[::-1]] = factor.rows[::-1]
+    deadline.check()
+    return len(np.flatnonzero(np.bincount(first[first >= 0], minlength=1)))
 
 
 def partition(factor: Factor, closed: bool) -> Partition | None:

@@ -8,7 +8,8 @@ by one in Python's integers. With the fractions' common denominator for a base, 
 enough, ε is 0.
 
 B is so small that no sum of a digit's multiples leaves 64 bits, and arrays of one shape are summed
-before they are spread over all axes.
+before they are spread over all axes. That is done by slices of the result, which stay in the
+processor's cache, and between which a statement can be stopped.
 
 Few elements, as of a column with two kinds of cells, are all worked out one by one.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -40,6 +41,8 @@ _HALF: Final = 31
 _RARE: Final = 32
 # So many elements take Python's integers no longer than numpy takes to begin.
 _FEW: Final = 16
+# Elements of a slice, about.
+_SLICE: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -97,23 +100,62 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
     by_shape: dict[tuple[int, ...], list[_Term]] = defaultdict(list)
     for term in terms:
         by_shape[term.values.shape].append(term)
-    parts = reduce(
-        lambda one, other: _plus(one, other, most),
-        (_added(alike, base, most) for alike in by_shape.values()),
-    )
+    spread = [_added(own, base, most) for own in by_shape.values() if own[0].values.shape != shape]
+    whole = by_shape.get(shape, [])
+    result = np.empty(shape, dtype=np.int64)
+    for place in _slices(shape):
+        deadline.check()
+        added = [[_cut(part, place) for part in parts] for parts in spread]
+        if whole:
+            terms = [_Term(term.values[place], term.rate, term.most) for term in whole]
+            added.append(_added(terms, base, most))
+        parts = reduce(lambda one, other: _plus(one, other, most), added)
+        here, doubtful = _ceilings(parts, base, together)
+        if doubtful.any():
+            moved = [_cut(v, place) for v in values]
+            here[doubtful] = _one_by_one(moved, rates, most, doubtful)
+        np.minimum(here, most, out=result[place])
+    return result
+
+
+def _ceilings(
+    parts: list[IntArray], base: _Base, together: int
+) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Of integers and their digits, which it works on in place; and where they may be too large."""
     base.carry(parts)
     result, *digits = parts
     rest = np.zeros(result.shape, dtype=np.bool_)
     for digit in digits:
-        deadline.check()
         rest |= digit != 0
     result += rest
-    if not base.exact:
-        # Too large by less than `together` in the last place.
-        doubtful = rest & (digits[0] <= together // base.base ** (base.places - 1))
-        if doubtful.any():
-            result[doubtful] = _one_by_one(values, rates, most, doubtful)
-    return np.minimum(result, most, out=result)
+    if base.exact:
+        return result, np.zeros(result.shape, dtype=np.bool_)
+    # Too large by less than `together` in the last place.
+    return result, rest & (digits[0] <= together // base.base ** (base.places - 1))
+
+
+def _slices(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Of an array, along its longest axis."""
+    size = math.prod(shape)
+    if size <= _SLICE:
+        yield (slice(None),) * len(shape)
+        return
+    axis = shape.index(max(shape))
+    step = max(1, _SLICE * shape[axis] // size)
+    for start in range(0, shape[axis], step):
+        yield (
+            *(slice(None),) * axis,
+            slice(start, start + step),
+            *(slice(None),) * (len(shape) - axis - 1),
+        )
+
+
+def _cut(values: IntArray, place: tuple[slice, ...]) -> IntArray:
+    """The part of an array that is spread over a slice of the result."""
+    own = place[len(place) - values.ndim :]
+    return values[
+        tuple(s if n > 1 else slice(None) for s, n in zip(own, values.shape, strict=True))
+    ]
 
 
 def _halves(values: IntArray, rate: Fraction) -> list[_Term]:

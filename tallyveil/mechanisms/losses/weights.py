@@ -150,7 +150,10 @@ def _plain(factor: Factor, power: int) -> Part:
         weights = np.bincount(factor.cells, minlength=factor.size)
     else:
         weights = np.zeros(factor.size, dtype=np.int64)
-        np.add.at(weights, factor.cells, np.abs(factor.coefficients) ** power)
+        for start in range(0, len(factor.cells), _PORTION):
+            deadline.check()
+            some = slice(start, start + _PORTION)
+            np.add.at(weights, factor.cells[some], np.abs(factor.coefficients[some]) ** power)
     part = Part(factor.axes, weights.reshape(factor.shape))
     if factor.size <= _SMALL:
         _PARTS.setdefault(factor, {})[power] = part
@@ -159,6 +162,8 @@ def _plain(factor: Factor, power: int) -> Part:
 
 _PARTS: Final[WeakKeyDictionary[Factor, dict[int, Part]]] = WeakKeyDictionary()
 _SMALL: Final = 4096
+_PORTION: Final = 1 << 18
+"""Entries between two looks at the deadline."""
 
 
 def _fitting(parts: Sequence[Part]) -> list[bool]:
@@ -178,13 +183,21 @@ def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> Weights:
     full = (factor.entries == factor.size) & closed
     least = np.where(full, np.iinfo(np.int64).max, 0)
     greatest = np.where(full, np.iinfo(np.int64).min, 0)
-    np.minimum.at(least, factor.rows, factor.coefficients)
-    np.maximum.at(greatest, factor.rows, factor.coefficients)
+    if len(factor.starts):
+        present = factor.rows[factor.starts]
+        for ends, end in ((least, np.minimum), (greatest, np.maximum)):
+            deadline.check()
+            own = end.reduceat(factor.coefficients, factor.starts)
+            ends[present] = end(ends[present], own)
     s = least + greatest
-    untouched = int((np.abs(s) ** power).sum())
+    away = np.abs(s) ** power
+    untouched = int(away.sum())
     weights = np.full(factor.size, untouched, dtype=np.int64)
-    away = np.abs(s[factor.rows]) ** power
-    moved = np.abs(2 * factor.coefficients - s[factor.rows]) ** power - away
-    np.add.at(weights, factor.cells, moved)
+    for start in range(0, len(factor.rows), _PORTION):
+        deadline.check()
+        rows, cells, coefficients = (
+            of[start : start + _PORTION] for of in (factor.rows, factor.cells, factor.coefficients)
+        )
+        np.add.at(weights, cells, np.abs(2 * coefficients - s[rows]) ** power - away[rows])
     part = Part(factor.axes, weights.reshape(factor.shape))
     return Weights((part,), 0 if closed else untouched)

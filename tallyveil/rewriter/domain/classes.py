@@ -21,7 +21,8 @@ from tallyveil.errors import StatementError
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import coefficient_query
-from tallyveil.rewriter.domain.linearise import IntArray, groups
+from tallyveil.rewriter.domain.integers import IntArray
+from tallyveil.rewriter.domain.linearise import groups
 from tallyveil.rewriter.resolve.branches import Source
 
 __all__ = ["FEW", "Classes", "classes"]

@@ -49,7 +49,9 @@ class Conditions:
         """What DuckDB says of them; None where one fails, which others may guard, or is none."""
         truths: dict[exp.Expr, Truth] = {}
         for name, conditions in self._found.items():
-            every = exp.Array(expressions=[condition.copy() for condition in conditions])
+            every = exp.Array(
+                expressions=[one.copy() for one in deadline.stoppable(conditions, 50)]
+            )
             query = coefficient_query(self._domain, frozenset({name}), None, {0: every}, {}, source)
             try:
                 answers = ask(query)

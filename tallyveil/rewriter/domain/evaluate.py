@@ -23,7 +23,8 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.classes import classes
 from tallyveil.rewriter.domain.components import Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
-from tallyveil.rewriter.domain.linearise import IntArray, nothing
+from tallyveil.rewriter.domain.integers import IntArray
+from tallyveil.rewriter.domain.linearise import nothing
 from tallyveil.rewriter.domain.parts import Part, Parts, part_of_rows
 from tallyveil.rewriter.domain.value_types import value_type
 from tallyveil.rewriter.engine.cursor import Cursor

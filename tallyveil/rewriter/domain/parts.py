@@ -25,7 +25,8 @@ from tallyveil.rewriter.domain.classes import FEW, Classes
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.conditions import Ask, Conditions, values_of
 from tallyveil.rewriter.domain.domain_relation import fits
-from tallyveil.rewriter.domain.linearise import IntArray, factor, groups, indicator, numbers
+from tallyveil.rewriter.domain.integers import IntArray, whole
+from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Space
 from tallyveil.rewriter.resolve.branches import Source
@@ -102,7 +103,7 @@ def part_of_rows(
     """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``; those of the first
     cells of ``alike`` speak for their classes.
     """
-    cells = result.column("__cell").to_numpy().astype(np.int64)
+    cells = whole(result.column("__cell"))
     keys = result.select([f"__k{number}" for number in component.keys])
     _refuse_composite(keys)
     rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)

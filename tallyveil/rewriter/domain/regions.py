@@ -17,7 +17,8 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.rewriter.domain.linearise import IntArray, by_first_cells
+from tallyveil.rewriter.domain.integers import IntArray
+from tallyveil.rewriter.domain.linearise import by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
 
 __all__ = ["Space", "Told"]

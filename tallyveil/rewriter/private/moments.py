@@ -27,7 +27,7 @@ from sqlglot import exp
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.rewriter.domain.components import components
 from tallyveil.rewriter.domain.domain_relation import coefficient_query
-from tallyveil.rewriter.domain.linearise import MAX_COEFFICIENT
+from tallyveil.rewriter.domain.integers import MAX_COEFFICIENT
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.sql.check import function_name, position

@@ -253,12 +253,12 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
     if len(told_apart) == output.column.height:
         return output.column, output.rows
     first: dict[bytes, int] = {}
-    for row, key in enumerate(keys):
+    for row, key in enumerate(deadline.stoppable(keys)):
         first.setdefault(key, row)
     deadline.check()
     kept = np.array(list(first.values()), dtype=np.int64)
     number = {key: n for n, key in enumerate(first)}
-    rows = np.array([number[key] for key in keys], dtype=np.int64)
+    rows = np.array([number[key] for key in deadline.stoppable(keys)], dtype=np.int64)
     return output.column.take(kept), rows if output.rows is None else rows[output.rows]
 
 

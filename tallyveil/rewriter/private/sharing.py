@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tallyveil import deadline
+
 __all__ = ["choose", "sums"]
 
 IntArray = npt.NDArray[np.int64]
@@ -80,5 +82,9 @@ def sums(fine: pa.Table, coarse: pa.Table, names: Sequence[str]) -> IntArray | N
 def _rows(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
     if not names:
         return [()] * table.num_rows
-    columns = [table.column(name).to_pylist() for name in names]
-    return [tuple("NaN" if v != v else v for v in row) for row in zip(*columns, strict=True)]
+    columns = []
+    for name in names:
+        deadline.check()
+        columns.append(table.column(name).to_pylist())
+    rows = deadline.stoppable(zip(*columns, strict=True))
+    return [tuple("NaN" if v != v else v for v in row) for row in rows]

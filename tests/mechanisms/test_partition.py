@@ -1,0 +1,40 @@
+"""Cells that no row tells apart are a class; too many classes are seen without making them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tallyveil.mechanisms.losses import partition as module
+from tallyveil.mechanisms.losses.partition import partition, too_many
+from tallyveil.workload.workload import Column, Factor
+
+
+def _factor(random: np.random.Generator, axis: str) -> Factor:
+    dense = random.integers(-1, 2, (random.integers(1, 6), random.integers(1, 5)))
+    rows, cells = np.nonzero(dense)
+    return Factor((axis,), dense.shape[1:], len(dense), rows, cells, dense[rows, cells])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_too_many_classes_are_too_many(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(seed)
+    column = Column(tuple(_factor(random, axis) for axis in "ab"[: 1 + seed % 2]))
+    if seed % 5 == 0:
+        column = column.take(np.flatnonzero(random.random(column.height) < 0.7))
+    factor = column.multiplied_out(1_000)
+    assert factor is not None
+    monkeypatch.setattr(module, "CLASS_LIMIT", 1_000)
+    classes = partition(factor, closed=True)
+    assert classes is not None
+    monkeypatch.setattr(module, "CLASS_LIMIT", classes.count)
+    assert not too_many(column)
+
+
+def test_as_many_classes_as_groups_are_seen() -> None:
+    every = np.arange(2_000)
+    groups = Factor(("a",), (2_000,), 2_000, every, every, np.ones_like(every))
+    assert too_many(Column((groups,)))
+    few = Factor(("a",), (40,), 40, *(np.arange(40),) * 2, np.ones(40, dtype=np.int64))
+    assert not too_many(Column((few,)))
+    assert too_many(Column((few, Factor(("b",), (40,), 40, few.rows, few.cells, few.coefficients))))
