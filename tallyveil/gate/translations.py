@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil.accountant import Account, Accountant, Charge
+from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.designed import (
     Comparison,
@@ -79,6 +80,11 @@ class Saving(NamedTuple):
         return self._replace(sensitivities=found)
 
 
+def _bytes(_: object, made: tuple[Design | None]) -> int:
+    (found,) = made
+    return 200 if found is None else found.column.nbytes + found.basis.nbytes
+
+
 class Translations:
     """Of one table: ``published`` are the columns that its ledger knows as published, and
     ``sources`` the SQL that each is from. Threads may share it."""
@@ -97,7 +103,7 @@ class Translations:
         # Where records are replaced, the number of all makes no difference to what is charged.
         self._idle = account.neighbours == "replace" and span.rank <= 1
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
-        self._designs: WeakKeyDictionary[Workload, dict[bool, Design | None]] = WeakKeyDictionary()
+        self._designs: Cache[tuple[Design | None]] = Cache(1024, 1 << 27, _bytes)
 
     def best(
         self, charge: Charge, accountant: Accountant, analyst: str, follow: Follow | None
@@ -173,17 +179,18 @@ class Translations:
         self, workload: Workload, follow: Follow, *, correlated: bool = False
     ) -> Design | None:
         """None unless all rows can be told from it."""
-        kept = self._designs.setdefault(workload, {})
-        if correlated not in kept:
+
+        def made() -> tuple[Design | None]:
             covariance = ellipsoids if correlated else least
             closed = self._account.relation.closed
             found = design(
                 workload.columns, self._span, self._numbers, closed=closed, covariance=covariance
             )
-            if found is not None and not follow(workload.columns, found.column):
-                found = None
-            kept[correlated] = found
-        return kept[correlated]
+            told = found is not None and follow(workload.columns, found.column)
+            return (found if told else None,)
+
+        (found,) = self._designs.get((workload, correlated), made)
+        return found
 
     def compared(
         self, plain: Charge, charge: Charge, accountant: Accountant, follow: Follow
