@@ -104,6 +104,10 @@ class _Side:
         except Exception as error:  # noqa: BLE001  what escapes in process is an internal error
             return ("XX000", repr(error), None, None, None)
 
+    def use(self, source: str) -> None:
+        self.house.sessions["duckdb"].set("dp.source", source)
+        self._wire.execute(f"SET dp.source = {source}".encode())
+
     def theirs(self, sql: str, dialect: Dialect) -> _Answer:
         cursor: Any
         if dialect == "duckdb":
@@ -134,6 +138,11 @@ class Lab:
             folder = self._base / f"{name}{self._number}"
             folder.mkdir()
             self._sides.append(_Side(rows, folder, self._postgres))
+
+    def use(self, source: str) -> None:
+        """Answers come from history too, or are fresh."""
+        for side in self._sides:
+            side.use(source)
 
     def verdict(self, found: Case, *, both: bool = True) -> tuple[str, str]:
         """One of "answered", "refused" and what is wrong, and a few words about it.

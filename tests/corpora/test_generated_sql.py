@@ -23,10 +23,10 @@ from tests.corpora.lab import Lab, case
 # Refused besides those that must be: limits that the documentation names. One in a hundred is.
 _ANSWERED = 0.98
 _AT_LEAST = 0.85
-_CHUNK, _LONG_CHUNK = 60, 500
+_CHUNK, _LONG_CHUNK = 100, 500
 _GOOD = ("answered", "refused")
 
-_SUITE = 240
+_SUITE = 400
 _SEED = int(os.environ.get("FUZZ_SEED", "100000"))
 _SIZE = int(os.environ.get("FUZZ_SIZE", "0"))
 _LONG = int(os.environ.get("FUZZ_STATEMENTS", "4000"))
@@ -45,6 +45,8 @@ def run(lab: Lab, seeds: range, sizes: Sequence[int], least: float) -> None:
     found: Counter[tuple[str, bool]] = Counter()
     said = []
     for seed in seeds:
+        if seed % 4 == 0:
+            lab.use("auto" if seed % 8 else "fresh")
         own = sizes[seed // 4 % len(sizes)]
         asked = case(seed, own)
         verdict, words = lab.verdict(asked, both=seed % 8 == 0)

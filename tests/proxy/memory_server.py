@@ -15,7 +15,7 @@ def main(folder: str, connection: int, memory: int) -> None:
     source = duckdb.connect(":memory:")
     source.execute("CREATE TABLE people AS SELECT i % 90 AS age FROM range(900) t(i)")
     table = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": {"age": {"range": [0, 9]}}}
-    gate = Gate(parse_policy({"tables": {"person": table}}, base=folder), source)
+    gate = Gate(parse_policy({"tables": {"person": table}}, base=folder), source, time_limit=60.0)
     limits = Limits(connection_memory=connection << 20, memory=memory << 20)
     server = Server(gate.session, port=0, limits=limits)
     run(server, ready=lambda server: print(server.port, flush=True))
