@@ -118,13 +118,13 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _is_gates(function: exp.Func) -> bool:
-    """What belongs to the session: intervals, and settings but for one that changes nothing."""
+    """What belongs to the session: intervals, and settings but for those that change nothing."""
     if not isinstance(function, exp.Anonymous):
         return False
     name = function.name.lower()
     if name == "set_config":
-        setting = function.expressions[0] if function.expressions else None
-        return not (isinstance(setting, exp.Literal) and setting.this.lower() == "jit")
+        given = [a.this if isinstance(a, exp.Literal) else None for a in function.expressions[:2]]
+        return given[:1] != ["jit"] and given != ["bytea_output", "hex"]
     return name.startswith("dp_")
 
 

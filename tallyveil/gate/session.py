@@ -29,7 +29,7 @@ from tallyveil.gate.notices import explanation, warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.request import request_of
-from tallyveil.gate.settings import Settings
+from tallyveil.gate.settings import DESCRIPTIONS, REPORTED, Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.rewriter import Dialect, Plan, Query, place_of, split
 
@@ -74,7 +74,7 @@ class GateSession:
         self, statement: Statement, parameter_types: Sequence[str | None] = ()
     ) -> Description:
         if statement.kind == "show":
-            return Description((), (ColumnType(str(statement.target), "VARCHAR"),))
+            return Description((), _shown_columns(statement))
         if statement.kind == "declare" and statement.inner is not None:
             return replace(self.describe(statement.inner, parameter_types), columns=None)
         if statement.kind not in ("select", "explain"):
@@ -276,11 +276,22 @@ class GateSession:
 
     def _show(self, statement: Statement) -> Result:
         name = str(statement.target)
-        if name == "all":
-            columns = (ColumnType("name", "VARCHAR"), ColumnType("setting", "VARCHAR"))
-            rows: list[tuple[Any, ...]] = list(self.settings.all().items())
-            return Result(columns, rows, "SHOW")
-        return Result((ColumnType(name, "VARCHAR"),), [(self.settings.show(name),)], "SHOW")
+        rows: list[tuple[Any, ...]] = (
+            [(self.settings.show(name),)]
+            if name != "all"
+            else [
+                (one, value, DESCRIPTIONS.get(one, ""))
+                for one, value in self.settings.all().items()
+            ]
+        )
+        return Result(_shown_columns(statement), rows, "SHOW")
+
+
+def _shown_columns(statement: Statement) -> tuple[ColumnType, ...]:
+    """Of SHOW: settings are called as PostgreSQL spells them."""
+    name = str(statement.target)
+    names = ("name", "setting", "description") if name == "all" else (REPORTED.get(name, name),)
+    return tuple(ColumnType(one, "VARCHAR") for one in names)
 
 
 def _query(statement: Statement) -> Query:

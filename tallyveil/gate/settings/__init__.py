@@ -1,13 +1,14 @@
 """A session's settings: the dp ones, and those PostgreSQL clients send when they connect."""
 
 from tallyveil.gate.settings.dp import DESCRIPTIONS
-from tallyveil.gate.settings.postgres import LISTS, SERVER_VERSION
+from tallyveil.gate.settings.postgres import LISTS, REPORTED, SERVER_VERSION
 from tallyveil.gate.settings.session import Answers, Settings, Target
 from tallyveil.gate.settings.values import refuse_serializable
 
 __all__ = [
     "DESCRIPTIONS",
     "LISTS",
+    "REPORTED",
     "SERVER_VERSION",
     "Answers",
     "Settings",

@@ -78,6 +78,8 @@ def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
             return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim"), True
         case exp.Interval():
             return "interval", False
+        case exp.Cast() if "bound" in item.meta:
+            return _UNNAMED, False
         case exp.AtTimeZone():
             return "timezone", True
     if not isinstance(item, exp.Literal | exp.National | exp.RawString) and "start" in item.meta:

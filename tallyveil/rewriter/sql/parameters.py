@@ -189,6 +189,7 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
         constant = _constant(values[index], types[index])
         if HOLE in node.meta:
             constant.this.meta[HOLE] = node.meta[HOLE]
+        constant.meta["bound"] = True  # which nothing is called after
         node.replace(constant)
 
 

@@ -30,6 +30,7 @@ from tallyveil.rewriter.sql.constants import read_constants
 from tallyveil.rewriter.sql.escapes import read_escapes
 from tallyveil.rewriter.sql.interval_texts import read_intervals
 from tallyveil.rewriter.sql.typed_texts import bracket_typed_texts
+from tallyveil.rewriter.sql.unfinished import refuse_unfinished
 
 __all__ = [
     "MAX_CHARACTERS",
@@ -247,6 +248,8 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     _refuse_other_than_queries(tokens, sql)
     if len(pieces) > 1:
         raise SQLSyntaxError("expected one statement", position=1)
+    if dialect == "postgres":
+        refuse_unfinished(tokens, sql)
     try:
         parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
         trees = parser.parse(tokens, sql)

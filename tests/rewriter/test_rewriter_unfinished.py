@@ -1,0 +1,58 @@
+"""Statements that stop half-way are refused where PostgreSQL refuses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tallyveil.errors import SQLSyntaxError
+from tallyveil.rewriter.sql.statements import parse_query
+
+UNFINISHED = [
+    "SELECT count(*) FROM person GROUP",
+    "SELECT count(*) FROM person GROUP BY",
+    "SELECT count(*) FROM person WHERE age > 5 ORDER",
+    "SELECT count(*) FROM (SELECT * FROM person ORDER) t",
+    "SELECT count(*) FROM person OFFSET",
+    "SELECT count(*) FROM person FETCH",
+    "SELECT count(*), FROM person",
+    "SELECT count(*) FROM person,",
+    "SELECT count(*) FROM person, WHERE age > 5",
+    "SELECT count(*) FROM person WHERE age IN ()",
+    "SELECT count(*) FROM person WHERE age IN (1, 2,)",
+    "SELECT coalesce(1,)",
+    "SELECT ARRAY[1,]",
+    "SELECT 1 AS",
+    "SELECT count(*) FILTER FROM person",
+    "SELECT sex, count(*) FROM person GROUP BY sex, ORDER BY 1",
+]
+
+WHOLE = [
+    'SELECT 1 AS group, 2 AS offset, 3 AS "order", 4 AS filter',
+    'SELECT t.order FROM (SELECT 1 AS "order") t',
+    "SELECT count(*) FILTER (WHERE true), 'GROUP', 'a, ', 1 AS fetch",
+    "SELECT 1 WHERE 1 IN (1) ORDER BY 1 OFFSET 0",
+    "SELECT 1 AS is",
+]
+
+
+@pytest.mark.parametrize("sql", UNFINISHED)
+def test_what_is_not_finished_is_refused_where_postgresql_refuses_it(
+    postgres: psycopg.Connection[Any], sql: str
+) -> None:
+    with pytest.raises(psycopg.errors.SyntaxError) as theirs:
+        postgres.execute(sql.encode())
+    with pytest.raises(SQLSyntaxError) as ours:
+        parse_query(sql, "postgres")
+    assert str(ours.value.position) == theirs.value.diag.statement_position
+    assert ours.value.message == theirs.value.diag.message_primary
+
+
+@pytest.mark.parametrize("sql", WHOLE)
+def test_names_that_are_words_of_the_grammar_are_names(
+    postgres: psycopg.Connection[Any], sql: str
+) -> None:
+    postgres.execute(sql.encode())
+    parse_query(sql, "postgres")
