@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["clocked", "percentiles", "report"]
+__all__ = ["clocked", "percentiles", "report", "target"]
 
 T = TypeVar("T")
 
@@ -34,3 +35,9 @@ def percentiles(times: Iterable[float]) -> dict[str, float]:
 
 def report(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
+
+
+def target(name: str, value: float, *, least: float = -math.inf, most: float = math.inf) -> None:
+    """What a figure is to be, and whether it is."""
+    bounds = {k: v for k, v in (("least", least), ("most", most)) if math.isfinite(v)}
+    report(case="target", target=name, value=round(value, 3), **bounds, met=least <= value <= most)

@@ -12,6 +12,7 @@ answer but the first costs nothing.
   groups, by turns; ``x_alone`` is the ratio of the 99th percentiles.
 - `idle`: what 500 connections that ask nothing take, in MB.
 - What `bench.catalog` measures.
+- `target`: what some of these are to be, and whether they are. All takes five minutes.
 
 pgbench does not look at the clock again for an answer that is there at once: a median of 0 means
 that. ``cpu_us`` is what all processes of the server compute for one statement, in microseconds of a
@@ -41,16 +42,17 @@ import psycopg
 from bench import catalog
 from bench.fairness import POLICY, TABLE, Load, groups
 from bench.house import served
-from bench.measure import percentiles, report
+from bench.measure import percentiles, report, target
 from bench.postgres import postgresql, program
 
-LENGTH: Final = int(os.environ.get("LENGTH", "4"))
+LENGTH: Final = int(os.environ.get("LENGTH", "2"))
 ROUNDS: Final = 3
 ROWS: Final = int(os.environ.get("ROWS", "100000"))
 IDLE: Final = 500
 MODES = ("simple", "extended", "prepared")
 CONNECTIONS = (1, 16, 200)
 WORKERS = (1, 2)
+FASTEST: Final = {1: 0.2, 2: 0.35}  # by workers, the least ratio to PostgreSQL's
 ONE: Final = "SELECT 1"
 COUNT: Final = "SELECT count(*) FROM person WHERE a < 30 AND b >= 7"
 
@@ -181,6 +183,26 @@ def preparing(found: Mapping[tuple[str, int], Mapping[tuple[str, str], Figures]]
             )  # fmt: skip
 
 
+def targets(found: Mapping[tuple[str, int], Mapping[tuple[str, str], Figures]]) -> None:
+    """Of prepared statements, on a middling number of connections."""
+    connections = CONNECTIONS[len(CONNECTIONS) // 2]
+    speed, extended = (
+        {asked: one["per_second"] for asked, one in found[mode, connections].items()}
+        for mode in ("prepared", "extended")
+    )
+    for workers in WORKERS:
+        name = named(workers)
+        own = speed[name, ONE]
+        least = FASTEST[workers]
+        target(f"{ONE}, {name}, to PostgreSQL's", own / speed["postgresql", ONE], least=least)
+        target(f"a repeated count, {name}, to {ONE}", speed[name, COUNT] / own, least=0.5)
+        target(f"{ONE}, {name}, to unprepared", own / extended[name, ONE], least=1)
+
+
+def named(workers: int) -> str:
+    return f"tallyveil, {workers}"
+
+
 def beside(system: System, folder: Path) -> None:
     """`SELECT 1` while the heaviest statements run."""
     alone, busy = [], []
@@ -194,6 +216,7 @@ def beside(system: System, folder: Path) -> None:
         bench="wire", case="beside", system=system.name, **found,
         alone_p99_ms=before["p99_ms"], x_alone=ratio,
     )  # fmt: skip
+    target(f"99th percentile beside the heaviest, {system.name}, to alone", ratio, most=2)
 
 
 def idle(system: System) -> None:
@@ -206,6 +229,7 @@ def idle(system: System) -> None:
             connection.execute(ONE)
         taken = memory(system.pid) - before
     report(bench="wire", case="idle", system=system.name, connections=IDLE, mb=round(taken, 1))
+    target(f"MB of {IDLE} idle connections, {system.name}", taken, most=100)
 
 
 def main() -> None:
@@ -219,11 +243,12 @@ def main() -> None:
         for workers in WORKERS:
             options = ("--workers", str(workers), "--max-connections", "1000")
             port, pid = stack.enter_context(served(str(policy), *options))
-            systems.append(System(f"tallyveil, {workers}", port, pid))
+            systems.append(System(named(workers), port, pid))
         found = {
             case: compare(systems, folder, *case) for case in itertools.product(MODES, CONNECTIONS)
         }
         preparing(found)
+        targets(found)
         for system in systems[1:]:
             idle(system)
             beside(system, folder)
