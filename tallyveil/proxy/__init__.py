@@ -4,9 +4,9 @@ the gate is known by `gate.interface` alone.
 ::
 
     server, connection, run     sockets, the event loop, worker threads     (all the I/O)
-      entrance, half_open       where clients come in, and how many may
+      entrance                  where clients come in, and how many may
       processes                 several processes on one port
-      line, tls, certificate    one socket: clear bytes, whether TLS carries them or not
+      line, tls                 one socket: clear bytes, whether TLS carries them or not
     conversation                the state machine: messages in, bytes out
       login                     who connects, with which settings
         auth, scram             who may, and the proof of a password
@@ -28,13 +28,12 @@ refused for belongs to the gate.
 from __future__ import annotations
 
 from tallyveil.proxy.auth import Authentication, Clientcert, Trust, Users
-from tallyveil.proxy.certificate import self_sign
 from tallyveil.proxy.entrance import InsecureAddress, check_address
 from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.run import ServerThread, leave, run
 from tallyveil.proxy.scram import Verifier
 from tallyveil.proxy.server import Server, SessionFactory
-from tallyveil.proxy.tls import Tls
+from tallyveil.proxy.tls import Tls, self_sign
 
 __all__ = [
     "Authentication",

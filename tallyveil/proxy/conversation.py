@@ -17,12 +17,11 @@ from tallyveil import events
 from tallyveil.catalog import Catalog
 from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParameter
 from tallyveil.gate.interface import Session, Statement
-from tallyveil.proxy import backend
+from tallyveil.proxy import backend, extended
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.auth import Authentication
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
-from tallyveil.proxy.extended import Extended
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.kept import Kept
@@ -93,8 +92,6 @@ class Conversation:
         self._host = host
         self._interruption = interruption
         self._holding = host.holding()
-        self._kept = Kept(self._holding)
-        self.extended = Extended(self._kept)
         self._executor: Executor | None = None
 
     @property
@@ -152,7 +149,8 @@ class Conversation:
 
     def release(self) -> Session | None:
         """Let go of everything kept for the client; the session, to be closed, if it has one."""
-        self._kept.forget()
+        if self._executor is not None:
+            self._executor.kept.forget()
         self._holding.give_all()
         session, self.session = self.session, None
         return session
@@ -246,7 +244,7 @@ class Conversation:
         executor = Executor(
             self.session,
             self._interruption,
-            self._kept,
+            Kept(self._holding),
             self._host.replies,
             None if catalog is None else Inquiry(catalog, self.session, request.user, database),
         )
@@ -258,8 +256,8 @@ class Conversation:
         self._executor = executor
 
     def _query(self, message: m.Query) -> Iterator[bytes]:
-        self._kept.forget_unnamed()
         executor, question = self.executor, None
+        executor.kept.forget_unnamed()
         if executor.transaction.sound:
             question, reply = executor.repeated(message.sql)
             if reply is not None:
@@ -317,9 +315,9 @@ class _Step(NamedTuple):
     ready: bool = False
 
 
-def _extended(answer: Callable[[Extended, Executor, Any], Iterator[bytes]]) -> _Step:
+def _extended(answer: Callable[[Executor, Any], Iterator[bytes]]) -> _Step:
     def handle(conversation: Conversation, message: m.Message) -> Iterator[bytes]:
-        return answer(conversation.extended, conversation.executor, message)
+        return answer(conversation.executor, message)
 
     return _Step(handle, Phase.READY, Phase.SKIPPING)
 
@@ -333,11 +331,11 @@ _END: Final = _Step(Conversation._nothing, _C, _C)
 _WHEN_READY: Final[dict[type[m.Message], _Step]] = {
     m.Query: _Step(Conversation._query, _R, _R, ready=True),
     m.FunctionCall: _Step(Conversation._call_function, _R, _R, ready=True),
-    m.Parse: _extended(Extended.parse),
-    m.Bind: _extended(Extended.bind),
-    m.Describe: _extended(Extended.describe),
-    m.Execute: _extended(Extended.execute),
-    m.Close: _extended(Extended.close),
+    m.Parse: _extended(extended.parse),
+    m.Bind: _extended(extended.bind),
+    m.Describe: _extended(extended.describe),
+    m.Execute: _extended(extended.execute),
+    m.Close: _extended(extended.close),
     m.Flush: _Step(Conversation._nothing, _R, _R),
     m.CopyMessage: _Step(Conversation._nothing, _R, _R),
     m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),

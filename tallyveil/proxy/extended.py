@@ -25,7 +25,7 @@ from tallyveil.proxy.pgtypes import decode_parameter
 from tallyveil.proxy.replies import Reply
 from tallyveil.proxy.rows import Rows
 
-__all__ = ["Extended"]
+__all__ = ["bind", "close", "describe", "execute", "parse"]
 
 _LITTLE: Final = 1024
 """Bytes of parameters that are decoded in no time."""
@@ -43,154 +43,156 @@ def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
     return (formats or (0,)) * count
 
 
-class Extended:
-    """The messages of one connection about what it keeps."""
+def parse(executor: Executor, message: Parse) -> Iterator[bytes]:
+    executor.kept.may_prepare(message.name)
+    prepared = executor.described_before(message.sql, message.types)
+    if prepared is None:
+        yield backend.BLOCKING
+        prepared = _described(executor, message)
+        executor.keep_described(message.sql, message.types, prepared)
+    executor.transaction.check(prepared.statement)
+    executor.kept.keep_statement(message.name, prepared.named(message.name))
+    yield backend.PARSE_COMPLETE
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
 
-    def parse(self, executor: Executor, message: Parse) -> Iterator[bytes]:
-        self._kept.may_prepare(message.name)
-        prepared = executor.described_before(message.sql, message.types)
-        if prepared is None:
-            yield backend.BLOCKING
-            prepared = self._described(executor, message)
-            executor.keep_described(message.sql, message.types, prepared)
-        executor.transaction.check(prepared.statement)
-        self._kept.keep_statement(message.name, prepared.named(message.name))
-        yield backend.PARSE_COMPLETE
-
-    def _described(self, executor: Executor, message: Parse) -> Prepared:
-        """Under no name."""
-        statements = executor.parse(message.sql)
-        if len(statements) > 1:
-            raise SQLSyntaxError(
-                "cannot insert multiple commands into a prepared statement",
-                hint="Send the statements one by one.",
-                position=statements[1].offset + 1,
-            )
-        executor.transaction.check(statements[0])
-        return executor.prepare(statements[0], message.types)
-
-    def bind(self, executor: Executor, message: Bind) -> Iterator[bytes]:
-        prepared = self._kept.statement(message.statement)
-        executor.transaction.check(prepared.statement)
-        if message.portal:
-            self._kept.may_open(message.portal)
-        count = len(message.values)
-        if count != len(prepared.oids):
-            raise BadMessage(
-                f"bind message supplies {count} parameters, but prepared statement "
-                f'"{message.statement}" requires {len(prepared.oids)}'
-            )
-        if count and sum(len(value or b"") for value in message.values) > _LITTLE:
-            yield backend.BLOCKING
-        formats = _spread(message.formats, count, "parameter")
-        read = raw_parameter if asks_catalog(prepared.statement) else decode_parameter
-        parameters = tuple(
-            None if data is None else read(i, oid, code, data)
-            for i, (oid, code, data) in enumerate(
-                zip(prepared.oids, formats, message.values, strict=True), start=1
-            )
+def _described(executor: Executor, message: Parse) -> Prepared:
+    """Under no name."""
+    statements = executor.parse(message.sql)
+    if len(statements) > 1:
+        raise SQLSyntaxError(
+            "cannot insert multiple commands into a prepared statement",
+            hint="Send the statements one by one.",
+            position=statements[1].offset + 1,
         )
-        width = len(prepared.fields or ())
-        # A statement without rows has no columns to format, whatever the client asks for.
-        results = _spread(message.result_formats, width, "column") if width else ()
-        self._kept.forget_portal(message.portal)
-        used = parameters[: prepared.used]
-        size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
-        holding = self._kept.holding
-        holding.take(size)
-        rows = (
-            Rows(holding, results, prepared.fields)
-            if prepared.statement.copy is None
-            else CopyRows(holding, prepared.statement.copy)
+    executor.transaction.check(statements[0])
+    return executor.prepare(statements[0], message.types)
+
+
+def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
+    prepared = executor.kept.statement(message.statement)
+    executor.transaction.check(prepared.statement)
+    if message.portal:
+        executor.kept.may_open(message.portal)
+    count = len(message.values)
+    if count != len(prepared.oids):
+        raise BadMessage(
+            f"bind message supplies {count} parameters, but prepared statement "
+            f'"{message.statement}" requires {len(prepared.oids)}'
         )
-        self._kept.open(message.portal, Portal(prepared, used, results, size, rows))
-        yield backend.BIND_COMPLETE
+    if count and sum(len(value or b"") for value in message.values) > _LITTLE:
+        yield backend.BLOCKING
+    formats = _spread(message.formats, count, "parameter")
+    read = raw_parameter if asks_catalog(prepared.statement) else decode_parameter
+    parameters = tuple(
+        None if data is None else read(i, oid, code, data)
+        for i, (oid, code, data) in enumerate(
+            zip(prepared.oids, formats, message.values, strict=True), start=1
+        )
+    )
+    width = len(prepared.fields or ())
+    # A statement without rows has no columns to format, whatever the client asks for.
+    results = _spread(message.result_formats, width, "column") if width else ()
+    executor.kept.forget_portal(message.portal)
+    used = parameters[: prepared.used]
+    size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
+    holding = executor.kept.holding
+    holding.take(size)
+    rows = (
+        Rows(holding, results, prepared.fields)
+        if prepared.statement.copy is None
+        else CopyRows(holding, prepared.statement.copy)
+    )
+    executor.kept.open(message.portal, Portal(prepared, used, results, size, rows))
+    yield backend.BIND_COMPLETE
 
-    def describe(self, executor: Executor, message: Describe) -> Iterator[bytes]:
-        if message.kind == "S":
-            prepared, formats = self._kept.statement(message.name), None
-            fields = prepared.fields
-            yield backend.parameter_description(prepared.oids)
-        else:
-            portal = self._kept.portal(message.name)
-            fields, formats = portal.fields, portal.formats
-        if fields is None:
-            yield backend.NO_DATA
-        else:
-            yield backend.row_description(fields, formats)
 
-    def execute(self, executor: Executor, message: Execute) -> Iterator[bytes]:
-        portal = self._open_portal(message.portal)
-        statement = portal.prepared.statement
-        executor.transaction.check(statement)
-        if statement.kind == "empty":
-            yield backend.EMPTY_QUERY
-            return
-        if portal.result is None:
-            if not message.limit and statement.kind == "select":
-                yield from self._answer(executor, portal, statement)
-                return
-            yield backend.BLOCKING
-            result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
-            portal.result = result
-            yield from map(backend.notice_response, result.notices)
-            if portal.fields is None:
-                yield portal.rows.opening()
-                yield from (chunk for _, chunk in portal.rows.take())
-                yield portal.rows.closing()
-        elif portal.prepared.fields is None:
-            raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
-        yield from self._page(portal, portal.result, message.limit)
+def describe(executor: Executor, message: Describe) -> Iterator[bytes]:
+    if message.kind == "S":
+        prepared, formats = executor.kept.statement(message.name), None
+        fields = prepared.fields
+        yield backend.parameter_description(prepared.oids)
+    else:
+        portal = executor.kept.portal(message.name)
+        fields, formats = portal.fields, portal.formats
+    if fields is None:
+        yield backend.NO_DATA
+    else:
+        yield backend.row_description(fields, formats)
 
-    def _answer(self, executor: Executor, portal: Portal, statement: Statement) -> Iterator[bytes]:
-        """All rows of a query; as they were sent to who asked it before, if that still holds."""
-        prepared, parameters = portal.prepared, portal.parameters
-        values = exact_key(parameters) if parameters else ()
-        key = (statement.sql, statement.offset, prepared.types, portal.formats, values)
-        question, reply = executor.repeated(key)
-        if reply is not None and reply.fields == prepared.fields:
-            portal.result, portal.begun = reply.result, True
-            yield reply.sent
+
+def execute(executor: Executor, message: Execute) -> Iterator[bytes]:
+    portal = _open_portal(executor.kept, message.portal)
+    statement = portal.prepared.statement
+    executor.transaction.check(statement)
+    if statement.kind == "empty":
+        yield backend.EMPTY_QUERY
+        return
+    if portal.result is None:
+        if not message.limit and statement.kind == "select":
+            yield from _answer(executor, portal, statement)
             return
         yield backend.BLOCKING
-        result = portal.result = executor.run(statement, portal.rows, parameters, prepared.types)
-        notices = b"".join(map(backend.notice_response, result.notices))
-        rows = portal.rows.all()
-        if rows is not None:
-            sent = notices + rows + backend.command_complete(result.tag)
-            executor.keep(question, key, Reply(sent, prepared.fields, result, statement.sql))
-        yield notices
-        yield from self._page(portal, result, 0)
+        result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
+        portal.result = result
+        yield from map(backend.notice_response, result.notices)
+        if portal.fields is None:
+            yield portal.rows.opening()
+            yield from (chunk for _, chunk in portal.rows.take())
+            yield portal.rows.closing()
+    elif portal.prepared.fields is None:
+        raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
+    yield from _page(portal, portal.result, message.limit)
 
-    def _page(self, portal: Portal, result: Result, limit: int) -> Iterator[bytes]:
-        """The next ``limit`` rows, all for 0, and the tag if these were the last."""
-        sent, whole = 0, not portal.begun
-        portal.begun = True
-        for count, chunk in portal.rows.take(limit):
-            sent += count
-            yield chunk
-        # Like PostgreSQL, a page that is exactly full is suspended: the end is not known yet.
-        if limit and sent == limit:
-            yield backend.PORTAL_SUSPENDED
-        else:
-            word = result.tag.partition(" ")[0]
-            whole = whole or word not in ("SELECT", "FETCH")
-            yield backend.command_complete(result.tag if whole else f"{word} {sent}")
 
-    def close(self, executor: Executor, message: Close) -> Iterator[bytes]:
-        if message.kind == "S":
-            self._kept.forget_statement(message.name)
-        else:
-            self._kept.forget_portal(message.name)
-        yield backend.CLOSE_COMPLETE
+def _answer(executor: Executor, portal: Portal, statement: Statement) -> Iterator[bytes]:
+    """All rows of a query; as they were sent to who asked it before, if that still holds."""
+    prepared, parameters = portal.prepared, portal.parameters
+    values = exact_key(parameters) if parameters else ()
+    key = (statement.sql, statement.offset, prepared.types, portal.formats, values)
+    question, reply = executor.repeated(key)
+    if reply is not None and reply.fields == prepared.fields:
+        portal.result, portal.begun = reply.result, True
+        yield reply.sent
+        return
+    yield backend.BLOCKING
+    result = portal.result = executor.run(statement, portal.rows, parameters, prepared.types)
+    notices = b"".join(map(backend.notice_response, result.notices))
+    rows = portal.rows.all()
+    if rows is not None:
+        sent = notices + rows + backend.command_complete(result.tag)
+        executor.keep(question, key, Reply(sent, prepared.fields, result, statement.sql))
+    yield notices
+    yield from _page(portal, result, 0)
 
-    def _open_portal(self, name: str) -> Portal:
-        portal = self._kept.portal(name)
-        if not isinstance(portal, Portal):
-            raise FeatureNotSupported(
-                "a cursor of DECLARE is not read by Execute", hint=f'FETCH ALL FROM "{name}".'
-            )
-        return portal
+
+def _page(portal: Portal, result: Result, limit: int) -> Iterator[bytes]:
+    """The next ``limit`` rows, all for 0, and the tag if these were the last."""
+    sent, whole = 0, not portal.begun
+    portal.begun = True
+    for count, chunk in portal.rows.take(limit):
+        sent += count
+        yield chunk
+    # Like PostgreSQL, a page that is exactly full is suspended: the end is not known yet.
+    if limit and sent == limit:
+        yield backend.PORTAL_SUSPENDED
+    else:
+        word = result.tag.partition(" ")[0]
+        whole = whole or word not in ("SELECT", "FETCH")
+        yield backend.command_complete(result.tag if whole else f"{word} {sent}")
+
+
+def close(executor: Executor, message: Close) -> Iterator[bytes]:
+    if message.kind == "S":
+        executor.kept.forget_statement(message.name)
+    else:
+        executor.kept.forget_portal(message.name)
+    yield backend.CLOSE_COMPLETE
+
+
+def _open_portal(kept: Kept, name: str) -> Portal:
+    portal = kept.portal(name)
+    if not isinstance(portal, Portal):
+        raise FeatureNotSupported(
+            "a cursor of DECLARE is not read by Execute", hint=f'FETCH ALL FROM "{name}".'
+        )
+    return portal

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
-from typing import Final, Self
+from typing import Self
 
 __all__ = ["Limits"]
-
-_WHOLE: Final = (
-    "max_connections",
-    "max_user_connections",
-    "max_waiting",
-    "max_message",
-    "read_ahead",
-    "write_ahead",
-    "connection_memory",
-    "memory",
-    "threads",
-    "analyst_threads",
-    "heavy",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +54,7 @@ class Limits:
                 continue
             if not 0 < value < float("inf"):
                 raise ValueError(f"{field.name} must be positive and finite, not {value!r}")
-            if field.name in _WHOLE and not isinstance(value, int):
+            if str(field.type).startswith("int") and not isinstance(value, int):
                 raise ValueError(f"{field.name} must be a whole number")
 
     def shared_by(self, processes: int) -> Self:

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import NoReturn, Protocol, Self, TypeVar
 
 from tallyveil.events import report
@@ -146,10 +145,5 @@ class ServerThread:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

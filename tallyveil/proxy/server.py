@@ -15,8 +15,7 @@ from tallyveil.events import report
 from tallyveil.gate.interface import Session
 from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.connection import Connection
-from tallyveil.proxy.entrance import Entrance, Listening, check_address, is_loopback
-from tallyveil.proxy.half_open import HalfOpen
+from tallyveil.proxy.entrance import Entrance, HalfOpen, Listening, check_address, is_loopback
 from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.limits import Limits
