@@ -5,17 +5,10 @@ and how surely. Every bound is rounded to the honest side: an interval is never 
 scale that must meet a target is never too large.
 """
 
-from tallyveil.inference import discrete_gaussian
 from tallyveil.inference.blocks import Combination, best_combinations
 from tallyveil.inference.confidence_sequence import confidence_sequence
 from tallyveil.inference.discrete_gaussian import DiscreteGaussianLaw
-from tallyveil.inference.discrete_laplace import (
-    DiscreteLaplaceLaw,
-    half_width,
-    scale_for_half_width,
-    tail,
-    variance,
-)
+from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.error_law import ErrorLaw, Interval, Posterior
 from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.fit import Fit
@@ -45,11 +38,6 @@ __all__ = [
     "combined",
     "confidence_sequence",
     "debiased",
-    "discrete_gaussian",
-    "half_width",
     "half_width_of_sum",
-    "scale_for_half_width",
-    "tail",
     "top_up",
-    "variance",
 ]

@@ -23,66 +23,35 @@ import numpy as np
 from scipy.special import erfc, erfcinv
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws import Floats, NoiseLaw, check_scale, miss_of
+from tallyveil.inference.laws import Floats, NoiseLaw, miss_of
 from tallyveil.inference.roots import root_between
 
-__all__ = ["DiscreteGaussianLaw", "half_width", "scale_for_half_width", "tail", "variance"]
+__all__ = ["DiscreteGaussianLaw"]
 
 _SUMMED: Final = 4096.0
 _REACH: Final = 40  # e^{−40²/2} is less than the smallest float
 _MARGIN: Final = 1e-12  # relative, far more than the rounding of sums and of erfc
 
 
-def variance(scale: float) -> float:
-    """Σ k² e^{−k²/2σ²} / N; 0 for the exact scale 0.
-
-    From σ = 4 on it is σ² to within the rounding: the difference is less than e^{−2π²σ²} · 4π²σ⁴.
-    """
-    check_scale(scale)
-    if scale == 0:
-        return 0.0
-    if scale >= 4:
-        return scale * scale
-    k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
-    return float(2 * (k * k * np.exp(-((k / scale) ** 2) / 2)).sum() / _normaliser(scale))
-
-
-def tail(half: int, scale: float) -> float:
-    """P(|K| > half), rounded up; 0 for the exact scale 0."""
-    check_scale(scale)
-    if half < 0:
-        return 1.0
-    if scale == 0:
-        return 0.0
-    if scale <= _SUMMED:
-        k = np.arange(half + 1, half + 2 + math.ceil(_REACH * scale), dtype=np.float64)
-        value = 2 * float(np.exp(-((k / scale) ** 2) / 2).sum()) / _normaliser(scale)
-    else:
-        start = half + 0.5 if half + 0.5 >= scale else float(half)
-        value = float(erfc(start / (scale * math.sqrt(2))))
-    return min(1.0, math.nextafter(value * (1 + _MARGIN), math.inf))
-
-
 @lru_cache(maxsize=4096)
-def half_width(scale: float, confidence: float | Fraction) -> int:
+def _half_width(law: DiscreteGaussianLaw, confidence: float | Fraction) -> int:
     """The least integer h with P(|K| ≤ h) ≥ confidence, as far as `tail` can tell.
 
-    Raises InvalidParameterValue unless 0 ≤ scale < ∞ and 0 < confidence < 1.
+    Raises InvalidParameterValue unless 0 < confidence < 1.
     """
-    check_scale(scale)
-    miss = miss_of(confidence)
+    miss, scale = miss_of(confidence), law.scale
     if scale == 0:
         return 0
     half = max(0, math.floor(scale * math.sqrt(2) * float(erfcinv(miss))) - 1)
-    while half > 0 and tail(half, scale) <= miss:
+    while half > 0 and law.tail(half) <= miss:
         half -= 1 + (half >> 40)
-    while tail(half, scale) > miss:
+    while law.tail(half) > miss:
         half += 1 + (half >> 40)
     return half
 
 
 @lru_cache(maxsize=4096)
-def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
+def _scale_for_half_width(half: int, confidence: float | Fraction) -> float:
     """The largest σ with P(|K| ≤ half) ≥ confidence, rounded down by less than one part in 10¹⁰.
 
     P(|K| > half) rises with σ, so this is the root of one increasing function.
@@ -92,13 +61,17 @@ def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
     if not 0 <= half < 2**53:
         raise InvalidParameterValue(f"a half-width is an integer from 0 to 2^53, not {half}")
     miss = miss_of(confidence)
+
+    def tail(scale: float) -> float:
+        return DiscreteGaussianLaw(scale).tail(half)
+
     low = high = (half + 0.5) / (math.sqrt(2) * float(erfcinv(miss)))
-    while tail(half, low) > miss:
+    while tail(low) > miss:
         low /= 2
-    while tail(half, high) <= miss:
+    while tail(high) <= miss:
         high *= 2
-    scale = root_between(lambda s: math.log(tail(half, s) / miss), low, high, xtol=low * 1e-12)
-    while tail(half, scale) > miss:
+    scale = root_between(lambda s: math.log(tail(s) / miss), low, high, xtol=low * 1e-12)
+    while tail(scale) > miss:
         scale *= 1 - 1e-12
     return scale
 
@@ -124,7 +97,18 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @property
     def variance(self) -> float:
-        return variance(self.scale)
+        """Σ k² e^{−k²/2σ²} / N; 0 for the exact scale 0.
+
+        From σ = 4 on it is σ² to within the rounding: the difference is less than
+        e^{−2π²σ²} · 4π²σ⁴.
+        """
+        scale = self.scale
+        if scale == 0:
+            return 0.0
+        if scale >= 4:
+            return scale * scale
+        k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
+        return float(2 * (k * k * np.exp(-((k / scale) ** 2) / 2)).sum() / _normaliser(scale))
 
     @property
     def epsilon_of_step(self) -> None:
@@ -140,10 +124,22 @@ class DiscreteGaussianLaw(NoiseLaw):
         return math.inf
 
     def half_width(self, confidence: float | Fraction) -> int:
-        return half_width(self.scale, confidence)
+        return _half_width(self, confidence)
 
     def tail(self, half: int) -> float:
-        return tail(half, self.scale)
+        """P(|K| > half), rounded up; 0 for the exact scale 0."""
+        scale = self.scale
+        if half < 0:
+            return 1.0
+        if scale == 0:
+            return 0.0
+        if scale <= _SUMMED:
+            k = np.arange(half + 1, half + 2 + math.ceil(_REACH * scale), dtype=np.float64)
+            value = 2 * float(np.exp(-((k / scale) ** 2) / 2).sum()) / _normaliser(scale)
+        else:
+            start = half + 0.5 if half + 0.5 >= scale else float(half)
+            value = float(erfc(start / (scale * math.sqrt(2))))
+        return min(1.0, math.nextafter(value * (1 + _MARGIN), math.inf))
 
     def log_mass(self, steps: Floats) -> Floats:
         """−k²/2σ² − ln N."""
@@ -160,14 +156,14 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @classmethod
     def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
-        return scale_for_half_width(half, confidence)
+        return _scale_for_half_width(half, confidence)
 
     @classmethod
     def variances(cls, scales: Floats) -> Floats:
         """Its sum where σ < 4, else σ², from which it then differs by less than 1e-100."""
         result = scales**2
         for k in np.flatnonzero((scales < 4) & (scales > 0)):
-            result[k] = variance(float(scales[k]))
+            result[k] = cls(float(scales[k])).variance
         return result
 
     @classmethod

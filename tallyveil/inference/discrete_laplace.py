@@ -23,9 +23,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws import Floats, NoiseLaw, check_scale, exact_miss
+from tallyveil.inference.laws import Floats, NoiseLaw, exact_miss
 
-__all__ = ["DiscreteLaplaceLaw", "half_width", "scale_for_half_width", "tail", "variance"]
+__all__ = ["DiscreteLaplaceLaw"]
 
 _CONTEXT = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _MARGIN = Decimal("1e-40")
@@ -33,43 +33,16 @@ _TWO = Decimal(2)
 _FACTORS: Final = 16  # as many as this do not overflow when multiplied
 
 
-def variance(scale: float) -> float:
-    """2a/(1−a)², within a few units in the last place; 0 for the exact scale 0.
-
-    Coded as (√(2a) / (1−a))² with 1−a = −expm1(−1/b): nothing cancels for large b.
-    """
-    check_scale(scale)
-    if scale == 0:
-        return 0.0
-    root = math.sqrt(2 * math.exp(-1 / scale)) / math.expm1(-1 / scale)
-    return root * root
-
-
-def tail(half: int, scale: float) -> float:
-    """P(|K| > half), rounded up; 0 for the exact scale 0."""
-    check_scale(scale)
-    if half < 0:
-        return 1.0
-    if scale == 0:
-        return 0.0
-    with localcontext(_CONTEXT):
-        a = (-1 / Decimal(scale)).exp()
-        exponent = -(half + 1) / Decimal(scale)
-        exact = _TWO * exponent.exp() / (1 + a) * (1 + _MARGIN)
-    return min(1.0, math.nextafter(float(exact), math.inf))
-
-
 @lru_cache(maxsize=4096)
-def half_width(scale: float, confidence: float | Fraction) -> int:
+def _half_width(law: DiscreteLaplaceLaw, confidence: float | Fraction) -> int:
     """The least integer h with P(|K| ≤ h) ≥ confidence.
 
     h + 1 ≥ b · (ln 2 − ln(1+a) − ln δ), δ = 1 − confidence. A float confidence means its
     decimal text, so 0.95 is exactly 19/20.
 
-    Raises InvalidParameterValue unless 0 ≤ scale < ∞ and 0 < confidence < 1.
+    Raises InvalidParameterValue unless 0 < confidence < 1.
     """
-    check_scale(scale)
-    delta = _miss(confidence)
+    delta, scale = _miss(confidence), law.scale
     if scale == 0:
         return 0
     with localcontext(_CONTEXT):
@@ -81,7 +54,7 @@ def half_width(scale: float, confidence: float | Fraction) -> int:
 
 
 @lru_cache(maxsize=4096)
-def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
+def _scale_for_half_width(half: int, confidence: float | Fraction) -> float:
     """The largest scale b with P(|K| ≤ half) ≥ confidence, rounded down to a float.
 
     u = 1/b is the root of the convex, increasing F(u) = (h+1)u + ln(1+e^{−u}) − ln(2/δ).
@@ -101,7 +74,7 @@ def scale_for_half_width(half: int, confidence: float | Fraction) -> float:
             step = ((half + 1) * u + (1 + e).ln() - level) / ((half + 1) - e / (1 + e))
             u -= step
         scale = float(1 / u * (1 - _MARGIN))
-    while half_width(scale, confidence) > half:
+    while _half_width(DiscreteLaplaceLaw(scale), confidence) > half:
         scale = math.nextafter(scale, 0.0)
     return scale
 
@@ -124,7 +97,15 @@ class DiscreteLaplaceLaw(NoiseLaw):
 
     @property
     def variance(self) -> float:
-        return variance(self.scale)
+        """2a/(1−a)², within a few units in the last place; 0 for the exact scale 0.
+
+        Coded as (√(2a) / (1−a))² with 1−a = −expm1(−1/b): nothing cancels for large b.
+        """
+        scale = self.scale
+        if scale == 0:
+            return 0.0
+        root = math.sqrt(2 * math.exp(-1 / scale)) / math.expm1(-1 / scale)
+        return root * root
 
     @property
     def epsilon_of_step(self) -> Fraction:
@@ -141,10 +122,20 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return 1 / self.scale if self.scale else math.inf
 
     def half_width(self, confidence: float | Fraction) -> int:
-        return half_width(self.scale, confidence)
+        return _half_width(self, confidence)
 
     def tail(self, half: int) -> float:
-        return tail(half, self.scale)
+        """P(|K| > half), rounded up; 0 for the exact scale 0."""
+        scale = self.scale
+        if half < 0:
+            return 1.0
+        if scale == 0:
+            return 0.0
+        with localcontext(_CONTEXT):
+            a = (-1 / Decimal(scale)).exp()
+            exponent = -(half + 1) / Decimal(scale)
+            exact = _TWO * exponent.exp() / (1 + a) * (1 + _MARGIN)
+        return min(1.0, math.nextafter(float(exact), math.inf))
 
     def log_mass(self, steps: Floats) -> Floats:
         """ln (1−a)/(1+a) − |k|/b, where (1−a)/(1+a) = tanh(1/2b)."""
@@ -163,7 +154,7 @@ class DiscreteLaplaceLaw(NoiseLaw):
 
     @classmethod
     def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
-        return scale_for_half_width(half, confidence)
+        return _scale_for_half_width(half, confidence)
 
     @classmethod
     def variances(cls, scales: Floats) -> Floats:

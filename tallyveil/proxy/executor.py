@@ -63,7 +63,6 @@ class Executor:
         self._reported: dict[str, str] = {}
         self._changed = True
         self._before: object | None = None  # the settings when the transaction began to set some
-        self._savepoints: list[object] = []  # and when each savepoint was established
 
     def repeated(self, statement: Hashable) -> tuple[Asked | None, Reply | None]:
         """What was answered to this before and still holds. Waits for nobody."""
@@ -239,9 +238,9 @@ class Executor:
             self.end(committed=False)
             return
         self.transaction.fail()
-        before = self._savepoints[-1] if self._savepoints else self._before
         self._changed = True
-        self.session.restore(before)
+        latest = self.transaction.settings
+        self.session.restore(self._before if latest is None else latest)
 
     def end(self, *, committed: bool) -> None:
         """A transaction is over, whether there was a block or not."""
@@ -253,7 +252,6 @@ class Executor:
             self.session.restore(self._before)
         self.session.end()
         self._changed, self._before = True, None
-        self._savepoints.clear()
 
     def _remember(self) -> None:
         self._changed = True
@@ -263,7 +261,7 @@ class Executor:
     def _transact(self, statement: Statement) -> Result:
         """The block begins or ends; the settings and cursors have a part of it."""
         sound = self.transaction.sound
-        result = self.transaction.run(statement)
+        result = self.transaction.run(statement, self.session.snapshot)
         match statement.kind:
             case "begin":
                 self._remember()
@@ -272,23 +270,12 @@ class Executor:
             case "commit" | "rollback":
                 self.end(committed=sound and statement.kind == "commit")
             case "rollback_to":
-                depth = self.transaction.depth
-                del self._savepoints[depth:]
-                self.session.restore(self._savepoints[-1])
+                self.session.restore(self.transaction.settings)
                 self._changed = True
-                self.kept.return_to(depth)
+                self.kept.return_to(self.transaction.depth)
             case _:
-                self._savepoint()
+                self.kept.release(self.transaction.depth)
         return replace(result, notices=tuple(n for n in result.notices if self.session.hears(n)))
-
-    def _savepoint(self) -> None:
-        """One more is established, or some are released."""
-        depth = self.transaction.depth
-        if depth > len(self._savepoints):
-            self._savepoints.append(self.session.snapshot())
-        else:
-            del self._savepoints[depth:]
-            self.kept.release(depth)
 
     def changes(self) -> bytes:
         """ParameterStatus for each reported setting that is not what the client was last told."""

@@ -6,6 +6,7 @@ is kept because clients and pools rely on its states, tags, warnings and refusal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tallyveil.errors import TransactionAborted
@@ -65,7 +66,7 @@ class Transaction:
         self.status = IDLE
         self.implicit = False
         self._holding = holding
-        self._savepoints: list[str | None] = []
+        self._savepoints: list[tuple[str | None, object]] = []  # their names and settings
 
     @property
     def open(self) -> bool:
@@ -75,6 +76,11 @@ class Transaction:
     def depth(self) -> int:
         """How many savepoints stand."""
         return len(self._savepoints)
+
+    @property
+    def settings(self) -> object | None:
+        """As they were when the last savepoint was established; None if there is none."""
+        return self._savepoints[-1][1] if self._savepoints else None
 
     @property
     def sound(self) -> bool:
@@ -95,8 +101,8 @@ class Transaction:
                 hint="Send ROLLBACK first.",
             )
 
-    def run(self, statement: Statement) -> Result:
-        """Carry out a statement whose kind is in TRANSACTION_KINDS.
+    def run(self, statement: Statement, settings: Callable[[], object]) -> Result:
+        """Carry out a statement whose kind is in TRANSACTION_KINDS; ``settings`` are those now.
 
         Raises NoActiveTransaction (25P01), UndefinedSavepoint (3B001), TooMuchKept and OutOfMemory.
         """
@@ -105,21 +111,21 @@ class Transaction:
             self.check(statement)
             raise NoActiveTransaction(f"{statement.tag} can only be used in transaction blocks")
         if statement.kind in ("savepoint", "rollback_to"):
-            self._move_savepoints(statement)
+            self._move_savepoints(statement, settings)
         self.status = step.status
         if not self.open:
             self._release(0)
         notices = () if step.warning is None else (step.warning,)
         return Result(None, (), step.tag or statement.tag, notices)
 
-    def _move_savepoints(self, statement: Statement) -> None:
+    def _move_savepoints(self, statement: Statement, settings: Callable[[], object]) -> None:
         """Establish, release or return to; the name is known where the gate names a target."""
         if statement.tag == "SAVEPOINT":
             self._holding.take(_size(statement.target))
-            self._savepoints.append(statement.target)
+            self._savepoints.append((statement.target, settings()))
             return
         depth = len(self._savepoints)
-        while depth and statement.target not in (None, self._savepoints[depth - 1]):
+        while depth and statement.target not in (None, self._savepoints[depth - 1][0]):
             depth -= 1
         if not depth:
             raise UndefinedSavepoint(
@@ -132,7 +138,7 @@ class Transaction:
 
     def _release(self, depth: int) -> None:
         """So many savepoints are left."""
-        self._holding.give(sum(map(_size, self._savepoints[depth:])))
+        self._holding.give(sum(_size(name) for name, _ in self._savepoints[depth:]))
         del self._savepoints[depth:]
 
 

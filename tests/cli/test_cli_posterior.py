@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.gate import Gate
-from tallyveil.inference import discrete_laplace
+from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.policy import load_policy
 
 WOMEN = "SELECT count(*) AS n FROM person WHERE sex = 'F'"
@@ -49,8 +49,8 @@ def test_an_answer_of_its_own_has_the_law_of_its_noise(policy: Path) -> None:
     [row] = posterior(policy, WOMEN, "--confidence", "0.9")
     assert row["of"] == "n"
     assert row["answer"] == value
-    assert row["stddev"] == pytest.approx(math.sqrt(discrete_laplace.variance(10.0)))
-    half = discrete_laplace.half_width(10.0, 0.9)
+    assert row["stddev"] == pytest.approx(math.sqrt(DiscreteLaplaceLaw(10.0).variance))
+    half = DiscreteLaplaceLaw(10.0).half_width(0.9)
     assert (row["low"], row["high"]) == (value - half, value + half)
     assert row["quantiles"]["0.5"] == value
     # P(|K| ≤ h) ≥ 0.9 leaves 0.05 on either side.
@@ -73,7 +73,7 @@ def test_answers_are_combined(policy: Path) -> None:
     shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "0.10001")
     rows = posterior(policy, BY_SEX)
     assert [row["group"] for row in rows] == [{"sex": s} for s in ("F", "M", "other", None)]
-    one = discrete_laplace.variance(10.0)
+    one = DiscreteLaplaceLaw(10.0).variance
     for row in rows:
         assert row["stddev"] == pytest.approx(math.sqrt(one * 4 / 5), rel=1e-3)
         assert row["low"] < row["quantiles"]["0.05"] < row["quantiles"]["0.25"] < row["answer"]

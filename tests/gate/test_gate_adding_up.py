@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.inference import discrete_laplace
+from tallyveil.inference import DiscreteLaplaceLaw
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -79,7 +79,7 @@ def test_they_are_the_same_again_and_after_a_restart(connect: Connect) -> None:
 def test_the_total_is_known_better_than_by_itself(connect: Connect) -> None:
     connection = connect(budget={"epsilon": 100})
     rows = {sex: rest for sex, *rest in connection.execute(GROUPS_AND_TOTAL).fetchall()}
-    alone = discrete_laplace.half_width(20.0, 0.95)  # each half of the statement costs half
+    alone = DiscreteLaplaceLaw(20.0).half_width(0.95)  # each half of the statement costs half
     for n, low, high in rows.values():
         assert max(n - low, high - n) <= alone
     assert rows["all"][2] - rows["all"][0] < alone
@@ -143,7 +143,7 @@ def test_groups_add_up_to_a_public_total(exact: Callable[[], Any]) -> None:
     deviations = connection.execute(
         "SELECT dp_stddev(n) FROM (SELECT day, count(*) AS n FROM person GROUP BY day)"
     ).fetchall()
-    alone = discrete_laplace.variance(20.0) ** 0.5
+    alone = DiscreteLaplaceLaw(20.0).variance ** 0.5
     assert len(deviations) == 8
     for (deviation,) in deviations:
         assert deviation == pytest.approx(alone * (1 - 1 / 8) ** 0.5, rel=1e-6)

@@ -19,7 +19,6 @@ from tallyveil.inference import (
     ErrorLaw,
     Noises,
     best_combination,
-    discrete_laplace,
 )
 from tallyveil.knowledge import Precision, Preview
 from tallyveil.knowledge.nesting import may_nest
@@ -308,10 +307,10 @@ def test_mechanisms_with_a_public_range_have_no_part(connect: Connect) -> None:
 def test_the_limit_is_the_least_that_is_sold(controlled: Connect) -> None:
     """The half-width is the law's own: the scale just below the limit is refused."""
     connection = controlled()
-    scale = discrete_laplace.scale_for_half_width(4, 0.95)
+    scale = DiscreteLaplaceLaw.scale_for_half_width(4, 0.95)
     connection.execute(f"SET dp.epsilon = {1 / scale:.12f}")
     refused(connection, WOMEN)
-    assert discrete_laplace.half_width(scale * 1.001, 0.95) == 5
+    assert DiscreteLaplaceLaw(scale * 1.001).half_width(0.95) == 5
     connection.execute(f"SET dp.epsilon = {1 / (scale * 1.001):.12f}")
     connection.execute(WOMEN)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tallyveil
-from tallyveil.inference import DiscreteLaplaceLaw, half_width, half_width_of_sum
+from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -20,7 +20,7 @@ def test_a_summed_row_is_the_sum_and_its_interval_that_of_the_sum(connect: Conne
     rows = connection.execute(ROLLUP).fetchall()
     parts, (_, total, wide) = [r for r in rows if r[0] == 0], next(r for r in rows if r[0] == 1)
     assert total == sum(n for _, n, _ in parts)
-    assert {h for _, _, h in parts} == {half_width(10.0, 0.95)}
+    assert {h for _, _, h in parts} == {DiscreteLaplaceLaw(10.0).half_width(0.95)}
     assert wide == half_width_of_sum([DiscreteLaplaceLaw(10.0)] * len(parts), 0.95)
     assert connection.budget()[0]["spent"] == 0.1
 

@@ -13,7 +13,7 @@ import pytest
 
 import tallyveil
 from tallyveil.gate.choice import Choice
-from tallyveil.inference import DiscreteLaplaceLaw, discrete_laplace, half_width_of_sum
+from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -64,7 +64,7 @@ def test_a_target_is_topped_up_for_less_than_it_costs_alone(connect: Connect) ->
     connection = connect()
     connection.execute(BY_SEX)
     connection.execute("SET dp.half_width = 20")
-    alone = 1 / discrete_laplace.scale_for_half_width(20, 0.95)
+    alone = 1 / DiscreteLaplaceLaw.scale_for_half_width(20, 0.95)
     rows = connection.execute(BY_SEX).fetchall()
     assert all(low >= n - 20 and high <= n + 20 for _, n, low, high in rows)
     topping = spent(connection) - 0.1
@@ -93,7 +93,7 @@ def test_a_cost_is_free_where_history_is_as_precise(connect: Connect) -> None:
     connection.execute("SET dp.epsilon = 0.2")
     low, high = connection.execute(WHOLE).fetchall()[0][1:]
     assert spent(connection) == pytest.approx(0.5)
-    assert high - low < 2 * discrete_laplace.half_width(5.0, 0.95)
+    assert high - low < 2 * DiscreteLaplaceLaw(5.0).half_width(0.95)
 
 
 def test_fresh_buys_in_spite_of_history_and_records(connect: Connect) -> None:
@@ -101,11 +101,11 @@ def test_fresh_buys_in_spite_of_history_and_records(connect: Connect) -> None:
     connection.execute(WHOLE)
     connection.execute("SET dp.source = fresh")
     n, low, high = connection.execute(WHOLE).fetchall()[0]
-    assert high - n == n - low == discrete_laplace.half_width(10.0, 0.95)
+    assert high - n == n - low == DiscreteLaplaceLaw(10.0).half_width(0.95)
     assert spent(connection) == pytest.approx(0.2)
     connection.execute("SET dp.source = history")
     low, high = connection.execute(WHOLE).fetchall()[0][1:]
-    assert high - low < 2 * discrete_laplace.half_width(10.0, 0.95)
+    assert high - low < 2 * DiscreteLaplaceLaw(10.0).half_width(0.95)
 
 
 def test_a_refusal_says_what_history_and_the_rest_of_the_budget_give(connect: Connect) -> None:

@@ -16,7 +16,6 @@ from tallyveil.inference import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     NoiseLaw,
-    discrete_gaussian,
     half_width_of_sum,
 )
 
@@ -47,16 +46,16 @@ def test_the_tail_is_the_sum_of_its_terms(scale: float, half: int) -> None:
     k = np.arange(half + 1, half + 3 + math.ceil(60 * scale), dtype=np.float64)
     whole = 1 / probabilities(DiscreteGaussianLaw(scale)).max()
     exact = 2 * float(np.exp(-((k / scale) ** 2) / 2).sum()) / whole
-    assert exact <= discrete_gaussian.tail(half, scale) <= exact * (1 + 1e-10) + 1e-300
+    assert exact <= DiscreteGaussianLaw(scale).tail(half) <= exact * (1 + 1e-10) + 1e-300
 
 
 @pytest.mark.parametrize("scale", [4097.0, 1e6, 2.0**40])
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 def test_large_scales_follow_the_normal_law(scale: float, confidence: float) -> None:
-    half = discrete_gaussian.half_width(scale, confidence)
+    half = DiscreteGaussianLaw(scale).half_width(confidence)
     normal = float(norm.isf((1 - confidence) / 2)) * scale
     assert normal - 1 <= half <= normal * (1 + 1e-11) + 2
-    assert discrete_gaussian.scale_for_half_width(half, confidence) == pytest.approx(
+    assert DiscreteGaussianLaw.scale_for_half_width(half, confidence) == pytest.approx(
         scale, rel=1e-3
     )
 
@@ -97,7 +96,7 @@ def test_the_moment_bound_is_one(law: NoiseLaw, share: float) -> None:
 )
 def test_what_makes_no_sense_is_refused(half: int, confidence: float) -> None:
     with pytest.raises(InvalidParameterValue):
-        discrete_gaussian.scale_for_half_width(half, confidence)
+        DiscreteGaussianLaw.scale_for_half_width(half, confidence)
     if half == 3:
         with pytest.raises(InvalidParameterValue):
-            discrete_gaussian.half_width(1.0, confidence)
+            DiscreteGaussianLaw(1.0).half_width(confidence)

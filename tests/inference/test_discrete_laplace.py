@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import half_width, scale_for_half_width, tail, variance
+from tallyveil.inference import DiscreteLaplaceLaw
 
 SCALES = [0.05, 0.3, 1.0, 1.4427, 2.5, 10.4166667, 20.0, 1234.5, 1e6]
 CONFIDENCES = [0.5, 0.9, 0.95, 0.99, 0.999999]
@@ -36,28 +36,28 @@ def miss(confidence: float) -> Decimal:
 def test_the_tail_is_the_sum_of_the_probabilities() -> None:
     a = math.exp(-1 / 2.5)
     inside = sum((1 - a) / (1 + a) * a ** abs(k) for k in range(-4, 5))
-    assert tail(4, 2.5) == pytest.approx(1 - inside, rel=1e-12)
-    assert tail(-1, 2.5) == 1
-    assert tail(0, 0.0) == 0
+    assert DiscreteLaplaceLaw(2.5).tail(4) == pytest.approx(1 - inside, rel=1e-12)
+    assert DiscreteLaplaceLaw(2.5).tail(-1) == 1
+    assert DiscreteLaplaceLaw(0.0).tail(0) == 0
 
 
 @given(st.integers(0, 10**6), scales)
 def test_the_tail_is_rounded_up(half: int, scale: float) -> None:
     exact = exact_tail(half, scale)
-    assert Decimal(tail(half, scale)) >= exact
-    assert tail(half, scale) <= float(exact) * (1 + 1e-15) + 5e-324
+    assert Decimal(DiscreteLaplaceLaw(scale).tail(half)) >= exact
+    assert DiscreteLaplaceLaw(scale).tail(half) <= float(exact) * (1 + 1e-15) + 5e-324
 
 
 @given(scales, confidences)
 def test_the_half_width_is_the_least_that_holds(scale: float, confidence: float) -> None:
-    half = half_width(scale, confidence)
+    half = DiscreteLaplaceLaw(scale).half_width(confidence)
     assert exact_tail(half, scale) <= miss(confidence)
     assert half == 0 or exact_tail(half - 1, scale) > miss(confidence)
 
 
 @given(st.integers(0, 10**7), confidences)
 def test_the_scale_is_the_largest_float_that_holds(half: int, confidence: float) -> None:
-    scale = scale_for_half_width(half, confidence)
+    scale = DiscreteLaplaceLaw.scale_for_half_width(half, confidence)
     assert exact_tail(half, scale) <= miss(confidence)
     assert exact_tail(half, math.nextafter(scale, math.inf)) > miss(confidence)
 
@@ -65,54 +65,54 @@ def test_the_scale_is_the_largest_float_that_holds(half: int, confidence: float)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 def test_a_half_width_and_its_scale_agree(scale: float, confidence: float) -> None:
-    half = half_width(scale, confidence)
-    assert scale_for_half_width(half, confidence) >= scale
+    half = DiscreteLaplaceLaw(scale).half_width(confidence)
+    assert DiscreteLaplaceLaw.scale_for_half_width(half, confidence) >= scale
     if half:
-        assert scale_for_half_width(half - 1, confidence) < scale
+        assert DiscreteLaplaceLaw.scale_for_half_width(half - 1, confidence) < scale
 
 
 def test_a_probability_on_the_boundary_is_decided_exactly() -> None:
     # a = 1/2 would need b = 1/ln 2; just above it P(|K| ≤ 0) = 1/3 no longer holds.
-    below = scale_for_half_width(0, Fraction(1, 3))
+    below = DiscreteLaplaceLaw.scale_for_half_width(0, Fraction(1, 3))
     assert below == pytest.approx(1 / math.log(2), rel=1e-15)
-    assert half_width(below, Fraction(1, 3)) == 0
-    assert half_width(math.nextafter(below, 2), Fraction(1, 3)) == 1
+    assert DiscreteLaplaceLaw(below).half_width(Fraction(1, 3)) == 0
+    assert DiscreteLaplaceLaw(math.nextafter(below, 2)).half_width(Fraction(1, 3)) == 1
 
 
 def test_a_float_confidence_means_its_decimal_text() -> None:
-    assert half_width(20.0, 0.95) == half_width(20.0, Fraction(19, 20)) == 60
+    law = DiscreteLaplaceLaw(20.0)
+    assert law.half_width(0.95) == law.half_width(Fraction(19, 20)) == 60
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 50.0, 1e3])
 def test_the_variance_is_the_second_moment(scale: float) -> None:
     a = math.exp(-1 / scale)
     moment = math.fsum(2 * k * k * (1 - a) / (1 + a) * a**k for k in range(1, int(60 * scale) + 60))
-    assert variance(scale) == pytest.approx(moment, rel=1e-9)
+    assert DiscreteLaplaceLaw(scale).variance == pytest.approx(moment, rel=1e-9)
 
 
 def test_the_variance_does_not_cancel_for_large_scales() -> None:
     # 2a/(1−a)² = 2b² − 1/6 + O(b⁻²)
-    assert variance(1e9) == pytest.approx(2e18, rel=1e-15)
-    assert variance(1e4) == pytest.approx(2e8 - 1 / 6, rel=1e-14)
-    assert variance(0.0) == 0
-    assert variance(5e-324) == 0
+    assert DiscreteLaplaceLaw(1e9).variance == pytest.approx(2e18, rel=1e-15)
+    assert DiscreteLaplaceLaw(1e4).variance == pytest.approx(2e8 - 1 / 6, rel=1e-14)
+    assert DiscreteLaplaceLaw(0.0).variance == 0
+    assert DiscreteLaplaceLaw(5e-324).variance == 0
 
 
 @pytest.mark.parametrize("scale", [math.nan, math.inf, -1.0])
 def test_a_wrong_scale_is_refused(scale: float) -> None:
-    for use in (variance, lambda b: half_width(b, 0.9), lambda b: tail(1, b)):
-        with pytest.raises(InvalidParameterValue):
-            use(scale)
+    with pytest.raises(InvalidParameterValue):
+        DiscreteLaplaceLaw(scale)
 
 
 @pytest.mark.parametrize("confidence", [math.nan, 0.0, 1.0, -0.5, 95.0, math.inf])
 def test_a_wrong_confidence_is_refused(confidence: float) -> None:
     with pytest.raises(InvalidParameterValue):
-        half_width(1.0, confidence)
+        DiscreteLaplaceLaw(1.0).half_width(confidence)
     with pytest.raises(InvalidParameterValue):
-        scale_for_half_width(1, confidence)
+        DiscreteLaplaceLaw.scale_for_half_width(1, confidence)
 
 
 def test_a_negative_half_width_is_refused() -> None:
     with pytest.raises(InvalidParameterValue):
-        scale_for_half_width(-1, 0.9)
+        DiscreteLaplaceLaw.scale_for_half_width(-1, 0.9)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
-from tallyveil.inference import discrete_laplace
+from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.invariants import Span
 from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import mechanism
@@ -103,7 +103,7 @@ def test_exact_rows_take_part_in_estimates_of_answers(
     (receipt,) = accountant.charge([charge], "alice")
     accountant.record(receipt, [[7]])
     [other] = ask(accountant)(days([0, 0, 0, 1, 0, 0]))
-    half = discrete_laplace.half_width(5.0, LEVEL)
+    half = DiscreteLaplaceLaw(5.0).half_width(LEVEL)
     assert other is not None
     assert other.interval(LEVEL) == (3, 3 - half, 3 + half)
     assert not other.exact

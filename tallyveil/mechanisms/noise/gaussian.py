@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tallyveil.inference import DiscreteGaussianLaw, discrete_gaussian
+from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import AdditiveNoise
 from tallyveil.mechanisms.noise.inversion import Integers, Table, chances, random_words
@@ -46,7 +46,7 @@ class DiscreteGaussian(AdditiveNoise):
         return DiscreteGaussianLaw(scale)
 
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        return min(calibrate.MAX_SCALE, discrete_gaussian.scale_for_half_width(half, confidence))
+        return min(calibrate.MAX_SCALE, DiscreteGaussianLaw.scale_for_half_width(half, confidence))
 
     def draw(self, scale: float, count: int) -> Integers:
         return _sizes(scale).draw(count)

@@ -20,7 +20,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from tallyveil import inference
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import AdditiveNoise
@@ -46,7 +45,7 @@ class DiscreteLaplace(AdditiveNoise):
         return DiscreteLaplaceLaw(scale)
 
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        return min(calibrate.MAX_SCALE, inference.scale_for_half_width(half, confidence))
+        return min(calibrate.MAX_SCALE, DiscreteLaplaceLaw.scale_for_half_width(half, confidence))
 
     def draw(self, scale: float, count: int) -> Integers:
         return integer_noise(scale, count)
