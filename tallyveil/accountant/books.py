@@ -16,8 +16,7 @@ from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.pricing import Priced, Pricing, Recomposition, charge_of
-from tallyveil.accountant.quote import Quote
-from tallyveil.accountant.recording import Recording
+from tallyveil.accountant.quote import Quote, Recording
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 

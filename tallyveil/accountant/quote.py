@@ -1,18 +1,24 @@
-"""What some charges would do to the budgets and shares they are taken from; and the words of a
-refused charge: what does not allow it, and what to do instead.
+"""What some charges would do to the budgets and shares they are taken from, and to what the ledger
+holds; and the words of a refused charge: what does not allow it, and what to do instead.
+
+A charge is counted with as many rows as it has answers, and with the bytes of its statement and
+its coefficients besides `account.ANSWER_BYTES` for each answer. So what it takes is known before
+anything is charged, depends on nothing that is drawn, and follows from the ledger alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from tallyveil.accountant.account import Account, Amount, Room
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue, RecordingLimitExceeded
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["Quote", "TableQuote", "exceeded", "out_of_room", "too_cheap"]
+__all__ = ["Quote", "Recording", "TableQuote", "exceeded"]
 
 
 @dataclass(frozen=True)
@@ -130,3 +136,48 @@ def out_of_room(
         hint="Ask for fewer groups or aggregates at once, or again what is answered from history"
         f" for free. The custodian may raise limits.{key} of the table.",
     )
+
+
+class Recording:
+    """Counts what is recorded. Used under the accountant's lock."""
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self.amounts: dict[tuple[str, str], Amount] = {}
+        """By table and analyst."""
+        self._tables: dict[str, Amount] = {}
+
+    def add(self, table: str, analyst: str, amount: Amount) -> None:
+        self._tables[table] = self._held(table) + amount
+        self.amounts[table, analyst] = self._held(table, analyst) + amount
+
+    def room(self, table: str, analyst: str | None = None) -> Room:
+        """Of a table: in all, or for what one analyst asks, which the table's own limits bound."""
+        own = None if analyst is None else self._held(table, analyst)
+        return self._accounts[table].room(self._held(table), own)
+
+    def _held(self, table: str, analyst: str | None = None) -> Amount:
+        if analyst is None:
+            return self._tables.get(table, Amount())
+        return self.amounts.get((table, analyst), Amount())
+
+    def check(self, quote: Quote, asked: Sequence[tuple[str, Amount]], analyst: str) -> None:
+        """Refuse a statement that costs less than the least, or for which there is no room.
+
+        ``asked`` is what each of its charges takes, by table. What would cost nothing is refused
+        too: the gate answers by itself what no record can move, and asks for no charge.
+
+        Raises InvalidParameterValue (22023) and RecordingLimitExceeded (53400).
+        """
+        for one in quote.tables:
+            least = self._accounts[one.table].least_cost
+            if not one.cost or one.cost < least:
+                raise too_cheap(one, least)
+        for table in dict.fromkeys(name for name, _ in asked):
+            takes = sum((amount for name, amount in asked if name == table), Amount())
+            for whose in (None, analyst):
+                left = self.room(table, whose).left
+                if takes.rows > left.rows:
+                    raise out_of_room(table, whose, takes.rows, left.rows, "rows")
+                if takes.size > left.size:
+                    raise out_of_room(table, whose, takes.size, left.size, "bytes")

@@ -13,8 +13,8 @@ import typer
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.agents import Part, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
+from tallyveil.cli.security import check_private
 from tallyveil.cli.text import aligned, print_json, up_text
-from tallyveil.cli.user_file import check_private
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError
 from tallyveil.gate.gate import accounts

@@ -152,7 +152,7 @@ def history(
     With --posterior, what follows from all answers so far about a query's true answers: its
     standard deviation, interval and quantiles. Free, too; the source is opened and not looked at.
     """
-    from tallyveil.cli.posterior import posterior as believe
+    from tallyveil.cli.asking import posterior as believe
     from tallyveil.cli.spending import history as work
 
     with complaints(posterior, json=json):

@@ -1,23 +1,25 @@
-"""`tallyveil sql` and `tallyveil explain`: a gate in this process, opened for some statements."""
+"""`tallyveil sql`, `explain` and `history --posterior`: a gate in this process, opened for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
+from tallyveil.cli.plotting import check_drawing, posteriors
 from tallyveil.cli.text import aligned, plain, print_json
 from tallyveil.errors import FeatureNotSupported, StatementError
-from tallyveil.gate import Gate, GateSession, Notice, Result
+from tallyveil.gate import Gate, GateSession, Notice, Result, RowPosterior
 from tallyveil.policy import load_policy
 from tallyveil.proxy.inprocess import login_name
 from tallyveil.rewriter import Dialect
 
-__all__ = ["ask", "explain", "opened"]
+__all__ = ["ask", "explain", "posterior"]
 
 _PREFIX = "EXPLAIN "
 
@@ -123,3 +125,92 @@ def _say(notices: tuple[Notice, ...]) -> None:
             typer.echo(f"DETAIL: {notice.detail}", err=True)
         if notice.hint:
             typer.echo(f"HINT: {notice.hint}", err=True)
+
+
+_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DRAWN: Final = 8
+
+
+def posterior(
+    path: Path, query: str, confidence: str | None, plot: Path | None, *, json: bool
+) -> None:
+    """Print for each group and aggregate of ``query`` the answer that history has, its standard
+    deviation, interval and quantiles, and draw the first few posteriors to ``plot``.
+
+    Nothing is charged. Raises PolicyError, SourceError, what the query is refused for, OutputError,
+    and FeatureNotSupported without matplotlib.
+    """
+    if plot is not None:
+        check_drawing(plot)
+    settings = {"dp.confidence": confidence, "dp.source": "history"}
+    with opened(path, "postgres", None, settings) as session:
+        found = session.posteriors(query)
+        level = session.settings.target.confidence
+    known = [row_posterior for row_posterior in found if row_posterior.known is not None]
+    if plot is not None:
+        drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
+        posteriors(drawn, level, plot)
+    if json:
+        print_json([_object(row_posterior, level) for row_posterior in found])
+        return
+    typer.echo("\n".join(_lines(found, level)))
+    if len(known) < len(found):
+        typer.echo("NULL: what was answered so far does not determine it.")
+    if plot is not None and len(known) > _DRAWN:
+        typer.echo(f"The first {_DRAWN} are drawn.")
+
+
+def _lines(found: Sequence[RowPosterior], level: Fraction) -> list[str]:
+    keys = list(found[0].group) if found else []
+    several = len({row_posterior.answer for row_posterior in found}) > 1
+    columns = [*keys, *(["of"] if several else []), "answer", "stddev", "low", "high"]
+    columns += [f"{probability * 100:g} %" for probability in _QUANTILES]
+    rows = []
+    for row_posterior in found:
+        row = [row_posterior.group.get(key) for key in keys] + (
+            [row_posterior.answer] if several else []
+        )
+        rows.append(
+            row + [None if n is None else _shown(n) for n in _numbers(row_posterior, level)]
+        )
+    return [*aligned(columns, rows), f"low and high: the interval at {float(level * 100):g} %."]
+
+
+def _numbers(row_posterior: RowPosterior, level: Fraction) -> list[float | None]:
+    if row_posterior.known is None:
+        return [None] * (4 + len(_QUANTILES))
+    quantiles = [row_posterior.quantile(probability) for probability in _QUANTILES]
+    return [
+        row_posterior.value,
+        row_posterior.deviation,
+        *row_posterior.interval(level),
+        *quantiles,
+    ]
+
+
+def _shown(number: float) -> float | int:
+    short = round(number, 2)
+    return int(short) if short == int(short) else short
+
+
+def _object(row_posterior: RowPosterior, level: Fraction) -> dict[str, Any]:
+    value, spread, low, high, *quantiles = _numbers(row_posterior, level)
+    names = (f"{probability:g}" for probability in _QUANTILES)
+    return {
+        "group": {name: plain(key) for name, key in row_posterior.group.items()},
+        "of": row_posterior.answer,
+        "answer": value,
+        "stddev": spread,
+        "confidence": float(level),
+        "low": low,
+        "high": high,
+        "quantiles": dict(zip(names, quantiles, strict=True)),
+    }
+
+
+def _title(row_posterior: RowPosterior) -> str:
+    keys = [
+        f"{name} = {'NULL' if key is None else plain(key)}"
+        for name, key in row_posterior.group.items()
+    ]
+    return "\n".join([row_posterior.answer, *keys])

@@ -1,4 +1,4 @@
-"""`tallyveil serve`: a gate behind a server, in one process or several, until a signal ends it."""
+"""`tallyveil serve`: a gate and a catalog behind a server, in one process or several."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from typing import Any, Final
 
 import typer
 
-from tallyveil.cli.catalog import catalog_beside, catalog_option
+from tallyveil.catalog import Catalog
+from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
+from tallyveil.catalog.schema import setup
 from tallyveil.cli.log import Format, Level, logging_to_stderr
 from tallyveil.cli.security import authentication, encryption, reloaded, still_users
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.events import report
 from tallyveil.gate import STATEMENT_TIMEOUT, Gate
-from tallyveil.policy import Serving, load_policy, read_policy, serving_options
+from tallyveil.gate.shown import shown
+from tallyveil.policy import CatalogChoice, Serving, load_policy, read_policy, serving_options
 from tallyveil.proxy import (
     Authentication,
     InsecureAddress,
@@ -36,9 +39,45 @@ from tallyveil.proxy import (
     leave,
     run,
 )
+from tallyveil.proxy.pgtypes import sql_type
 from tallyveil.proxy.processes import Assigned, Supervisor, WorkerFailed
 
-__all__ = ["Options", "address_errors", "dsn", "serve", "serve_as_worker"]
+__all__ = ["Options", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
+
+
+def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice:
+    """What the command line says goes before the policy: a folder, or off."""
+    if given is None:
+        return declared
+    return CatalogChoice(enabled=False) if given == "off" else CatalogChoice(binaries=Path(given))
+
+
+@contextmanager
+def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[Catalog | None]:
+    """Start it, without waiting for it. None where there is no PostgreSQL to start. Raises
+    InvalidParameterValue where one was named.
+    """
+    if not choice.enabled or sys.platform == "win32":
+        yield None
+        return
+    from tallyveil.catalog.supervisor import Supervisor
+
+    try:
+        binaries = find_binaries(choice.binaries)
+    except NoPostgreSQL as error:
+        if choice.binaries is not None:
+            raise InvalidParameterValue(f"catalog.binaries: {error}") from None
+        report("no catalog", level=logging.WARNING, reason=str(error))
+        yield None
+        return
+    gate.server_version = binaries.version
+    supervisor = Supervisor(binaries, tuple(setup(shown(gate), sql_type)))
+    policy = gate.policy
+    names = {*policy.tables, *policy.public, *policy.views}
+    with closing(supervisor), closing(Catalog(supervisor.address, names)) as catalog:
+        supervisor.start()
+        yield catalog
+
 
 _BELIEVED: Final = (
     "without users whoever connects is believed, so anybody can spend any analyst's share; the "
@@ -116,7 +155,7 @@ class _House:
         declared = self.policy.server
         self.serving = declared.but(serving_options(options.server, declared, path))
         self.workers = self.serving.workers or 1
-        self.catalog = catalog_option(options.catalog, self.policy.catalog)
+        self.catalog = _catalog_option(options.catalog, self.policy.catalog)
         limits = {k: v for k, v in self.serving.limits.items() if k != "statement_timeout"}
         self.limits = _limits(limits)
 

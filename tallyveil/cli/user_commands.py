@@ -13,7 +13,7 @@ from tallyveil.cli.options import Json, Policy
 from tallyveil.cli.text import print_json
 
 if TYPE_CHECKING:
-    from tallyveil.cli.user_file import UserFile
+    from tallyveil.cli.security import UserFile
 
 __all__ = ["users"]
 
@@ -66,8 +66,7 @@ def list_(policy: Policy, json: Json = False) -> None:
 
 
 def _file(policy: Path, *, create: bool = False) -> UserFile:
-    from tallyveil.cli.security import user_path
-    from tallyveil.cli.user_file import read_user_file
+    from tallyveil.cli.security import read_user_file, user_path
     from tallyveil.policy import load_policy
 
     return read_user_file(user_path(policy, load_policy(policy).server), create=create)

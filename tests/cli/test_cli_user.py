@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example
-from tallyveil.cli.user_file import read_user_file
+from tallyveil.cli.security import read_user_file
 from tallyveil.errors import PolicyError
 from tallyveil.proxy import Verifier
 from tests.proxy.scram_client import ScramClient

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.cli.user_file import read_user_file
+from tallyveil.cli.security import read_user_file
 from tallyveil.proxy.interruption import worker_of
 from tests.wire.waiting import until
 

@@ -19,8 +19,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tallyveil.cli.app import app
+from tallyveil.cli.demo import Question, tour
 from tallyveil.cli.demo_data import EXAMPLE_POLICY, copy_example, write_people
-from tallyveil.cli.tour import Question, tour
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
 from tallyveil.proxy import Server, ServerThread
