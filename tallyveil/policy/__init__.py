@@ -6,7 +6,6 @@ policy that is wrong in any way is refused, with one message per mistake; a key 
 does not enforce is refused too.
 """
 
-from tallyveil.policy.catalog import CatalogChoice
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.load import load_policy, parse_policy, read_policy
@@ -22,7 +21,7 @@ from tallyveil.policy.model import (
     Source,
     Table,
 )
-from tallyveil.policy.server import Certificate, Serving, serving_options
+from tallyveil.policy.server import CatalogChoice, Certificate, Serving, serving_options
 from tallyveil.policy.summary import summary
 
 __all__ = [

@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from tallyveil.policy.source_kinds import SUPPORTED, source_kind
@@ -24,6 +25,7 @@ from tallyveil.policy.source_kinds import SUPPORTED, source_kind
 __all__ = [
     "MAX_CELLS",
     "MAX_COUNT",
+    "Declaration",
     "attribute_names",
     "bins",
     "confidence",
@@ -53,6 +55,12 @@ MAX_COUNT = 500
 _INT64 = 2**63
 _LEAST_EPSILON, _GREATEST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 _TEXT_DIGITS = 400  # beyond it a decimal exponent only serves to exhaust memory
+
+
+class Declaration(BaseModel):
+    """A table of keys that a policy may have, and the value that it becomes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def wrong(expected: str) -> PydanticCustomError:

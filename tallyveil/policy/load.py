@@ -14,24 +14,18 @@ from pydantic import ValidationError
 
 from tallyveil.errors import PolicyError
 from tallyveil.policy.axes import attribute
-from tallyveil.policy.catalog import catalog_choice
 from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import (
     DefaultsDeclaration,
-    InferenceControlDeclaration,
-    LimitsDeclaration,
     PolicyDeclaration,
     PublicDeclaration,
     TableDeclaration,
 )
 from tallyveil.policy.domain import Domain
-from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import mistakes, written
 from tallyveil.policy.model import (
     Budget,
-    CountRange,
     Defaults,
-    InferenceControl,
     Invariant,
     Policy,
     PrivacyUnit,
@@ -88,7 +82,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
     found: list[str] = []
     declared = source = None
     try:
-        declared = PolicyDeclaration.model_validate(dict(mapping))
+        declared = PolicyDeclaration.model_validate(dict(mapping), context=base)
     except ValidationError as error:
         found.extend(mistakes(error, PolicyDeclaration))
     found.extend(conflicts(mapping))
@@ -114,8 +108,8 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         public=MappingProxyType({n: _public(n, p, base) for n, p in declared.public.items()}),
         views=MappingProxyType({n: v.sql for n, v in declared.views.items()}),
         analysts=MappingProxyType(shares(declared.analysts, tables)),
-        server=serving(declared.server, base),
-        catalog=catalog_choice(declared.catalog, base),
+        server=serving(declared.server),
+        catalog=declared.catalog,
     )
 
 
@@ -148,27 +142,14 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         domain=Domain(name, tuple(axes.values())),
         columns=tuple(a.column or n for n, a in declared.attributes.items()),
         mechanisms=declared.mechanisms,
-        count_range=None
-        if declared.count_range is None
-        else CountRange(declared.count_range.at_most, declared.count_range.by),
-        inference_control=_control(declared.inference_control),
-        limits=_limits(declared.limits),
+        count_range=declared.count_range,
+        inference_control=declared.inference_control,
+        limits=declared.limits,
         beside=declared.beside,
         invariants=tuple(
             Invariant(one.sql, one.from_public, one.acknowledge) for one in declared.invariants
         ),
     )
-
-
-def _limits(declared: LimitsDeclaration) -> Limits:
-    given = {key: getattr(declared, key) for key in declared.model_fields_set}
-    return Limits(**given)
-
-
-def _control(declared: InferenceControlDeclaration | None) -> InferenceControl | None:
-    if declared is None:
-        return None
-    return InferenceControl(declared.min_half_width, declared.confidence, declared.min_count)
 
 
 def _defaults(declared: DefaultsDeclaration, tables: Mapping[str, Table]) -> Defaults:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from tallyveil.policy.catalog import CatalogChoice
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+
+from tallyveil.policy import checks
+from tallyveil.policy.checks import Declaration
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
-from tallyveil.policy.server import Serving
+from tallyveil.policy.server import CatalogChoice, Serving
 from tallyveil.policy.source_kinds import SourceKind, every_record_is_a_row, source_kind
 
 __all__ = [
@@ -67,39 +69,44 @@ class PrivacyUnit:
         return self.column or ("row" if self.count is None else f"one of {self.count}")
 
 
-@dataclass(frozen=True)
-class CountRange:
+class CountRange(Declaration):
     """What the custodian vouches for: at most ``at_most`` records have the same values of the
     attributes ``by``, NULL and "other" being values too; of no attributes, at most that many are
-    in the table.
+    in the table. ``20`` is written for a range by no attributes.
     """
 
-    at_most: int
-    by: tuple[str, ...] = ()
+    at_most: Annotated[int, BeforeValidator(checks.largest_count)] = Field(
+        description="the largest possible count, a whole number"
+    )
+    by: Annotated[tuple[str, ...], PlainValidator(checks.attribute_names)] = Field(
+        default=(), description='a list of attributes such as ["household"]'
+    )
 
-    def __post_init__(self) -> None:
-        if not self.at_most >= 1:
-            raise ValueError("a range of counts ends at 1 or more")
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"at_most": value}
+        if not isinstance(value, dict):
+            raise checks.wrong('expected a whole number or { at_most = 20, by = ["household"] }')
+        return value
 
 
-@dataclass(frozen=True)
-class InferenceControl:
+class InferenceControl(Declaration):
     """How precisely a count may become known by what is bought: no interval at ``confidence`` is
     to be narrower than ± ``min_half_width`` records, unless history says at this confidence that
     the count is ``min_count`` or more. Without ``min_count`` it holds for counts of any size.
     """
 
-    min_half_width: float
-    confidence: float = 0.95
-    min_count: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.min_half_width < math.inf:
-            raise ValueError("a half-width is a positive number")
-        if not 0 < self.confidence < 1:
-            raise ValueError("a confidence lies strictly between 0 and 1")
-        if self.min_count is not None and not self.min_count >= 1:
-            raise ValueError("a group that is not small has 1 record or more")
+    min_half_width: Annotated[float, BeforeValidator(checks.half_width)] = Field(
+        description="the least half-width of an interval, a positive number of records"
+    )
+    confidence: Annotated[float, BeforeValidator(checks.confidence)] = Field(
+        default=0.95, description="a number strictly between 0 and 1"
+    )
+    min_count: Annotated[int, BeforeValidator(checks.min_count)] | None = Field(
+        default=None, description="from how many records on a group is not small, a whole number"
+    )
 
 
 @dataclass(frozen=True)

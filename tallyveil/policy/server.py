@@ -1,4 +1,4 @@
-"""How the tables are served: TLS, users and limits, as the policy's ``[server]`` has them.
+"""How the tables are served: TLS, users, limits and the catalog, as the policy has them.
 
 None of it changes what a charge means. What is left out is for the server to choose.
 """
@@ -11,25 +11,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy import checks
+from tallyveil.policy.checks import Declaration
 from tallyveil.policy.mistakes import mistakes
 
-__all__ = ["Certificate", "ServerDeclaration", "Serving", "serving", "serving_options"]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """The files of TLS. ``self_signed``: made where they are missing. ``client_ca`` signs the
-    certificates of clients, and ``clientcert`` says what these are good for."""
-
-    certificate: Path
-    key: Path
-    self_signed: bool = False
-    client_ca: Path | None = None
-    clientcert: Literal["cert", "verify-full"] = "verify-full"
+__all__ = [
+    "CatalogChoice",
+    "Certificate",
+    "ServerDeclaration",
+    "Serving",
+    "serving",
+    "serving_options",
+]
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,12 @@ def _seconds(most: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-_File = Annotated[str, BeforeValidator(checks.path)]
+def _file(value: Any, info: ValidationInfo) -> Path:
+    """Relative to the folder that is the validation's context, if there is one."""
+    return Path(info.context or "") / checks.path(value)
+
+
+_File = Annotated[Path, PlainValidator(_file)]
 _Connections = Annotated[Any, _whole(10_000, "connections")]
 _Message = Annotated[Any, _whole(1_024, "MiB")]
 _Memory = Annotated[Any, _whole(1_048_576, "MiB")]
@@ -82,27 +83,36 @@ _Seconds = Annotated[Any, _seconds(86_400)]
 _Workers = Annotated[Any, _whole(32, "processes")]
 
 
-class _Declaration(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class Certificate(Declaration):
+    """The files of TLS. ``self_signed``: made where they are missing. ``client_ca`` signs the
+    certificates of clients, and ``clientcert`` says what these are good for."""
 
-
-class CertificateDeclaration(_Declaration):
     certificate: _File = Field(description="a path in quotes")
     key: _File = Field(description="a path in quotes")
-    self_signed: bool = Field(False, description="true or false")
-    client_ca: _File | None = Field(None, description="a path in quotes")
+    self_signed: bool = Field(default=False, description="true or false")
+    client_ca: _File | None = Field(default=None, description="a path in quotes")
     clientcert: Literal["cert", "verify-full"] = Field(
         "verify-full",
         description='"verify-full" (a certificate and a password) or "cert" (instead of one)',
     )
 
 
-class ServerDeclaration(_Declaration):
-    tls: CertificateDeclaration | None = Field(
-        None, description='files such as { certificate = "server.crt", key = "server.key" }'
+class CatalogChoice(Declaration):
+    """Which PostgreSQL answers questions about the catalogs: ``binaries`` is the folder of initdb
+    and postgres, None for those of the extra `catalog`."""
+
+    enabled: bool = Field(default=True, description="true or false")
+    binaries: _File | None = Field(
+        default=None, description='a folder in quotes such as "/usr/lib/postgresql/16/bin"'
     )
-    users: _File | None = Field(None, description="a path in quotes")
-    plaintext_passwords: bool = Field(False, description="true or false")
+
+
+class ServerDeclaration(Declaration):
+    tls: Certificate | None = Field(
+        default=None, description='files such as { certificate = "server.crt", key = "server.key" }'
+    )
+    users: _File | None = Field(default=None, description="a path in quotes")
+    plaintext_passwords: bool = Field(default=False, description="true or false")
     workers: _Workers = None
     max_connections: _Connections = None
     max_user_connections: _Connections = None
@@ -115,25 +125,14 @@ class ServerDeclaration(_Declaration):
     send_timeout: _Seconds = None
 
 
-def serving(declared: ServerDeclaration, base: Path) -> Serving:
-    """With paths relative to ``base``."""
+def serving(declared: ServerDeclaration) -> Serving:
     given = declared.model_fields_set - {"tls", "users", "plaintext_passwords", "workers"}
     return Serving(
-        None if declared.tls is None else _certificate(declared.tls, base),
-        None if declared.users is None else base / declared.users,
+        declared.tls,
+        declared.users,
         declared.plaintext_passwords,
         MappingProxyType({key: getattr(declared, key) for key in sorted(given)}),
         declared.workers,
-    )
-
-
-def _certificate(declared: CertificateDeclaration, base: Path) -> Certificate:
-    return Certificate(
-        base / declared.certificate,
-        base / declared.key,
-        declared.self_signed,
-        None if declared.client_ca is None else base / declared.client_ca,
-        declared.clientcert,
     )
 
 
@@ -147,7 +146,7 @@ def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -
     if tls:
         known["tls"] = _beside(policy, declared.tls, tls) | tls
     try:
-        return serving(ServerDeclaration.model_validate(known), Path())
+        return serving(ServerDeclaration.model_validate(known))
     except ValidationError as error:
         lines = (f"--{line}" for line in mistakes(error, ServerDeclaration))
         raise InvalidParameterValue("; ".join(map(_as_option, lines))) from None
@@ -155,15 +154,9 @@ def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -
 
 def _beside(policy: Path, declared: Certificate | None, given: Mapping[str, Any]) -> dict[str, Any]:
     if declared is not None:
-        files = {"certificate": declared.certificate, "key": declared.key}
-        ca = {} if declared.client_ca is None else {"client_ca": declared.client_ca}
-        rest = {"self_signed": declared.self_signed, "clientcert": declared.clientcert}
-        return {**{k: str(v) for k, v in (files | ca).items()}, **rest}
+        return declared.model_dump(exclude_none=True)
     if given.get("self_signed"):
-        return {
-            "certificate": str(policy.with_suffix(".crt")),
-            "key": str(policy.with_suffix(".key")),
-        }
+        return {"certificate": policy.with_suffix(".crt"), "key": policy.with_suffix(".key")}
     return {}
 
 

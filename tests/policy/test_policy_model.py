@@ -242,7 +242,9 @@ def test_code_and_file_agree(tmp_path: Path) -> None:
 def test_inference_control_is_told(tmp_path: Path) -> None:
     said = "inference_control = { min_half_width = 5, confidence = 0.9, min_count = 1000 }"
     policy = read(tmp_path, TOML.replace("budget = {", f"{said}\nbudget = {{"))
-    assert policy.tables["person"].inference_control == InferenceControl(5.0, 0.9, 1000)
+    assert policy.tables["person"].inference_control == InferenceControl(
+        min_half_width=5.0, confidence=0.9, min_count=1000
+    )
     assert summary(policy)[1] == (
         "  inference control: nothing is sold by which a count is known to less than ±5 at 0.9"
         " confidence, unless it is surely 1,000 or more"
@@ -253,8 +255,8 @@ def test_inference_control_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [(0.0,), (math.nan,), (5.0, 1.0), (5.0, math.nan), (5.0, 0.9, 0)])
 def test_an_inference_control_is_checked(wrong: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match=r"half-width|confidence|small"):
-        InferenceControl(*wrong)
+    with pytest.raises(ValueError, match=r"half_width|confidence|min_count"):
+        InferenceControl(**dict(zip(InferenceControl.model_fields, wrong, strict=False)))
 
 
 def test_summary(tmp_path: Path) -> None:
@@ -314,21 +316,24 @@ def test_how_it_is_served_changes_no_charge(tmp_path: Path) -> None:
     assert policy.tables["person"].fingerprint == plain.tables["person"].fingerprint
     assert policy.server.users == tmp_path / "people.users"
     assert policy.server.tls == Certificate(
-        tmp_path / "a.crt", Path("/b.key"), client_ca=tmp_path / "ca.crt"
+        certificate=tmp_path / "a.crt", key=Path("/b.key"), client_ca=tmp_path / "ca.crt"
     )
     assert policy.server.limits == {"idle_timeout": 90.0, "max_connections": 7}
 
 
 def test_options_go_before_the_policy(tmp_path: Path) -> None:
-    declared = Serving(Certificate(Path("a.crt"), Path("a.key")), limits={"memory": 1})
+    files = {"certificate": Path("a.crt"), "key": Path("a.key")}
+    declared = Serving(Certificate(**files), limits={"memory": 1})
     given = {"tls.client_ca": "ca.crt", "tls.clientcert": "cert", "memory": 2, "users": None}
     found = declared.but(serving_options(given, declared, tmp_path / "p.toml"))
     assert found == Serving(
-        Certificate(Path("a.crt"), Path("a.key"), client_ca=Path("ca.crt"), clientcert="cert"),
+        Certificate(**files, client_ca=Path("ca.crt"), clientcert="cert"),
         limits={"memory": 2},
     )
     made = serving_options({"tls.self_signed": True}, Serving(), tmp_path / "p.toml").tls
-    assert made == Certificate(tmp_path / "p.crt", tmp_path / "p.key", self_signed=True)
+    assert made == Certificate(
+        certificate=tmp_path / "p.crt", key=tmp_path / "p.key", self_signed=True
+    )
 
 
 def test_the_catalogs_programs_are_beside_the_policy(tmp_path: Path) -> None:
