@@ -170,7 +170,10 @@ class Cursor:
         result = session.execute(statements[0], parameters)
         self.notices = self.connection.notices = result.notices
         if result.columns is not None:
-            self.description = [_described(column) for column in result.columns]
+            self.description = [
+                (column.name, column.type, None, None, None, None, None)
+                for column in result.columns
+            ]
             self.rowcount = len(result.rows)
             self._columns, self._rows = result.columns, iter(result.rows)
         return self
@@ -207,7 +210,7 @@ class Cursor:
         return self
 
     def __next__(self) -> tuple[Any, ...]:
-        return _as_python(next(self._result()))
+        return tuple(map(_as_python, next(self._result())))
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Nothing to prepare (DB-API)."""
@@ -249,20 +252,8 @@ def _close_all() -> None:
         connection.close()
 
 
-def _described(column: ColumnType) -> tuple[str, str, None, None, None, None, None]:
-    return (column.name, column.type, None, None, None, None, None)
-
-
-def _as_python(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _as_python(value: Any) -> Any:
     """An interval as a timedelta, unless it has months."""
-    return tuple(map(_timedelta, row)) if any(map(_is_interval, row)) else row
-
-
-def _is_interval(value: Any) -> bool:
-    return isinstance(value, Interval)
-
-
-def _timedelta(value: Any) -> Any:
     span = value.timedelta() if isinstance(value, Interval) else None
     return value if span is None else span
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported
@@ -35,43 +34,41 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _encode_text(element: PgType) -> Callable[[Any], bytes]:
-    def encode(values: Any) -> bytes:
-        items = ("NULL" if v is None else _quote(element.encode_text(v).decode()) for v in values)
+class _Array:
+    """The codecs of arrays of ``element``."""
+
+    def __init__(self, element: PgType) -> None:
+        self._element: Final = element
+
+    def encode_text(self, values: Any) -> bytes:
+        items = (
+            "NULL" if v is None else _quote(self._element.encode_text(v).decode()) for v in values
+        )
         return ("{" + ",".join(items) + "}").encode()
 
-    return encode
-
-
-def _encode_binary(element: PgType) -> Callable[[Any], bytes]:
-    def encode(values: Any) -> bytes:
+    def encode_binary(self, values: Any) -> bytes:
         if not values:
-            return _HEADER.pack(0, 0, element.oid)
+            return _HEADER.pack(0, 0, self._element.oid)
         nulls = any(v is None for v in values)
-        parts = [_HEADER.pack(1, nulls, element.oid), _DIMENSION.pack(len(values), 1)]
+        parts = [_HEADER.pack(1, nulls, self._element.oid), _DIMENSION.pack(len(values), 1)]
         for value in values:
             if value is None:
                 parts.append(_INT32.pack(-1))
             else:
-                data = element.encode_binary(value)
+                data = self._element.encode_binary(value)
                 parts += (_INT32.pack(len(data)), data)
         return b"".join(parts)
 
-    return encode
+    def _item(self, match: re.Match[str]) -> Any:
+        if match["quoted"] is None:
+            text = match["bare"]
+            if text.lower() == "null":
+                return None
+        else:
+            text = match["quoted"]
+        return self._element.read(0, re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL).encode())
 
-
-def _item(element: PgType, match: re.Match[str]) -> Any:
-    if match["quoted"] is None:
-        text = match["bare"]
-        if text.lower() == "null":
-            return None
-    else:
-        text = match["quoted"]
-    return element.read(0, re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL).encode())
-
-
-def _decode_text(element: PgType) -> Callable[[str], list[Any]]:
-    def decode(text: str) -> list[Any]:
+    def decode_text(self, text: str) -> list[Any]:
         text = text.strip()
         if not text.startswith("{"):
             raise ValueError
@@ -84,20 +81,16 @@ def _decode_text(element: PgType) -> Callable[[str], list[Any]]:
             match = _TOKEN.match(text, at)
             if match is None:
                 raise ValueError
-            items.append(_item(element, match))
+            items.append(self._item(match))
             at, end = match.end(), match["end"]
         if at != len(text):
             raise ValueError
         return items
 
-    return decode
-
-
-def _decode_binary(element: PgType) -> Callable[[bytes], list[Any]]:
-    def decode(data: bytes) -> list[Any]:
+    def decode_binary(self, data: bytes) -> list[Any]:
         dimensions, _flags, oid = _HEADER.unpack_from(data)
         # An empty list has no element whose type a driver could have known.
-        if oid != element.oid and dimensions != 0:
+        if oid != self._element.oid and dimensions != 0:
             raise ValueError
         if dimensions > 1:
             raise _several_dimensions()
@@ -115,25 +108,24 @@ def _decode_binary(element: PgType) -> Callable[[bytes], list[Any]]:
                 continue
             if size < 0 or at + size > len(data):
                 raise ValueError
-            items.append(element.read(1, data[at : at + size]))
+            items.append(self._element.read(1, data[at : at + size]))
             at += size
         if at != len(data) or dimensions < 0 or count < 0:
             raise ValueError
         return items
 
-    return decode
-
 
 def array_of(element: PgType) -> PgType:
     """The array type whose elements are ``element``."""
+    codecs = _Array(element)
     return PgType(
         element.array_oid,
         element.name + "[]",
         -1,
         0,
         element.duckdb + "[]",
-        _encode_text(element),
-        _encode_binary(element),
-        _decode_text(element),
-        _decode_binary(element),
+        codecs.encode_text,
+        codecs.encode_binary,
+        codecs.decode_text,
+        codecs.decode_binary,
     )

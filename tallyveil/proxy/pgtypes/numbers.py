@@ -148,10 +148,6 @@ def _encode_numeric_text(value: Any) -> bytes:
 _DUMPER: Final = adapters.get_dumper(Decimal, PyFormat.BINARY)(Decimal)
 
 
-def _encode_numeric_binary(value: Any) -> bytes:
-    return bytes(_DUMPER.dump(_decimal(value)) or b"")
-
-
 def _decode_numeric_text(text: str) -> Decimal:
     if _SPECIAL.fullmatch(text):
         return Decimal(text.strip())
@@ -207,6 +203,9 @@ NUMBERS: Final = (
         -1,
         "DECIMAL",
         text=(_encode_numeric_text, _decode_numeric_text),
-        binary=(_encode_numeric_binary, _decode_numeric_binary),
+        binary=(
+            lambda value: bytes(_DUMPER.dump(_decimal(value)) or b""),
+            _decode_numeric_binary,
+        ),
     ),
 )

@@ -24,10 +24,6 @@ _TEXT: Final = _encode_text, _same
 _UTF8: Final = _encode_text, decode_utf8
 
 
-def _encode_jsonb_binary(value: Any) -> bytes:
-    return b"\x01" + _encode_text(value)
-
-
 def _decode_jsonb_binary(data: bytes) -> str:
     if data[:1] != b"\x01":
         raise ValueError
@@ -50,10 +46,6 @@ def _decode_bool_binary(data: bytes) -> bool:
 _ESCAPE: Final = re.compile(rb"\\(?:\\|([0-3][0-7]{2}))?")
 
 
-def _encode_bytea_text(value: Any) -> bytes:
-    return b"\\x" + bytes(value).hex().encode()
-
-
 def _unescape(match: re.Match[bytes]) -> bytes:
     if match[0] == b"\\":
         raise ValueError
@@ -74,7 +66,11 @@ STRINGS: Final = (
     # What a client sends without a type; psycopg has none of it.
     PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _same, decode_utf8),
     pg_type(
-        "jsonb", -1, "VARCHAR", text=_TEXT, binary=(_encode_jsonb_binary, _decode_jsonb_binary)
+        "jsonb",
+        -1,
+        "VARCHAR",
+        text=_TEXT,
+        binary=(lambda value: b"\x01" + _encode_text(value), _decode_jsonb_binary),
     ),
     pg_type(
         "boolean",
@@ -91,6 +87,10 @@ STRINGS: Final = (
         binary=(lambda value: value.bytes, lambda data: uuid.UUID(bytes=data)),
     ),
     pg_type(
-        "bytea", -1, "BLOB", text=(_encode_bytea_text, _decode_bytea_text), binary=(bytes, bytes)
+        "bytea",
+        -1,
+        "BLOB",
+        text=(lambda value: b"\\x" + bytes(value).hex().encode(), _decode_bytea_text),
+        binary=(bytes, bytes),
     ),
 )

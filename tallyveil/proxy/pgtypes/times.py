@@ -61,7 +61,9 @@ def _clock(match: re.Match[str]) -> dt.timedelta:
     return dt.timedelta(hours=hour, minutes=minute, seconds=second, microseconds=micro)
 
 
-def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None]:
+def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | str:
+    if infinite := _is_infinite(text):
+        return _INFINITY[infinite > 0]
     match = _MOMENT_TEXT.fullmatch(text)
     if match is None:
         raise bad_datetime(text, name)
@@ -115,10 +117,8 @@ def _encode_date_binary(value: Any) -> bytes:
 
 
 def _decode_date_text(text: str) -> dt.date | str:
-    infinite = _is_infinite(text)
-    if infinite:
-        return _INFINITY[infinite > 0]
-    return _moment(text, "date")[0].date()
+    moment = _moment(text, "date")
+    return moment if isinstance(moment, str) else moment[0].date()
 
 
 def _decode_date_binary(data: bytes) -> dt.date | str:
@@ -163,10 +163,8 @@ def _encode_timestamp_binary(value: Any) -> bytes:
 
 
 def _decode_timestamp_text(text: str) -> dt.datetime | str:
-    infinite = _is_infinite(text)
-    if infinite:
-        return _INFINITY[infinite > 0]
-    return _moment(text, "timestamp")[0]
+    moment = _moment(text, "timestamp")
+    return moment if isinstance(moment, str) else moment[0]
 
 
 def _timestamp(data: bytes) -> dt.datetime | str:
@@ -180,10 +178,10 @@ def _timestamp(data: bytes) -> dt.datetime | str:
 
 
 def _decode_timestamptz_text(text: str) -> dt.datetime | str:
-    infinite = _is_infinite(text)
-    if infinite:
-        return _INFINITY[infinite > 0]
-    moment, zone = _moment(text, "timestamp with time zone")
+    found = _moment(text, "timestamp with time zone")
+    if isinstance(found, str):
+        return found
+    moment, zone = found
     try:
         return moment.replace(tzinfo=zone or dt.UTC).astimezone(dt.UTC)
     except OverflowError:
@@ -212,10 +210,6 @@ def _encode_time_text(value: Any) -> bytes:
     return _trimmed(value.replace(tzinfo=None).isoformat()).encode()
 
 
-def _encode_time_binary(value: Any) -> bytes:
-    return _INT64.pack(_micros(value))
-
-
 def _time(micros: int) -> dt.time:
     if not 0 <= micros < _DAY:
         raise datetime_overflow("time")
@@ -227,14 +221,6 @@ def _decode_timetz_text(text: str) -> dt.time:
     if match is None:
         raise bad_datetime(text, "time")
     return _time(_clock(match) // _MICROSECOND).replace(tzinfo=_zone(match["z"]) or dt.UTC)
-
-
-def _decode_time_text(text: str) -> dt.time:
-    return _decode_timetz_text(text).replace(tzinfo=None)
-
-
-def _decode_time_binary(data: bytes) -> dt.time:
-    return _time(_INT64.unpack(data)[0])
 
 
 def _zone_seconds(value: Any) -> int:
@@ -262,15 +248,6 @@ def _zone_text(value: Any) -> str:
     return zone
 
 
-def _encode_timetz_text(value: Any) -> bytes:
-    return _encode_time_text(value) + _zone_text(value).encode()
-
-
-def _encode_timetz_binary(value: Any) -> bytes:
-    # PostgreSQL counts zones west of Greenwich.
-    return _TIMETZ.pack(_micros(value), -_zone_seconds(value))
-
-
 def _decode_timetz_binary(data: bytes) -> dt.time:
     micros, west = _TIMETZ.unpack(data)
     zone = dt.timezone(dt.timedelta(seconds=-west))
@@ -289,15 +266,25 @@ TIMES: Final = (
         "time",
         8,
         "TIME",
-        text=(_encode_time_text, _decode_time_text),
-        binary=(_encode_time_binary, _decode_time_binary),
+        text=(_encode_time_text, lambda text: _decode_timetz_text(text).replace(tzinfo=None)),
+        binary=(
+            lambda value: _INT64.pack(_micros(value)),
+            lambda data: _time(_INT64.unpack(data)[0]),
+        ),
     ),
     pg_type(
         "time with time zone",
         12,
         "TIME WITH TIME ZONE",
-        text=(_encode_timetz_text, _decode_timetz_text),
-        binary=(_encode_timetz_binary, _decode_timetz_binary),
+        text=(
+            lambda value: _encode_time_text(value) + _zone_text(value).encode(),
+            _decode_timetz_text,
+        ),
+        # PostgreSQL counts zones west of Greenwich.
+        binary=(
+            lambda value: _TIMETZ.pack(_micros(value), -_zone_seconds(value)),
+            _decode_timetz_binary,
+        ),
     ),
     pg_type(
         "timestamp",
