@@ -78,21 +78,14 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
             about["factors"].append(described)
             body += held
         if column.selected is not None:
-            selected = _narrow(column.selected)
-            about["selected"] = {"entries": len(selected), "widths": [selected.dtype.str]}
-            body.append(selected.tobytes())
+            about["selected"], held = _held(column.selected)
+            body += held
         header.append(about)
     for translate, about in zip(event.translates, header, strict=False):
         if translate is not None:
-            held_arrays = [
-                _narrow(a) for a in (translate.rows, translate.declared, translate.numerators)
-            ]
-            about["translate"] = {
-                "denominator": translate.denominator,
-                "entries": len(translate.rows),
-                "widths": [a.dtype.str for a in held_arrays],
-            }
-            body += [a.tobytes() for a in held_arrays]
+            described, held = _held(translate.rows, translate.declared, translate.numerators)
+            about["translate"] = {"denominator": translate.denominator, **described}
+            body += held
     about_all: dict[str, Any] = {
         "law": event.law,
         "protects": None if relation is None else [relation.neighbours, relation.max_rows],
@@ -103,14 +96,9 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
     if event.plainly:
         about_all["plainly"] = event.plainly
     if event.joint is not None:
-        parents = _narrow(np.array(event.joint.parents, dtype=np.int64))
-        about_all["joint"] = {
-            "law": event.joint.name,
-            "rows": event.joint.rows,
-            "entries": len(parents),
-            "widths": [parents.dtype.str],
-        }
-        body.append(parents.tobytes())
+        described, held = _held(np.array(event.joint.parents, dtype=np.int64))
+        about_all["joint"] = {"law": event.joint.name, "rows": event.joint.rows, **described}
+        body += held
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
@@ -120,19 +108,20 @@ def _written(factor: Factor) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if kept is None:
         # Each row of a matrix without zeros has its cells in order.
         full = len(factor.cells) == factor.height * factor.size
-        held = (factor.coefficients,) if full else (factor.rows, factor.cells, factor.coefficients)
-        arrays = [_narrow(a) for a in held]
-        described = {
-            "axes": factor.axes,
-            "shape": factor.shape,
-            "height": factor.height,
-            "entries": len(factor.rows),
-            "widths": [a.dtype.str for a in arrays],
-        }
-        kept = described, tuple(a.tobytes() for a in arrays)
+        arrays = (factor.coefficients,) if full else (factor.rows, factor.cells, factor.coefficients)
+        described, held = _held(*arrays)
+        layout = {"axes": factor.axes, "shape": factor.shape, "height": factor.height}
+        kept = {**layout, **described}, held
         if sum(map(len, kept[1])) <= _SMALL:
             _WRITTEN[factor] = kept
     return kept
+
+
+def _held(*arrays: IntArray) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+    """Arrays of one length: how `_Body` finds them, and their bytes."""
+    narrow = [_narrow(array) for array in arrays]
+    about = {"entries": len(narrow[0]), "widths": [array.dtype.str for array in narrow]}
+    return about, tuple(array.tobytes() for array in narrow)
 
 
 _WRITTEN: WeakKeyDictionary[Factor, tuple[dict[str, Any], tuple[bytes, ...]]] = WeakKeyDictionary()

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["FALSE_ALARM", "Finding", "number", "subject"]
+from tallyveil.errors import ReceiptError
+
+__all__ = ["FALSE_ALARM", "Finding", "charged_for_its_law", "not_released", "number", "subject"]
 
 # Of each check on draws. A whole audit makes some hundred.
 FALSE_ALARM: Final = 1e-9
@@ -34,3 +36,20 @@ def number(value: Fraction | float) -> str:
 
 def subject(name: str, epsilon: Fraction) -> str:
     return f"{name} at epsilon {number(epsilon)}"
+
+
+def not_released(name: str, error: ReceiptError) -> Finding:
+    return Finding(name, "released against its receipt", error.message, holds=False, exact=True)
+
+
+def charged_for_its_law(
+    name: str, cost: Fraction, loss: Fraction | float, claim: Fraction
+) -> Finding:
+    """Whether what the law loses is charged, and no more than ``cost``."""
+    return Finding(
+        name,
+        f"charged for its law, at most {number(cost)}",
+        f"loses {number(loss)}, charged {number(claim)}",
+        loss <= claim <= cost,
+        exact=True,
+    )

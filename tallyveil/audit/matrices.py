@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tallyveil.audit.experiment import experiment
-from tallyveil.audit.finding import Finding, number, subject
+from tallyveil.audit.finding import Finding, charged_for_its_law, not_released, number, subject
 from tallyveil.audit.noise import bounded, follows
 from tallyveil.errors import ReceiptError, UnprovenPrivacy
 from tallyveil.mechanisms import CountMechanism, mechanism
@@ -137,16 +137,10 @@ def _released(name: str, spec: str, epsilon: Fraction, draws: int) -> Iterator[F
     try:
         made = experiment(noise, epsilon, count=_DRAWN // 2, draws=draws)
     except ReceiptError as error:
-        yield Finding(name, "released against its receipt", error.message, holds=False, exact=True)
+        yield not_released(name, error)
         return
     matrix = noise.matrix(made.scale)
-    yield Finding(
-        name,
-        f"charged for its law, at most {number(epsilon)}",
-        f"loses {number(matrix.epsilon)}, charged {number(made.claim)}",
-        matrix.epsilon <= made.claim <= epsilon,
-        exact=True,
-    )
+    yield charged_for_its_law(name, epsilon, matrix.epsilon, made.claim)
     yield bounded(name, made.first, made.second, made.claim, Fraction(0))
     for truth, drawn in zip(made.truths, (made.first, made.second), strict=True):
         chances = matrix.probabilities()[:, truth]

@@ -10,7 +10,14 @@ from typing import Final
 import numpy as np
 
 from tallyveil.audit.experiment import Outcomes, experiment, replacement
-from tallyveil.audit.finding import FALSE_ALARM, Finding, number, subject
+from tallyveil.audit.finding import (
+    FALSE_ALARM,
+    Finding,
+    charged_for_its_law,
+    not_released,
+    number,
+    subject,
+)
 from tallyveil.audit.law import Chances, IntArray, chances_of, drift, lower_bound, surprise
 from tallyveil.errors import ReceiptError
 from tallyveil.mechanisms import Additive
@@ -45,7 +52,7 @@ def _in(
         made = experiment(family, cost, measure, count=_COUNT, draws=draws)
         moved = replacement(family, cost, measure, count=_COUNT, draws=draws)
     except ReceiptError as error:
-        yield Finding(name, "released against its receipt", error.message, holds=False, exact=True)
+        yield not_released(name, error)
         return
     for told, one, counts in ((name, made, 1), (f"{name}, replace", moved, 2)):
         yield _paid(told, family, one, counts, measure, cost)
@@ -66,13 +73,7 @@ def _paid(
     law = family.law(made.scale)
     step = law.epsilon_of_step if measure == "epsilon" else law.rho_of_step
     loss = math.inf if step is None else counts * step
-    return Finding(
-        name,
-        f"charged for its law, at most {number(cost)}",
-        f"loses {number(loss)}, charged {number(made.claim)}",
-        loss <= made.claim <= cost,
-        exact=True,
-    )
+    return charged_for_its_law(name, cost, loss, made.claim)
 
 
 def staircase_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:

@@ -85,12 +85,12 @@ def _ask(
         typer.Option(help="The analyst who asks; your login name unless given.", metavar="NAME"),
     ] = None,
 ) -> None:
-    from tallyveil.cli.asking import ask, explain
+    from tallyveil.cli.asking import ask, explain, opened
 
     settings = {f"dp.{name}": context.params[name] for name in _SETTINGS}
     work = ask if context.info_name == "sql" else explain
-    with complaints(query, json=json):
-        work(policy, query, dialect, user, settings, json=json)
+    with complaints(query, json=json), opened(policy, dialect, user, settings) as session:
+        work(session, query, json=json)
 
 
 _SETTINGS = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source")

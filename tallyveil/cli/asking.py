@@ -24,48 +24,28 @@ __all__ = ["ask", "explain", "posterior"]
 _PREFIX = "EXPLAIN "
 
 
-def ask(
-    path: Path,
-    query: str,
-    dialect: Dialect,
-    analyst: str | None,
-    settings: Mapping[str, str | None],
-    *,
-    json: bool,
-) -> None:
-    """Execute the statements of ``query`` and print each result.
-
-    ``analyst`` is the operating system's user unless given. With ``json``, one object per
+def ask(session: GateSession, query: str, *, json: bool) -> None:
+    """Execute the statements of ``query`` and print each result; with ``json``, one object per
     statement and line: columns, types, rows, and notices with all their fields.
     """
-    with opened(path, dialect, analyst, settings) as session:
-        for statement in session.parse(query):
-            if statement.kind != "empty":
-                result = session.execute(statement)
-                if json:
-                    print_json(_document(result))
-                else:
-                    typer.echo(_as_text(result))
-                    _say(result.notices)
+    for statement in session.parse(query):
+        if statement.kind != "empty":
+            result = session.execute(statement)
+            if json:
+                print_json(_document(result))
+            else:
+                typer.echo(_as_text(result))
+                _say(result.notices)
 
 
-def explain(
-    path: Path,
-    query: str,
-    dialect: Dialect,
-    analyst: str | None,
-    settings: Mapping[str, str | None],
-    *,
-    json: bool,
-) -> None:
+def explain(session: GateSession, query: str, *, json: bool) -> None:
     """Print the lines of EXPLAIN, or with ``json`` an object with them under ``plan``."""
-    with opened(path, dialect, analyst, settings) as session:
-        try:
-            lines = _plan(session, query)
-        except StatementError as error:
-            if error.position is not None:
-                error.position = max(1, error.position - len(_PREFIX))
-            raise
+    try:
+        lines = _plan(session, query)
+    except StatementError as error:
+        if error.position is not None:
+            error.position = max(1, error.position - len(_PREFIX))
+        raise
     if json:
         print_json({"plan": lines})
     else:
@@ -86,19 +66,17 @@ def _plan(session: GateSession, query: str) -> list[str]:
 def opened(
     path: Path, dialect: Dialect, analyst: str | None, settings: Mapping[str, str | None]
 ) -> Iterator[GateSession]:
-    """A session with these settings, of a gate that is closed behind it."""
+    """A session with these settings, of a gate that is closed behind it; the operating system's
+    user's unless an ``analyst`` is given."""
+    user = login_name() if analyst is None else analyst
     with (
         closing(Gate(load_policy(path))) as gate,
-        closing(_open(gate, dialect, analyst)) as session,
+        closing(gate.session(user, "tallyveil", dialect)) as session,
     ):
         for name, value in settings.items():
             if value is not None:
                 session.set(name, value)
         yield session
-
-
-def _open(gate: Gate, dialect: Dialect, analyst: str | None) -> GateSession:
-    return gate.session(login_name() if analyst is None else analyst, "tallyveil", dialect)
 
 
 def _as_text(result: Result) -> str:

@@ -17,7 +17,7 @@ from tallyveil.policy.checks import Declaration
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.model import CountRange, InferenceControl
 from tallyveil.policy.names import is_table_reference, name_mistake
-from tallyveil.policy.server import CatalogChoice, ServerDeclaration
+from tallyveil.policy.server import CatalogChoice, Serving
 
 __all__ = [
     "AnalystDeclaration",
@@ -265,9 +265,7 @@ class PolicyDeclaration(Declaration):
         min_length=1,
         description="analysts such as [analysts.alice] with budget = { epsilon = 1.0 }",
     )
-    server: ServerDeclaration = Field(
-        default_factory=ServerDeclaration, description="a table [server]"
-    )
+    server: Serving = Field(default_factory=Serving, description="a table [server]")
     catalog: CatalogChoice = Field(default_factory=CatalogChoice, description="a table [catalog]")
     ledger: Annotated[str, _checked(checks.ledger)] | None = Field(
         default=None, description="the path of an SQLite file"

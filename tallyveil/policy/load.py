@@ -33,7 +33,6 @@ from tallyveil.policy.model import (
     Source,
     Table,
 )
-from tallyveil.policy.server import serving
 from tallyveil.policy.shares import share_conflicts, shares
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 
@@ -108,7 +107,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         public=MappingProxyType({n: _public(n, p, base) for n, p in declared.public.items()}),
         views=MappingProxyType({n: v.sql for n, v in declared.views.items()}),
         analysts=MappingProxyType(shares(declared.analysts, tables)),
-        server=serving(declared.server),
+        server=declared.server,
         catalog=declared.catalog,
     )
 

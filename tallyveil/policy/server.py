@@ -6,10 +6,8 @@ None of it changes what a charge means. What is left out is for the server to ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo
 
@@ -21,34 +19,9 @@ from tallyveil.policy.mistakes import mistakes
 __all__ = [
     "CatalogChoice",
     "Certificate",
-    "ServerDeclaration",
     "Serving",
-    "serving",
     "serving_options",
 ]
-
-
-@dataclass(frozen=True)
-class Serving:
-    """``users`` is the file of the users, ``limits`` holds those that are given, by their keys:
-    times in seconds, sizes in MiB; ``workers`` is how many processes serve."""
-
-    tls: Certificate | None = None
-    users: Path | None = None
-    plaintext_passwords: bool = False
-    limits: Mapping[str, float] = field(default_factory=dict)
-    workers: int | None = None
-
-    def but(self, other: Serving) -> Serving:
-        """With what ``other`` says in its place."""
-        return replace(
-            self,
-            tls=other.tls or self.tls,
-            users=other.users or self.users,
-            plaintext_passwords=other.plaintext_passwords or self.plaintext_passwords,
-            limits=MappingProxyType({**self.limits, **other.limits}),
-            workers=other.workers or self.workers,
-        )
 
 
 def _whole(most: int, unit: str) -> BeforeValidator:
@@ -107,7 +80,9 @@ class CatalogChoice(Declaration):
     )
 
 
-class ServerDeclaration(Declaration):
+class Serving(Declaration):
+    """``users`` is the file of the users, ``workers`` is how many processes serve."""
+
     tls: Certificate | None = Field(
         default=None, description='files such as { certificate = "server.crt", key = "server.key" }'
     )
@@ -124,16 +99,17 @@ class ServerDeclaration(Declaration):
     idle_timeout: _Seconds = None
     send_timeout: _Seconds = None
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """Those that are given, by their keys: times in seconds, sizes in MiB."""
+        return {key: value for key, value in self if key in _LIMITS and value is not None}
 
-def serving(declared: ServerDeclaration) -> Serving:
-    given = declared.model_fields_set - {"tls", "users", "plaintext_passwords", "workers"}
-    return Serving(
-        declared.tls,
-        declared.users,
-        declared.plaintext_passwords,
-        MappingProxyType({key: getattr(declared, key) for key in sorted(given)}),
-        declared.workers,
-    )
+    def but(self, other: Serving) -> Serving:
+        """With what ``other`` says in its place."""
+        return self.model_copy(update={key: value for key, value in other if value})
+
+
+_LIMITS: Final = Serving.model_fields.keys() - {"tls", "users", "plaintext_passwords", "workers"}
 
 
 def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -> Serving:
@@ -146,9 +122,9 @@ def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -
     if tls:
         known["tls"] = _beside(policy, declared.tls, tls) | tls
     try:
-        return serving(ServerDeclaration.model_validate(known))
+        return Serving.model_validate(known)
     except ValidationError as error:
-        lines = (f"--{line}" for line in mistakes(error, ServerDeclaration))
+        lines = (f"--{line}" for line in mistakes(error, Serving))
         raise InvalidParameterValue("; ".join(map(_as_option, lines))) from None
 
 

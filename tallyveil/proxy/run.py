@@ -9,34 +9,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn, Protocol, Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 from tallyveil.events import report
 from tallyveil.proxy.housekeeping import short_pauses
+from tallyveil.proxy.processes import Supervisor
 from tallyveil.proxy.server import Server
 
 __all__ = ["ServerThread", "leave", "run"]
 
 
-class Running(Protocol):
-    """A server, or what supervises several."""
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def busy(self) -> bool:
-        """Whether statements run on after `close`."""
-        ...
-
-    async def start(self) -> None: ...
-
-    async def serve_forever(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-R = TypeVar("R", bound=Running)
+R = TypeVar("R", Server, Supervisor)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
