@@ -19,7 +19,7 @@ from tallyveil.policy import load_policy
 from tallyveil.proxy.inprocess import login_name
 from tallyveil.rewriter import Dialect
 
-__all__ = ["ask", "explain", "posterior"]
+__all__ = ["ask", "explain", "opened", "posterior"]
 
 _PREFIX = "EXPLAIN "
 

@@ -1,4 +1,7 @@
-"""Drawings of mechanisms, spending and posteriors, by matplotlib where it is installed."""
+"""Drawings of mechanisms, spending and posteriors, by matplotlib where it is installed.
+
+Each raises OutputError for a path that cannot be drawn to, FeatureNotSupported without matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,7 @@ def check_drawing(path: Path) -> None:
 
 
 def heatmap(matrix: CountMatrix, path: Path) -> None:
-    """P[output | truth] as colours, in the manner of COUNT Fig. 1, 2 and 7.
-
-    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
-    """
+    """P[output | truth] as colours, in the manner of COUNT Fig. 1, 2 and 7."""
     probabilities = matrix.probabilities()
     side = min(9.0, 3.2 + 0.42 * matrix.n)
     with _figure(path, 1, (side + 1.0, side)) as axes:
@@ -59,10 +59,7 @@ def curves(
     loss: str,
     path: Path,
 ) -> None:
-    """Expected loss over n with a panel for each α; over α if there is one n only (COUNT Fig. 9).
-
-    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
-    """
+    """Expected loss over n, a panel for each α; over α if there is one n only (COUNT Fig. 9)."""
     over_n = len({n for n, _, _ in rows}) > 1
     panels = sorted({alpha if over_n else Fraction(n) for n, alpha, _ in rows})
     with _figure(path, len(panels), (3.6 * len(panels) + 0.6, 3.4)) as axes:
@@ -83,10 +80,7 @@ def curves(
 
 
 def spending(tables: Sequence[tuple[str, Balance, Sequence[Reading]]], path: Path) -> None:
-    """What each table has spent over time, as steps below the line of its budget.
-
-    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
-    """
+    """What each table has spent over time, as steps below the line of its budget."""
     with _figure(path, len(tables), (4.6 * len(tables) + 0.6, 3.4)) as axes:
         for place, (name, balance, readings) in zip(axes, tables, strict=True):
             times = [reading.entry.time for reading in readings]
@@ -106,10 +100,7 @@ def posteriors(
     level: Fraction,
     path: Path,
 ) -> None:
-    """A panel each: a title, possible answers with their probabilities, the interval at ``level``.
-
-    Raises OutputError if ``path`` cannot be drawn to, FeatureNotSupported without matplotlib.
-    """
+    """A panel each: a title, possible answers and how likely they are, the interval at ``level``."""
     number = max(1, len(panels))
     with _figure(path, number, (3.0 * number + 0.6, 3.4)) as axes:
         for place, (title, curve, (low, high)) in zip(axes, panels, strict=False):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -36,8 +35,7 @@ __all__ = ["price", "warm"]
 _COLUMNS = ("question", "counts_added", "half_width")
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(NamedTuple):
     """What the whole release may cost: one of the two is given."""
 
     epsilon: Fraction | None
@@ -140,7 +138,7 @@ def _request(policy: Policy, strategy: Strategy, cost: Price) -> Request:
     """Counts that are to be added up take additive noise; the best of it is chosen."""
     table = strategy.workload.table
     confidence = Fraction(repr(policy.defaults.confidence))
-    target = Target(cost.epsilon, cost.rho, None, confidence)
+    target = Target(*cost, None, confidence)
     return Request(
         {table: strategy.workload},
         target,

@@ -48,9 +48,13 @@ def half_width_of_sum(laws: Sequence[NoiseLaw], confidence: float | Fraction) ->
         return 0
     if len(noisy) == 1:
         return noisy[0].half_width(confidence)
-    counts = Counter(noisy)
-    in_order = sorted(counts.items(), key=lambda item: (type(item[0]).__name__, item[0].scale))
-    return _half_width(tuple(in_order), confidence)
+    return _half_width(_counted(noisy), confidence)
+
+
+def _counted(laws: Sequence[NoiseLaw]) -> tuple[tuple[NoiseLaw, int], ...]:
+    """How many there are of each that is noise, in an order of their own."""
+    counts = Counter(law for law in laws if law.scale > 0)
+    return tuple(sorted(counts.items(), key=lambda item: (type(item[0]).__name__, item[0].scale)))
 
 
 @lru_cache(maxsize=4096)
@@ -80,9 +84,7 @@ def between(laws: Sequence[NoiseLaw], low: float, high: float) -> Bounds:
     S is symmetric, so that P(S ≤ x) = (1 + P(|S| ≤ x))/2 for x ≥ 0 and (1 − P(|S| ≤ −x − 1))/2
     for x < 0. Where no noise is narrower than the others by orders, the bounds are within 10⁻⁹.
     """
-    noisy = Counter(law for law in laws if law.scale > 0)
-    in_order = sorted(noisy.items(), key=lambda item: (type(item[0]).__name__, item[0].scale))
-    counts = tuple(in_order)
+    counts = _counted(laws)
     below, above = _up_to(counts, high), _up_to(counts, low - 1)
     return Bounds.clipped(below.lower - above.upper, below.upper - above.lower)
 

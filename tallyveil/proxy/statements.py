@@ -158,23 +158,19 @@ def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, 
     return portal.result.notices
 
 
-def _close(executor: Executor, call: Call) -> Result:
-    executor.kept.close(call.statement.target)
-    return Result(None, (), call.statement.tag)
-
-
-def _deallocate(executor: Executor, call: Call) -> Result:
-    executor.kept.deallocate(call.statement.target)
-    return Result(None, (), call.statement.tag)
+def _forget(executor: Executor, call: Call) -> Result:
+    statement, kept = call.statement, executor.kept
+    (kept.close if statement.kind == "close" else kept.deallocate)(statement.target)
+    return Result(None, (), statement.tag)
 
 
 HANDLERS: Final[MappingProxyType[Kind, _Handler]] = MappingProxyType(
     {
         "prepare": _prepare,
         "execute": _execute,
-        "deallocate": _deallocate,
+        "deallocate": _forget,
         "declare": _declare,
         "fetch": _fetch,
-        "close": _close,
+        "close": _forget,
     }
 )
