@@ -108,7 +108,9 @@ def _written(factor: Factor) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if kept is None:
         # Each row of a matrix without zeros has its cells in order.
         full = len(factor.cells) == factor.height * factor.size
-        arrays = (factor.coefficients,) if full else (factor.rows, factor.cells, factor.coefficients)
+        arrays = (
+            (factor.coefficients,) if full else (factor.rows, factor.cells, factor.coefficients)
+        )
         described, held = _held(*arrays)
         layout = {"axes": factor.axes, "shape": factor.shape, "height": factor.height}
         kept = {**layout, **described}, held

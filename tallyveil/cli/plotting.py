@@ -100,7 +100,7 @@ def posteriors(
     level: Fraction,
     path: Path,
 ) -> None:
-    """A panel each: a title, possible answers and how likely they are, the interval at ``level``."""
+    """A panel each: a title, possible answers, how likely they are, the interval at ``level``."""
     number = max(1, len(panels))
     with _figure(path, number, (3.0 * number + 0.6, 3.4)) as axes:
         for place, (title, curve, (low, high)) in zip(axes, panels, strict=False):

@@ -1,5 +1,5 @@
-"""Where a server's clients come in, how many may, logged in or not yet, and which of their databases
-the catalogs have.
+"""Where a server's clients come in, how many may, logged in or not yet, and which of their
+databases the catalogs have.
 
 A server alone listens itself; one of several processes takes the sockets that another hands it
 (`processes`). From beyond the loopback interface only TLS is taken, and nobody listens there
