@@ -6,30 +6,22 @@ would show less: no HAVING, no LIMIT, no second aggregation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.linear import linear
-from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.definitions import expand_views, refuse_changing
+from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
-from tallyveil.rewriter.resolve.views import expand_views, refuse_changing
-from tallyveil.rewriter.sql.check import check, position
+from tallyveil.rewriter.sql.check import check
+from tallyveil.rewriter.sql.nodes import position
+from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.statements import parse_query
-from tallyveil.rewriter.sql.written_out import write_out
 
 __all__ = ["check_linear"]
 
-_CLAUSES = {
-    "having": "HAVING",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "distinct": "DISTINCT",
-    "qualify": "QUALIFY",
-    "windows": "WINDOW",
-}
+_CLAUSES = ("having", "limit", "offset", "distinct", "qualify", "windows")
 _HINT = "Write one SELECT of group keys and COUNT, SUM or sums and differences of them."
 
 
@@ -42,36 +34,24 @@ def check_linear(sql: str, catalog: Catalog) -> None:
     expand_views(tree, catalog)
     if not isinstance(tree, exp.Select):
         raise _refused("an invariant is one SELECT", tree)
-    for name, word in _CLAUSES.items():
-        clause = tree.args.get(name)
+    for name in _CLAUSES:
+        clause, word = tree.args.get(name), name.upper().removesuffix("S")
         if clause:
             node = clause if isinstance(clause, exp.Expr) else tree
             raise _refused(f"an invariant has no {word}: it is published as it is counted", node)
     for query in tree.find_all(exp.Query):
-        if query is not tree and (query.args.get("group") or _aggregates(query)):
+        aggregated = isinstance(query, exp.Select) and any(map(is_aggregate, own_nodes(query)))
+        if query is not tree and (query.args.get("group") or aggregated):
             raise _refused("an invariant aggregates once", query)
     own = [item.unalias() for item in tree.expressions]
     for item in own:
         for node in item.find_all(exp.Window, exp.Query):
             raise _refused("an invariant has no window and no query in its SELECT list", node)
-        if any(is_aggregate(node) for node in item.walk()):
-            form = linear(item)
-            if form is None:
-                raise _refused("an invariant is linear: COUNT and SUM are, this is not", item)
+        if any(map(is_aggregate, item.walk())) and linear(item) is None:
+            raise _refused("an invariant is linear: COUNT and SUM are, this is not", item)
     if not any(map(linear, own)):
         raise _refused("an invariant counts records: it has a COUNT or SUM", tree)
 
 
-def _aggregates(query: exp.Query) -> bool:
-    return isinstance(query, exp.Select) and any(map(is_aggregate, own_nodes(query)))
-
-
 def _refused(message: str, node: exp.Expr) -> FeatureNotSupported:
-    return FeatureNotSupported(message, hint=_HINT, position=next(_positions(node), 1))
-
-
-def _positions(node: exp.Expr) -> Iterator[int]:
-    for one in node.walk():
-        place = position(one)
-        if place is not None:
-            yield place
+    return FeatureNotSupported(message, hint=_HINT, position=position(node) or 1)

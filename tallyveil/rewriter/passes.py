@@ -9,55 +9,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
-from tallyveil.rewriter.draft import Draft, Planning
+from tallyveil.rewriter.domain.parts import Parts
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.database import public_table
+from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, take_apart
-from tallyveil.rewriter.private.division import null_on_zero
 from tallyveil.rewriter.private.interval_columns import hand_on
-from tallyveil.rewriter.private.listings import refuse_counted_listings
-from tallyveil.rewriter.private.noisy_select import turn
+from tallyveil.rewriter.private.linear import null_on_zero
+from tallyveil.rewriter.private.noisy_select import Collected, Turned, turn
 from tallyveil.rewriter.private.picked_groups import pick_groups
+from tallyveil.rewriter.private.projection import projection
+from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
 from tallyveil.rewriter.resolve.columns import raw_rows
-from tallyveil.rewriter.resolve.common import inline_common_tables
+from tallyveil.rewriter.resolve.definitions import (
+    expand_views,
+    expanded_views,
+    inline_common_tables,
+)
 from tallyveil.rewriter.resolve.from_clause import FromClause
-from tallyveil.rewriter.resolve.lineage import Lineage
 from tallyveil.rewriter.resolve.names import (
+    Catalog,
+    Reference,
     forget_databases,
     forget_schemas,
     references,
     refuse_reserved_names,
 )
 from tallyveil.rewriter.resolve.probes import empty_probes
-from tallyveil.rewriter.resolve.records import KIND, aggregates, is_listing, reads_records
-from tallyveil.rewriter.resolve.scope import Outputs, Scope
-from tallyveil.rewriter.resolve.views import expand_views, expanded_views
+from tallyveil.rewriter.resolve.records import (
+    KIND,
+    aggregates,
+    is_listing,
+    reads_records,
+    refuse_counted_listings,
+)
+from tallyveil.rewriter.resolve.scope import Lineage, Outputs, Scope
 from tallyveil.rewriter.sql import parameters
-from tallyveil.rewriter.sql.check import check, function_name, position
-from tallyveil.rewriter.sql.growth import bound_texts
+from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
-from tallyveil.rewriter.sql.naming import name_columns
+from tallyveil.rewriter.sql.naming import check_references, name_columns
+from tallyveil.rewriter.sql.nodes import duckdb_sql, function_name, own_alias, position
 from tallyveil.rewriter.sql.query import is_session_function
-from tallyveil.rewriter.sql.references import check_references
-from tallyveil.rewriter.sql.written_out import write_out
+from tallyveil.rewriter.sql.short_forms import write_out
+from tallyveil.rewriter.sql.size import bound_texts
+from tallyveil.rewriter.sql.statements import Dialect
 
-__all__ = ["MAX_BLOCKS", "PLANNING", "READING", "Pass"]
+__all__ = ["PLANNING", "READING", "Draft", "Planning"]
 
 MAX_BLOCKS: Final = 100
 
 
-def _of_tree(change: Callable[[exp.Expr], None]) -> Callable[[Draft], None]:
-    """A pass that needs nothing but the tree."""
-    return lambda draft: change(draft.tree)
+@dataclass
+class Draft:
+    """A statement's tree, which every pass changes in place.
+
+    ``spelled`` are the names that the policy writes with capitals, by what they are without.
+    """
+
+    tree: exp.Expr
+    sql: str
+    dialect: Dialect
+    catalog: Catalog
+    spelled: Mapping[str, str]
+
+
+@dataclass
+class Planning(Draft):
+    """A draft with all that its plan depends on (see `Rewriter.plan`), and what was found so far:
+    the tables it names, the columns of its result that have a time zone, the relations of schema
+    dp it reads, what to say of constants above the aggregation, and its private blocks.
+    """
+
+    cursor: Cursor
+    parts: Parts
+    types: Sequence[str]
+    values: Sequence[Any]
+    session: Callable[[str, list[str]], Any]
+    share: bool
+    now: dt.datetime
+    resolved: list[Reference] = field(default_factory=list)
+    with_zone: Sequence[str] = ()
+    used: frozenset[str] = frozenset()
+    collected: Collected = field(default_factory=Collected)
+    cautions: tuple[Caution, ...] = ()
+    turned: list[Turned] = field(default_factory=list)
+
+    def plan(self) -> Plan:
+        """After the last pass."""
+        noisy = tuple(table for part in self.turned for table in part.tables)
+        below = (c for part in self.turned for c in part.cautions)
+        cautions = dict.fromkeys([*self.cautions, *below])
+        return Plan(
+            self.collected.workloads(),
+            noisy,
+            duckdb_sql(self.tree),
+            self.used,
+            tuple(query for part in self.turned for query in part.queries),
+            tuple(remark for part in self.turned for remark in part.remarks),
+            tuple(cautions)[:MAX_CAUTIONS],
+            projection(self.tree, noisy),
+        )
 
 
 def _normalise_names(draft: Draft) -> None:
@@ -69,14 +131,6 @@ def _spell_names(draft: Draft) -> None:
     if draft.dialect == "duckdb" and draft.spelled:
         for name in draft.tree.find_all(exp.Identifier):
             name.set("this", draft.spelled.get(name.this, name.this))
-
-
-def _expand_views(draft: Draft) -> None:
-    expand_views(draft.tree, draft.catalog)
-
-
-def _bind_parameters(planning: Planning) -> None:
-    parameters.bind(planning.tree, planning.types, planning.values)
 
 
 def _replace_session_functions(planning: Planning) -> None:
@@ -98,25 +152,13 @@ def _replace_session_functions(planning: Planning) -> None:
         target.replace(value)
 
 
-def _check_references(draft: Draft) -> None:
-    check_references(draft.tree, draft.dialect)
-
-
 def _resolve_tables(planning: Planning) -> None:
-    planning.resolved = list(references(planning.tree, planning.catalog))
+    planning.resolved = references(planning.tree, planning.catalog)
 
 
 def _empty_probes(planning: Planning) -> None:
     if empty_probes(planning.resolved, planning.catalog):
         _resolve_tables(planning)
-
-
-def _inline_common_tables(planning: Planning) -> None:
-    inline_common_tables(planning.tree, planning.resolved)
-
-
-def _name_columns(planning: Planning) -> None:
-    name_columns(planning.tree, planning.dialect, planning.sql)
 
 
 def _settle_instants(planning: Planning) -> None:
@@ -140,10 +182,6 @@ def _translate(planning: Planning) -> None:
         translate(part, scope)
 
 
-def _pick_groups(planning: Planning) -> None:
-    pick_groups(planning.tree, planning.catalog)
-
-
 def _check_above(planning: Planning) -> None:
     catalog, cursor = planning.catalog, planning.cursor
     lineage = Lineage(planning.resolved, catalog)
@@ -161,13 +199,11 @@ def _read_public(planning: Planning) -> None:
             continue
         if kind == "dp":
             used.add(table.name)
-        alias = exp.to_identifier(table.alias or table.name, quoted=True)
-        given = table.args.get("alias")
-        columns = list(given.columns) if given is not None else []
+        alias = own_alias(table)
         name = public_table(table.name) if kind == "public" else f"__dp_{table.name}"
         table.set("this", exp.to_identifier(name, quoted=True))
         table.set("db", None)
-        table.set("alias", exp.TableAlias(this=alias, columns=columns))
+        table.set("alias", alias)
     planning.used = frozenset(used)
 
 
@@ -214,48 +250,44 @@ def _constants(cursor: Cursor) -> Callable[[exp.Expr], Any]:
         inner = node.unnest()
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return float(inner.this) if not inner.this.isdigit() else int(inner.this)
-        _, rows = cursor.rows(f"SELECT {node.sql('duckdb', identify=True, comments=False)}")
+        _, rows = cursor.rows(f"SELECT {duckdb_sql(node)}")
         return rows[0][0]
 
     return constant
 
 
-def _null_on_zero(planning: Planning) -> None:
-    null_on_zero(planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.turned))
-
-
-Pass: TypeAlias = Callable[[Planning], None]
-
 READING: Final[tuple[Callable[[Draft], None], ...]] = (
     _normalise_names,
     _spell_names,
-    _of_tree(forget_databases),
-    _of_tree(write_out),
-    _of_tree(check),
-    _check_references,
-    _expand_views,
+    lambda draft: forget_databases(draft.tree),
+    lambda draft: write_out(draft.tree),
+    lambda draft: check(draft.tree),
+    lambda draft: check_references(draft.tree, draft.dialect),
+    lambda draft: expand_views(draft.tree, draft.catalog),
 )
 """What is done before the parameters' types are inferred."""
 
-PLANNING: Final[tuple[Pass, ...]] = (
+PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     *READING,
-    _bind_parameters,
+    lambda planning: parameters.bind(planning.tree, planning.types, planning.values),
     _replace_session_functions,
     _resolve_tables,
-    _of_tree(forget_schemas),
+    lambda planning: forget_schemas(planning.tree),
     _empty_probes,
-    _of_tree(refuse_reserved_names),
-    _inline_common_tables,
-    _name_columns,
+    lambda planning: refuse_reserved_names(planning.tree),
+    lambda planning: inline_common_tables(planning.tree, planning.resolved),
+    lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
     _settle_instants,
     _translate,
-    _of_tree(bound_texts),
-    _of_tree(refuse_counted_listings),
-    _pick_groups,
+    lambda planning: bound_texts(planning.tree),
+    lambda planning: refuse_counted_listings(planning.tree),
+    lambda planning: pick_groups(planning.tree, planning.catalog),
     _check_above,
     _read_public,
-    _of_tree(hand_on),
+    lambda planning: hand_on(planning.tree, planning.catalog),
     _turn_blocks,
-    _null_on_zero,
+    lambda planning: null_on_zero(
+        planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.turned)
+    ),
     _zone_outputs,
 )

@@ -17,15 +17,13 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.parts import Parts
-from tallyveil.rewriter.draft import Draft, Planning
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.exact_counts import check_linear
-from tallyveil.rewriter.passes import PLANNING, READING
+from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning
 from tallyveil.rewriter.plan import Plan
-from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.names import references
+from tallyveil.rewriter.resolve.definitions import read_views
+from tallyveil.rewriter.resolve.names import Catalog, references
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.resolve.views import read_views
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.instants import local_now
 from tallyveil.rewriter.sql.shape import Shape
@@ -67,7 +65,7 @@ class Rewriter:
             draft = _run(READING, Draft(*self._parsed(sql, dialect)))
         if not parameters.count(draft.tree):
             return tuple(kind or "VARCHAR" for kind in declared)
-        scope = Scope(list(references(draft.tree, self._catalog)), self._catalog)
+        scope = Scope(references(draft.tree, self._catalog), self._catalog)
         return parameters.infer(draft.tree, scope.type_of, declared)
 
     def plan(

@@ -21,7 +21,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.evaluate import combined
 from tallyveil.rewriter.domain.parts import Part, Parts
-from tallyveil.rewriter.draft import Planning
+from tallyveil.rewriter.passes import Planning
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.moments import MOMENTS
 from tallyveil.rewriter.private.noisy_select import Collected, Turned, release
@@ -109,7 +109,7 @@ class _Mask:
     component: Component
     holes: tuple[int, ...]
 
-    def part(self, domain: Domain, grouped: bool, texts: Sequence[str], parts: Parts) -> Part:
+    def part(self, texts: Sequence[str], parts: Parts) -> Part:
         """Its part with these constants in all holes of the statement. Raises _NotAlike."""
         component = self.component
         if self.holes:
@@ -120,9 +120,9 @@ class _Mask:
                 coefficients={n: _filled(c, texts) for n, c in component.coefficients.items()},
                 passing={n: _filled(c, texts) for n, c in component.passing.items()},
             )
-            if any(_cautions(component, domain)):
+            if any(_cautions(component)):
                 raise _NotAlike
-        found = parts.find(domain, component, grouped)
+        found = parts.find(component)
         if found is None:
             raise _NotAlike
         return found
@@ -130,7 +130,7 @@ class _Mask:
 
 def _mask_bytes(key: Any, part: Part) -> int:
     """About what a part and its key hold, if the template that it was made for is gone."""
-    nodes = sum(1 for expression in _expressions(key[0].component) for _ in expression.walk())
+    nodes = sum(1 for expression in key[0].component.expressions for _ in expression.walk())
     return _ENTRY + _NODE * nodes + part.nbytes
 
 
@@ -153,19 +153,18 @@ class _Template:
             raise _NotAlike  # what were two expressions may be one now
         turned, collected = self.turned, Collected()
         block, outputs = turned.block, turned.outputs
-        grouped = bool(block.groups.keys)
 
         def part(component: Component) -> Part:
             mask = self.masks[id(component)]
             key = (mask, tuple(texts[n] for n in mask.holes))
-            return kept.get(key, lambda: mask.part(block.domain, grouped, texts, parts))
+            return kept.get(key, lambda: mask.part(texts, parts))
 
-        divided = turned.evaluated[0].divided
-        evaluated = combined(block.domain, divided, outputs.coefficients, part)
+        divided, coefficients = turned.evaluated[0].divided, dict(enumerate(outputs.coefficients))
+        evaluated = combined(block.domain, divided, coefficients, part)
         if unmet(block.where, False, outputs.coefficients, [evaluated], outputs.cancelled):
             raise _NotAlike
         collected.count(evaluated.height * outputs.width)
-        noisy = release(block, turned.name, [evaluated], collected, outputs, False).tables
+        noisy = release(block, turned.name, [evaluated], collected, outputs, False)[0]
         workloads, projected = collected.workloads(), projection(self.tree, noisy)
         return replace(self.bare, workloads=workloads, noisy=noisy, projection=projected)
 
@@ -180,7 +179,7 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
     outside = {literal.meta[HOLE] for literal in _holes(planning.tree)}
     masks: dict[int, _Mask] = {}
     for component in components:
-        inside = [one for part in _expressions(component) for one in _holes(part)]
+        inside = [one for part in component.expressions for one in _holes(part)]
         if not all(_fits(literal, shape.kinds, turned.block.domain) for literal in inside):
             return None
         numbers = {literal.meta[HOLE] for literal in inside} - outside
@@ -188,7 +187,7 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
     holes = sorted({n for mask in masks.values() for n in mask.holes})
     others = frozenset(
         node.name
-        for part in (planning.tree, *(e for c in components for e in _expressions(c)))
+        for part in (planning.tree, *(e for c in components for e in c.expressions))
         for node in part.find_all(exp.Literal)
         if node.meta.get(HOLE) not in holes
     )
@@ -196,11 +195,6 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
         return None
     bare = replace(plan, workloads={}, noisy=())
     return _Template(bare, planning.tree, turned, masks, tuple(holes), others)
-
-
-def _expressions(component: Component) -> list[exp.Expr]:
-    where = [component.where] if component.where is not None else []
-    return [*where, *component.coefficients.values(), *component.passing.values()]
 
 
 def _holes(part: exp.Expr) -> Iterator[exp.Literal]:
@@ -225,9 +219,10 @@ def _filled(node: exp.Expr, texts: Sequence[str]) -> exp.Expr:
     return copy
 
 
-def _cautions(component: Component, domain: Domain) -> Iterator[Caution]:
+def _cautions(component: Component) -> Iterator[Caution]:
     """What is to be said of its constants, as of those of any statement."""
-    for part in _expressions(component):
+    domain = component.domain
+    for part in component.expressions:
         for column in part.find_all(exp.Column):
             if column.table == RECORD:
                 yield from cautions(column, domain[column.name], domain.table)

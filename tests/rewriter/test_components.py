@@ -15,7 +15,7 @@ from tallyveil.errors import DivisionByZero, InvalidParameterValue
 from tallyveil.policy import Domain, parse_policy
 from tallyveil.rewriter import Column, Plan, PublicDatabase, Rewriter
 from tallyveil.rewriter.domain import evaluate
-from tallyveil.rewriter.domain.components import Component
+from tallyveil.rewriter.domain.components import Asked, Component
 
 ATTRIBUTES: dict[str, Any] = {
     "a": {"range": [0, 3]},
@@ -42,15 +42,16 @@ def plan(sql: str, database: PublicDatabase, domain: Domain | None = None) -> Pl
     return rewriter.plan(sql, "postgres", database.cursor())
 
 
-def together(
-    domain: Domain, source: Any, where: Any, keys: Any, coefficients: Any, free: Any
-) -> tuple[Component, ...]:
-    mentioned = {
-        column.name
-        for part in (*([where] if where else []), *keys, *coefficients.values())
-        for column in part.find_all(evaluate.exp.Column)
-    }
-    return (Component(frozenset(mentioned), where, dict(enumerate(keys)), dict(coefficients)),)
+def together(asked: Asked, free: Any) -> tuple[Component, ...]:
+    parts = [*([asked.where] if asked.where else []), *asked.keys, *asked.coefficients.values()]
+    mentioned = {c.name for part in parts for c in part.find_all(evaluate.exp.Column)}
+    keys, coefficients = dict(enumerate(asked.keys)), dict(asked.coefficients)
+    grouped = bool(keys)
+    return (
+        Component(
+            asked.domain, frozenset(mentioned), asked.where, keys, coefficients, grouped=grouped
+        ),
+    )
 
 
 def matrix(column: Column, order: Any) -> list[bytes]:

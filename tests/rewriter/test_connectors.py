@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from tallyveil.rewriter.sql.connectors import balance
+from tallyveil.rewriter.sql.short_forms import balance
 
 _CONDITIONS = st.recursive(
     st.sampled_from(["a", "b = 1", "NOT c", "d IS NULL"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyveil.errors import StatementError
-from tallyveil.rewriter.private.sharing import choose
+from tallyveil.rewriter.private.grouping import choose
 from tests.rewriter.surface import World
 from tests.rewriter.world import normal
 

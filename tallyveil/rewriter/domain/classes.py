@@ -8,7 +8,7 @@ else on a cell of each class; these are far fewer where some conditions cut larg
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import StatementError
-from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.integers import IntArray
@@ -68,29 +67,28 @@ class Classes:
         return passing, places[passing]
 
 
-def classes(
-    domain: Domain, component: Component, source: Source, ask: Callable[[str], pa.Table]
-) -> Classes | None:
+def classes(component: Component, source: Source, ask: Callable[[str], pa.Table]) -> Classes | None:
     """None where every cell is to be evaluated: they are few, or most are told apart."""
-    axes = domain.project(component.attributes)
-    cells = math.prod(axis.size for axis in axes)
-    roots = list(_roots(component))
+    axes, cells = component.axes, component.cells
+    roots = [*component.expressions, *component.keys.values()]
     if not source.plain or len(axes) < 2 or cells <= FEW or any(r.find(exp.Query) for r in roots):
         return None
     firsts = {axis.name: np.arange(axis.size) for axis in axes}
     chosen: dict[str, IntArray] = {}
     for name, atoms in _atoms(roots).items():
-        if len(atoms) * len(firsts[name]) > cells or any(map(_is_bare, atoms)):
+        # An attribute as it stands tells all of its cells apart.
+        bare = any(isinstance(atom.unnest(), exp.Column) for atom in atoms)
+        if bare or len(atoms) * len(firsts[name]) > cells:
             continue
-        keys = dict(enumerate(atoms))
+        alone = Component(component.domain, frozenset({name}), keys=dict(enumerate(atoms)))
         try:
-            values = ask(coefficient_query(domain, frozenset({name}), None, keys, {}, source))
+            values = ask(coefficient_query(alone, source))
         except StatementError:  # an atom that fails may be guarded by another
             deadline.check()
             return None
         own = values.column("__cell").to_numpy().astype(np.int64)
         columns = values.drop_columns("__cell").columns
-        if not all(map(_is_plain, columns)):
+        if not all(any(is_kind(column.type) for is_kind in _PLAIN) for column in columns):
             return None
         group, first = groups([_bits(column) for column in columns], own)
         firsts[name][own] = own[first][group]
@@ -98,13 +96,6 @@ def classes(
             chosen[name] = own[first]
     kept = math.prod(len(chosen.get(name, own)) for name, own in firsts.items())
     return Classes(firsts, chosen) if kept * _GAIN <= cells else None
-
-
-def _roots(component: Component) -> Iterator[exp.Expr]:
-    if component.where is not None:
-        yield component.where
-    for numbered in (component.keys, component.coefficients, component.passing):
-        yield from numbered.values()
 
 
 def _atoms(roots: Sequence[exp.Expr]) -> Mapping[str, Sequence[exp.Expr]]:
@@ -121,25 +112,13 @@ def _atoms(roots: Sequence[exp.Expr]) -> Mapping[str, Sequence[exp.Expr]]:
             deadline.check()
             node = stack.pop()
             mentioned = names[id(node)]
-            if len(mentioned) == 1 and _is_value(node):
+            value = isinstance(node, exp.Condition) and not isinstance(node, exp.AggFunc | exp.If)
+            if len(mentioned) == 1 and value:
                 (name,) = mentioned
                 found.setdefault(name, {})[node] = None
             elif mentioned:
                 stack += node.iter_expressions()
     return {name: list(atoms) for name, atoms in found.items()}
-
-
-def _is_value(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Condition) and not isinstance(node, exp.AggFunc | exp.If)
-
-
-def _is_bare(atom: exp.Expr) -> bool:
-    """Whether it tells all of its attribute's cells apart."""
-    return isinstance(atom.unnest(), exp.Column)
-
-
-def _is_plain(column: pa.ChunkedArray) -> bool:
-    return any(is_kind(column.type) for is_kind in _PLAIN)
 
 
 def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:

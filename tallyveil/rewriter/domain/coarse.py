@@ -14,7 +14,7 @@ from sqlglot import exp
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.records import OUTER
 
-__all__ = ["CELLS", "Comparison", "compares_with_constant", "comparisons", "place_of"]
+__all__ = ["CELLS", "compares_with_constant", "comparisons", "place_of"]
 
 # The key under which the meta of an expression above the aggregation says of which attribute its
 # values are cells (`private.above`). Cells of one attribute compare as the groups they are.

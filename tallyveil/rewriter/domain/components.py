@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.policy.domain import Domain
+from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.resolve.branches import RECORD, Source
 
-__all__ = ["SMALL", "Component", "attributes_of", "components"]
+__all__ = ["SMALL", "Asked", "Component", "attributes_of", "components"]
 
 # Up to so many cells, one query over all of them is sooner done than one for each component.
 SMALL: Final = 20_000
@@ -30,20 +30,51 @@ _ZERO: Final = exp.Literal.number(0)
 _DOUBLE: Final = exp.DataType.build("double")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a block asks of the domain: the ``keys`` of groups, and ``coefficients`` by number."""
+
+    domain: Domain
+    source: Source
+    where: exp.Expr | None
+    keys: Sequence[exp.Expr]
+    coefficients: Mapping[int, exp.Expr]
+
+
 @dataclass
 class Component:
-    """What a block asks of some attributes.
+    """What a block asks of some attributes; ``grouped`` says whether it has keys anywhere.
 
     ``keys`` and outputs go by their number in the block. An output's value is among the
     ``coefficients`` of one component; in the others it is 1 for a record that passes WHERE and,
     where its FILTER has a say, 1 or 0 by ``passing``.
     """
 
+    domain: Domain
     attributes: frozenset[str]
     where: exp.Expr | None = None
     keys: dict[int, exp.Expr] = field(default_factory=dict)
     coefficients: dict[int, exp.Expr] = field(default_factory=dict)
     passing: dict[int, exp.Expr] = field(default_factory=dict)
+    grouped: bool = False
+
+    @property
+    def axes(self) -> Sequence[Attribute]:
+        return self.domain.project(self.attributes)
+
+    @property
+    def cells(self) -> int:
+        """How many the attributes have together."""
+        return math.prod(axis.size for axis in self.axes)
+
+    @property
+    def outputs(self) -> dict[int, exp.Expr]:
+        return self.coefficients | self.passing
+
+    @property
+    def expressions(self) -> list[exp.Expr]:
+        """All but the keys."""
+        return [*([self.where] if self.where is not None else []), *self.outputs.values()]
 
 
 @dataclass(frozen=True)
@@ -55,42 +86,38 @@ class _Counted:
 
 
 def components(
-    domain: Domain,
-    source: Source,
-    where: exp.Expr | None,
-    keys: Sequence[exp.Expr],
-    coefficients: Mapping[int, exp.Expr],
-    free: Callable[[Component], bool] = lambda component: False,
+    asked: Asked, free: Callable[[Component], bool] = lambda component: False
 ) -> tuple[Component, ...]:
     """At least one, in the domain's order of their first attributes. Each costs a query unless it
     is ``free``: those that are not become one where their attributes have few cells together.
 
     What mentions no attribute goes to the first. Joins and unions tie everything together.
     """
-    if not source.plain:
-        return (_joint(source, where, keys, coefficients),)
-    conjuncts = _conjuncts(where)
-    counted = {number: _counted(coefficient) for number, coefficient in coefficients.items()}
-    atoms = [*conjuncts, *keys]
+    if not asked.source.plain:
+        return (_joint(asked),)
+    conjuncts = _conjuncts(asked.where)
+    counted = {number: _counted(each) for number, each in asked.coefficients.items()}
+    atoms = [*conjuncts, *asked.keys]
     for output in counted.values():
         atoms += [output.value, *output.conjuncts]
     ties = [attributes_of(atom) for atom in atoms]
-    found = _assigned(_connected(domain, ties), conjuncts, keys, counted)
-    asked = [component.attributes for component in found if not free(component)]
-    together = frozenset[str]().union(*asked)
-    if len(asked) < 2 or math.prod(axis.size for axis in domain.project(together)) > SMALL:
+    found = _assigned(asked, ties, conjuncts, counted)
+    queried = [component.attributes for component in found if not free(component)]
+    together = frozenset[str]().union(*queried)
+    if len(queried) < 2 or Component(asked.domain, together).cells > SMALL:
         return found
-    return _assigned(_connected(domain, [*ties, together]), conjuncts, keys, counted)
+    return _assigned(asked, [*ties, together], conjuncts, counted)
 
 
 def _assigned(
-    apart: Sequence[frozenset[str]],
+    asked: Asked,
+    ties: Iterable[frozenset[str]],
     conjuncts: Sequence[exp.Expr],
-    keys: Sequence[exp.Expr],
     counted: Mapping[int, _Counted],
 ) -> tuple[Component, ...]:
-    """A component for each group of attributes, with what is about them."""
-    found = [Component(group) for group in apart]
+    """A component for each group of attributes that are tied, with what is about them."""
+    domain, grouped = asked.domain, bool(asked.keys)
+    found = [Component(domain, one, grouped=grouped) for one in _connected(domain, ties)]
 
     def home(node: exp.Expr) -> Component:
         mentioned = attributes_of(node)
@@ -99,7 +126,7 @@ def _assigned(
     for conjunct in conjuncts:
         component = home(conjunct)
         component.where = _and(component.where, conjunct)
-    for number, key in enumerate(keys):
+    for number, key in enumerate(asked.keys):
         home(key).keys[number] = key
     for number, output in counted.items():
         passing: dict[int, exp.Expr] = {}
@@ -116,15 +143,15 @@ def _assigned(
     return tuple(found)
 
 
-def _joint(
-    source: Source,
-    where: exp.Expr | None,
-    keys: Sequence[exp.Expr],
-    coefficients: Mapping[int, exp.Expr],
-) -> Component:
-    parts = [*source.nodes, *([where] if where is not None else []), *keys, *coefficients.values()]
-    attributes = frozenset[str]().union(*map(attributes_of, parts))
-    return Component(attributes, where, dict(enumerate(keys)), dict(coefficients))
+def _joint(asked: Asked) -> Component:
+    keys, coefficients, grouped = (
+        dict(enumerate(asked.keys)),
+        dict(asked.coefficients),
+        bool(asked.keys),
+    )
+    whole = Component(asked.domain, frozenset(), asked.where, keys, coefficients, grouped=grouped)
+    parts = [*asked.source.nodes, *asked.keys, *whole.expressions]
+    return replace(whole, attributes=frozenset[str]().union(*map(attributes_of, parts)))
 
 
 def attributes_of(node: exp.Expr) -> frozenset[str]:

@@ -6,7 +6,6 @@ analyst's own SQL: a linear query's coefficient is its answer on the table with 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -15,29 +14,26 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
-from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
-from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.domain import Attribute
+from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.engine.database import domain_table
 from tallyveil.rewriter.resolve.branches import Source
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import duckdb_sql, position
 
-__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "relation", "too_slow"]
+__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "too_slow"]
 
 MAX_CELLS: Final = 4_000_000
 MAX_COEFFICIENTS: Final = 12_000_000
 
 
-def relation(
-    domain: Domain, mentioned: frozenset[str], chosen: Mapping[str, npt.NDArray[np.int64]]
-) -> str:
-    """A parenthesised query: ``__cell`` (C-order over the mentioned axes) and their values, of
+def _relation(component: Component, chosen: Mapping[str, npt.NDArray[np.int64]]) -> str:
+    """A parenthesised query: ``__cell`` (C-order over the component's axes) and their values, of
     those cells alone that are ``chosen`` of an axis.
 
     Raises InvalidParameterValue where the axes have more than MAX_CELLS cells together.
     """
-    axes = domain.project(mentioned)
-    cells = math.prod(axis.size for axis in axes)
+    axes, cells = component.axes, component.cells
     if cells > MAX_CELLS:
         raise InvalidParameterValue(
             f"the statement ties together {cells} cells; the limit is {MAX_CELLS}",
@@ -53,7 +49,7 @@ def relation(
         stride //= axis.size
         terms.append(f"a{number}.code * {stride}")
         values.append(f'a{number}.value AS "{axis.name}"')
-        sources.append(f'"{domain_table(domain, axis)}" AS a{number}')
+        sources.append(f'"{domain_table(component.domain, axis)}" AS a{number}')
         if axis.name in chosen:
             conditions.append(f"a{number}.code IN ({', '.join(map(str, chosen[axis.name]))})")
     query = f"SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)}"
@@ -61,11 +57,7 @@ def relation(
 
 
 def coefficient_query(
-    domain: Domain,
-    mentioned: frozenset[str],
-    where: exp.Expr | None,
-    keys: Mapping[int, exp.Expr],
-    coefficients: Mapping[int, exp.Expr],
+    component: Component,
     source: Source,
     chosen: Mapping[str, npt.NDArray[np.int64]] = MappingProxyType({}),
 ) -> str:
@@ -77,17 +69,18 @@ def coefficient_query(
 
     Raises InvalidParameterValue where there are more than MAX_COEFFICIENTS of them.
     """
-    _refuse_many(domain, mentioned, len(coefficients))
+    _refuse_many(component)
+    keys, coefficients, where = component.keys, component.outputs, component.where
     grouped = not (source.plain and all(map(_of_rows, coefficients.values())))
-    items = [f"{_sql(key)} AS __k{number}" for number, key in keys.items()]
+    items = [f"{duckdb_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
     for number, coefficient in coefficients.items():
         guarded = _guarded(coefficient)
         value = guarded if grouped else _of_one_row(guarded)
-        items.append(f"{_sql(value)} AS __c{number}")
-    query = f"SELECT {', '.join(items)} FROM {source.sql(relation(domain, mentioned, chosen))}"
+        items.append(f"{duckdb_sql(value)} AS __c{number}")
+    query = f"SELECT {', '.join(items)} FROM {source.sql(_relation(component, chosen))}"
     if where is not None:
-        query += f" WHERE {_sql(where)}"
+        query += f" WHERE {duckdb_sql(where)}"
     if coefficients and grouped:
         query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
     if keys and not source.plain:
@@ -125,14 +118,9 @@ _PARTIAL: Final = (exp.Div, exp.IntDiv, exp.Mod, exp.Func)
 
 def _of_rows(coefficient: exp.Expr) -> bool:
     """Whether it has no aggregate but COUNT and SUM, nor a query, which has others of its own."""
-    found = list(coefficient.find_all(exp.AggFunc, exp.Query))
-    return all(type(node) in (exp.Count, exp.Sum) and _plain(node) for node in found)
-
-
-def _plain(aggregate: exp.Expr) -> bool:
-    """Whether its argument is a value: no DISTINCT, no ORDER BY."""
-    return isinstance(aggregate.this, exp.Star) or not isinstance(
-        aggregate.this, exp.Distinct | exp.Order
+    return all(
+        type(node) in (exp.Count, exp.Sum) and not isinstance(node.this, exp.Distinct | exp.Order)
+        for node in coefficient.find_all(exp.AggFunc, exp.Query)
     )
 
 
@@ -150,7 +138,10 @@ def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
 
 
 def _counted(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    passes = None if isinstance(value, exp.Star) else _is_there(value)
+    passes: exp.Expr | None = None
+    if not isinstance(value, exp.Star):
+        known = exp.Is(this=exp.paren(value, copy=False), expression=exp.Null())
+        passes = exp.Not(this=known)
     if condition is not None:
         passes = condition if passes is None else exp.and_(condition, passes, copy=False)
     one: exp.Expr = exp.Literal.number(1)
@@ -167,39 +158,31 @@ def _summed(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
     return exp.func("list_sum", exp.Array(expressions=[value]), dialect="duckdb")
 
 
-def _is_there(value: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=exp.paren(value, copy=False), expression=exp.Null()))
+def fits(component: Component) -> bool:
+    """Whether the cells and the coefficients of all its outputs are within the limits."""
+    cells = component.cells
+    return cells <= MAX_CELLS and cells * len(component.outputs) <= MAX_COEFFICIENTS
 
 
-def fits(domain: Domain, mentioned: frozenset[str], aggregates: int) -> bool:
-    """Whether so many aggregates over the attributes' cells are within the limits."""
-    cells = math.prod(axis.size for axis in domain.project(mentioned))
-    return cells <= MAX_CELLS and cells * aggregates <= MAX_COEFFICIENTS
-
-
-def _refuse_many(domain: Domain, mentioned: frozenset[str], aggregates: int) -> None:
-    axes = domain.project(mentioned)
-    cells = math.prod(axis.size for axis in axes)
-    if cells <= MAX_CELLS and not fits(domain, mentioned, aggregates):
+def _refuse_many(component: Component) -> None:
+    cells, aggregates = component.cells, len(component.outputs)
+    if cells <= MAX_CELLS and not fits(component):
         raise InvalidParameterValue(
             f"{aggregates} aggregates over {cells} cells have {cells * aggregates} coefficients; "
             f"the limit is {MAX_COEFFICIENTS}",
-            detail=f"The statement mentions {_sizes(axes)}.",
+            detail=f"The statement mentions {_sizes(component.axes)}.",
             hint="Mention fewer attributes in one expression, or ask in several statements.",
         )
 
 
-def too_slow(
-    domain: Domain, mentioned: frozenset[str], where: exp.Expr | None
-) -> StatementTooComplex:
+def too_slow(component: Component) -> StatementTooComplex:
     """The error of a statement whose time was over while it was evaluated on the domain."""
-    axes = domain.project(mentioned)
-    cells = math.prod(axis.size for axis in axes)
+    where = component.where
     return StatementTooComplex(
         "evaluating the statement on the public domain took longer than the time limit",
         position=None if where is None else position(where),
-        detail=f"It is evaluated for each of {cells} combinations of {_sizes(axes)}."
-        " Nothing was charged.",
+        detail=f"It is evaluated for each of {component.cells} combinations of "
+        f"{_sizes(component.axes)}. Nothing was charged.",
         hint="Write many comparisons that are joined by OR as a list: EXISTS (SELECT 1 FROM"
         " (VALUES (1, 2), …) AS v (x, y) WHERE x = a AND y = b). Or mention fewer attributes in"
         " one expression, or ask in several statements.",
@@ -208,8 +191,3 @@ def too_slow(
 
 def _sizes(axes: Sequence[Attribute]) -> str:
     return " × ".join(f"{axis.name} ({axis.size})" for axis in axes)
-
-
-def _sql(node: exp.Expr) -> str:
-    deadline.check()
-    return node.sql("duckdb", identify=True, comments=False)

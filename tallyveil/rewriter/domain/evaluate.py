@@ -2,14 +2,16 @@
 
 Each component is one query over its own attributes (`components`); what they give is combined
 as a Kronecker product. Groups come in the order of their first cells in the domain, whether they
-were evaluated together or apart.
+were evaluated together or apart. The Arrow types of noisy answers follow from those of what is
+summed up and depend on no value, so that a statement whose parameters are not known yet has the
+types that it has in the end.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,17 +23,18 @@ from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.classes import classes
-from tallyveil.rewriter.domain.components import Component, attributes_of, components
+from tallyveil.rewriter.domain.components import Asked, Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import nothing
 from tallyveil.rewriter.domain.parts import Part, Parts, part_of_rows
-from tallyveil.rewriter.domain.value_types import value_type
 from tallyveil.rewriter.engine.cursor import Cursor
-from tallyveil.rewriter.resolve.branches import Source
+from tallyveil.rewriter.resolve.branches import RECORD, Source
+from tallyveil.rewriter.sql.types import NUMERICS, static_type
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["MAX_GROUPS", "Evaluated", "EvaluatedOutput", "Together", "combined", "evaluate"]
+__all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "Types", "combined", "evaluate"]
+
 
 MAX_GROUPS: Final = 100_000
 _FEW_CELLS: Final = 5_000
@@ -67,7 +70,7 @@ class Evaluated:
     queries: tuple[str, ...] = ()
 
 
-class _Asked:
+class _Answers:
     """What has been asked of the domain. Outputs that go apart have components in common."""
 
     def __init__(self, cursor: Cursor) -> None:
@@ -80,40 +83,27 @@ class _Asked:
         return self.results[query]
 
 
-def evaluate(
-    domain: Domain,
-    source: Source,
-    where: exp.Expr | None,
-    keys: Sequence[exp.Expr],
-    coefficients: Sequence[exp.Expr],
-    grouped: bool,
-    cursor: Cursor,
-    known: Parts,
-) -> Evaluated:
+def evaluate(asked: Asked, cursor: Cursor, known: Parts) -> Evaluated:
     """The matrix of each coefficient, with a row for each group.
 
     Raises InvalidParameterValue where a component has too many cells, or there are too many
     groups; and what DuckDB finds wrong with the expressions, anywhere in the domain.
     """
-    ask = _Asked(cursor)
-
-    def free(component: Component) -> bool:
-        return known.find(domain, component, grouped) is not None
+    ask = _Answers(cursor)
 
     def part(component: Component) -> Part:
-        found = known.find(domain, component, grouped) if source.plain else None
-        return found or _evaluate(domain, source, component, grouped, ask, known)
+        found = known.find(component) if asked.source.plain else None
+        return found or _evaluate(component, asked.source, ask, known)
 
-    divided = tuple(_divided(domain, source, where, keys, coefficients, free))
-    return replace(
-        combined(domain, divided, coefficients, part), divided=divided, queries=tuple(ask.results)
-    )
+    divided = tuple(_divided(asked, lambda component: known.find(component) is not None))
+    evaluated = combined(asked.domain, divided, asked.coefficients, part)
+    return replace(evaluated, divided=divided, queries=tuple(ask.results))
 
 
 def combined(
     domain: Domain,
     divided: Sequence[Together],
-    coefficients: Sequence[exp.Expr],
+    coefficients: Mapping[int, exp.Expr],
     part_of: Callable[[Component], Part],
 ) -> Evaluated:
     """The matrix of each coefficient, from the parts of the components.
@@ -142,56 +132,36 @@ def combined(
     return Evaluated(names, height, in_order)
 
 
-def _divided(
-    domain: Domain,
-    source: Source,
-    where: exp.Expr | None,
-    keys: Sequence[exp.Expr],
-    coefficients: Sequence[exp.Expr],
-    free: Callable[[Component], bool],
-) -> Iterator[Together]:
+def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[Together]:
     """The outputs that are evaluated together, with their components.
 
     All of them while the components are small; else those that mention the same attributes, so
     that one aggregate does not tie attributes together for another.
     """
-    numbered = dict(enumerate(coefficients))
-    whole = components(domain, source, where, keys, numbered, free)
-    cells = max(math.prod(a.size for a in domain.project(c.attributes)) for c in whole)
-    if cells <= _FEW_CELLS or len(coefficients) < 2 or not source.plain:
-        yield Together(whole, tuple(numbered))
+    whole = components(asked, free)
+    few = max(component.cells for component in whole) <= _FEW_CELLS
+    if few or len(asked.coefficients) < 2 or not asked.source.plain:
+        yield Together(whole, tuple(asked.coefficients))
         return
-    alike: dict[frozenset[str], list[int]] = {}
-    for number, coefficient in numbered.items():
-        alike.setdefault(attributes_of(coefficient), []).append(number)
-    for numbers in alike.values():
-        some = {number: numbered[number] for number in numbers}
-        yield Together(components(domain, source, where, keys, some, free), tuple(numbers))
+    alike: dict[frozenset[str], dict[int, exp.Expr]] = {}
+    for number, coefficient in asked.coefficients.items():
+        alike.setdefault(attributes_of(coefficient), {})[number] = coefficient
+    for some in alike.values():
+        yield Together(components(replace(asked, coefficients=some), free), tuple(some))
 
 
-def _evaluate(
-    domain: Domain,
-    source: Source,
-    component: Component,
-    grouped: bool,
-    ask: _Asked,
-    known: Parts,
-) -> Part:
-    asked, where = component.coefficients | component.passing, component.where
+def _evaluate(component: Component, source: Source, ask: _Answers, known: Parts) -> Part:
     try:
-        told = known.ask(domain, source, component, grouped, ask)
+        told = known.ask(component, source, ask)
         if told is not None:
             return told
-        alike = classes(domain, component, source, ask)
-        chosen = {} if alike is None else alike.chosen
-        query = coefficient_query(
-            domain, component.attributes, where, component.keys, asked, source, chosen
-        )
-        return part_of_rows(domain, component, ask(query), grouped, alike)
+        alike = classes(component, source, ask)
+        query = coefficient_query(component, source, {} if alike is None else alike.chosen)
+        return part_of_rows(component, ask(query), alike)
     except StatementTooComplex as error:
         if deadline.remaining() > 0:
             raise
-        raise too_slow(domain, component.attributes, where) from error
+        raise too_slow(component) from error
 
 
 def _column(parts: Sequence[Part], number: int) -> Column:
@@ -245,3 +215,40 @@ def _keys(parts: Sequence[Part], height: int, rows: IntArray | None) -> pa.Table
         for name in part.keys.column_names:
             arrays[name] = part.keys.column(name).take(chosen)
     return pa.table({name: arrays[name] for name in sorted(arrays, key=lambda n: int(n[3:]))})
+
+
+# Integers beyond 64 bits: Arrow has them as decimals.
+WIDE: Final = pa.decimal128(38, 0)
+
+
+def value_type(kind: pa.DataType, coefficient: exp.Expr, domain: Domain) -> pa.DataType:
+    """Of the answers to a coefficient that DuckDB gave the type ``kind``.
+
+    Whole numbers are a BIGINT, and, as PostgreSQL has it, WIDE where a SUM is of a BIGINT or of a
+    numeric.
+    """
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_decimal(kind) and kind.scale > 0:
+        return pa.decimal128(38, kind.scale)
+    types = Types(domain)
+    summed = (types(total.this) for total in coefficient.find_all(exp.Sum))
+    return WIDE if any(found in ("BIGINT", *NUMERICS) for found in summed) else pa.int64()
+
+
+class Types:
+    """The static types of expressions over the domain's attributes, each found once."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._known: dict[int, str | None] = {}
+
+    def __call__(self, node: exp.Expr) -> str | None:
+        if id(node) not in self._known:
+            self._known[id(node)] = self._find(node)
+        return self._known[id(node)]
+
+    def _find(self, node: exp.Expr) -> str | None:
+        if isinstance(node, exp.Column):
+            return self._domain[node.name].sql_type if node.table == RECORD else None
+        return None if isinstance(node, exp.Query) else static_type(node, self)

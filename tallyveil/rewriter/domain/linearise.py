@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -29,18 +29,7 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
 
     Returns (group of each row, row with the first cell of each group).
     """
-    codes, size = np.zeros(len(cells), dtype=np.int64), 1
-    for key in keys:
-        deadline.check()
-        plain = _plain(key)
-        deadline.check()
-        own, several = _coded(plain)
-        deadline.check()
-        codes, size = codes * several + own, size * several
-        if size > _CODES:
-            found, codes = np.unique(codes, return_inverse=True)
-            size = len(found)
-    return by_first_cells(codes, size, cells)
+    return by_first_cells((_coded(_plain(key)) for key in keys), cells)
 
 
 def numbers(values: pa.Array, places: IntArray) -> tuple[IntArray, int]:
@@ -60,8 +49,19 @@ def _coded(key: pa.Array) -> tuple[IntArray, int]:
     return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
 
 
-def by_first_cells(codes: IntArray, size: int, cells: IntArray) -> tuple[IntArray, IntArray]:
-    """Number groups, of which each row has a number less than ``size``, as `groups` does."""
+def by_first_cells(
+    parts: Iterable[tuple[IntArray, int]], cells: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Number, as `groups` does, the groups that rows are in together by each of the parts: a number
+    of each row, and what all of them are less than.
+    """
+    codes, size = np.zeros(len(cells), dtype=np.int64), 1
+    for own, several in parts:
+        deadline.check()
+        codes, size = codes * several + own, size * several
+        if size > _CODES:
+            found, codes = np.unique(codes, return_inverse=True)
+            size = len(found)
     order = order_of(cells, int(cells.max(initial=0)) + 1)
     deadline.check()
     codes_in_order = codes[order]
@@ -78,6 +78,7 @@ def by_first_cells(codes: IntArray, size: int, cells: IntArray) -> tuple[IntArra
 
 def _plain(key: pa.ChunkedArray) -> pa.Array:
     """-0.0 is 0.0, as a group."""
+    deadline.check()
     array = key.combine_chunks()
     return pc.add(array, 0.0) if pa.types.is_floating(array.type) else array
 

@@ -6,7 +6,6 @@ the attributes, and kept; DuckDB evaluates every other one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,13 +22,13 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.classes import FEW, Classes
 from tallyveil.rewriter.domain.components import Component
-from tallyveil.rewriter.domain.conditions import Ask, Conditions, values_of
 from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.integers import IntArray, whole
 from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
-from tallyveil.rewriter.domain.regions import Space
+from tallyveil.rewriter.domain.regions import Ask, Conditions, Space, values_of
 from tallyveil.rewriter.resolve.branches import Source
+from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
 
 __all__ = ["Part", "Parts", "part_of_rows"]
@@ -41,7 +40,7 @@ _WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
 _ENTRY: Final = 8192
 _NODE: Final = 1024
 
-_DIGITS: Final = 10
+_LARGE: Final = 10**9
 
 _SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
 
@@ -93,13 +92,7 @@ class Part:
         return self.counted.get(output) or self.passing
 
 
-def part_of_rows(
-    domain: Domain,
-    component: Component,
-    result: pa.Table,
-    grouped: bool,
-    alike: Classes | None = None,
-) -> Part:
+def part_of_rows(component: Component, result: pa.Table, alike: Classes | None) -> Part:
     """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``; those of the first
     cells of ``alike`` speak for their classes.
     """
@@ -109,8 +102,7 @@ def part_of_rows(
     rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
     if component.keys:
         rows, first = groups(keys.columns, cells)
-    outputs = component.coefficients | component.passing
-    values = {number: result.column(f"__c{number}") for number in outputs}
+    values = {number: result.column(f"__c{number}") for number in component.outputs}
     chosen = keys.take(pa.array(first))
     types = {number: values[number].type for number in component.coefficients}
     first_cells = cells[first]
@@ -118,11 +110,10 @@ def part_of_rows(
         cells, places = alike.spread(cells)
         rows, own = rows[places], pa.array(places)
         values = {number: value.take(own) for number, value in values.items()}
-    return _part(domain, component, chosen, rows, cells, first_cells, values, types, grouped)
+    return _part(component, chosen, rows, cells, first_cells, values, types)
 
 
 def _part(
-    domain: Domain,
     component: Component,
     keys: pa.Table,
     rows: IntArray,
@@ -130,11 +121,10 @@ def _part(
     first_cells: IntArray,
     values: Mapping[int, pa.ChunkedArray],
     types: Mapping[int, pa.DataType],
-    grouped: bool,
 ) -> Part:
     # A block with groups has none where nothing passes; one without has its only row.
-    height = len(first_cells) if component.keys else min(1, len(cells)) if grouped else 1
-    attributes, made, counted = component.attributes, {}, {}
+    height = len(first_cells) if component.keys else min(1, len(cells)) if component.grouped else 1
+    domain, attributes, made, counted = component.domain, component.attributes, {}, {}
     for number, coefficients in values.items():
         deadline.check()
         if id(coefficients) not in made:
@@ -150,79 +140,64 @@ class Parts:
         self._axes: dict[tuple[str, str], Axis] = {}
         self._kept: Cache[Part] = Cache(4096, 1 << 27, _bytes)
 
-    def find(self, domain: Domain, component: Component, grouped: bool) -> Part | None:
+    def find(self, component: Component) -> Part | None:
         """The component's part; None where it takes DuckDB to know, or has too many cells."""
-        if not _fits(domain, component):
+        if not _fits(component):
             return None
-        outputs = component.coefficients | component.passing
-        asked = (component.where, tuple(component.keys.items()), tuple(outputs.items()))
-        key = (*asked, domain.table, component.attributes, grouped, *component.coefficients)
+        outputs = tuple(component.outputs.items())
+        asked = (component.where, tuple(component.keys.items()), outputs, component.attributes)
+        key = (*asked, component.domain.table, component.grouped, *component.coefficients)
         kept = self._kept.find(key)
         if kept is None:
-            axes = self._axes_of(domain, component.attributes)
-            kept = _made(domain, component, Space(axes), grouped)
+            kept = _made(component, Space(self._axes_of(component)))
             if kept is not None:
                 for made, _ in kept.counted.values() or [kept.passing]:
                     _ = made.named  # so that rows are named once
                 self._kept.put(key, kept)
         return kept
 
-    def ask(
-        self, domain: Domain, source: Source, component: Component, grouped: bool, ask: Ask
-    ) -> Part | None:
+    def ask(self, component: Component, source: Source, ask: Ask) -> Part | None:
         """As `find`, once DuckDB has said what its conditions on one attribute each come to. None
         also where it is sooner asked about all cells."""
-        if math.prod(axis.size for axis in domain.project(component.attributes)) <= FEW:
+        if component.cells <= FEW or not source.plain or not _fits(component):
             return None
-        if not source.plain or not _fits(domain, component):
-            return None
-        axes, conditions = self._axes_of(domain, component.attributes), Conditions(domain)
+        axes, conditions = self._axes_of(component), Conditions(component.domain)
         if _read(component, Space(axes, conditions), _unknown) is None:
             return None
         truths = conditions.asked(source, ask)
         if truths is None:
             return None
-        space = Space(axes, truths.get)
-        return _made(domain, component, space, grouped, partial(values_of, ask=ask))
+        return _made(component, Space(axes, truths.get), partial(values_of, ask=ask))
 
-    def _axes_of(self, domain: Domain, attributes: frozenset[str]) -> Sequence[Axis]:
+    def _axes_of(self, component: Component) -> Sequence[Axis]:
         axes = []
-        for attribute in domain.project(attributes) or [_WHOLE]:
-            key = (domain.table, attribute.name)
+        for attribute in component.axes or [_WHOLE]:
+            key = (component.domain.table, attribute.name)
             if key not in self._axes:
                 self._axes[key] = Axis(attribute)
             axes.append(self._axes[key])
         return axes
 
 
-def _fits(domain: Domain, component: Component) -> bool:
-    outputs = len(component.coefficients | component.passing)
-    return len(component.attributes) < 2 or fits(domain, component.attributes, outputs)
+def _fits(component: Component) -> bool:
+    return len(component.attributes) < 2 or fits(component)
 
 
 def _unknown(case: exp.Case) -> pa.Array:
-    """In the place of the values of a CASE."""
     return pa.nulls(len(case.args["ifs"]) + 1)
 
 
-def _nothing(case: exp.Case) -> None:
-    return None
-
-
 def _made(
-    domain: Domain,
     component: Component,
     space: Space,
-    grouped: bool,
-    of_case: Callable[[exp.Case], pa.Array | None] = _nothing,
+    of_case: Callable[[exp.Case], pa.Array | None] = lambda case: None,
 ) -> Part | None:
     """``of_case`` says what the branches of a CASE of constants come to."""
     read = _read(component, space, of_case)
     if read is None:
         return None
-    outputs = component.coefficients | component.passing
     places, cases, cells, found = read
-    values = {number: found[output] for number, output in outputs.items() if output in found}
+    values = {n: found[output] for n, output in component.outputs.items() if output in found}
     types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
     numbered = [numbers(results, branches[cells]) for branches, results in cases.values()]
     rows, first = space.groups(set(places.values()), cells, numbered)
@@ -232,7 +207,7 @@ def _made(
     keys |= {n: results.take(pa.array(of[first_cells])) for n, (of, results) in cases.items()}
     named = pa.table({f"__k{n}": keys[n] for n in component.keys})
     _refuse_composite(named)
-    return _part(domain, component, named, rows, cells, first_cells, values, types, grouped)
+    return _part(component, named, rows, cells, first_cells, values, types)
 
 
 def _read(
@@ -257,9 +232,8 @@ def _read(
     if passing is None:
         return None
     cells = np.flatnonzero(passing)
-    outputs = component.coefficients | component.passing
     found: dict[exp.Expr, pa.ChunkedArray] = {}
-    for output in dict.fromkeys(outputs.values()):
+    for output in dict.fromkeys(component.outputs.values()):
         value = _value(output, space, cells)
         if value is None:
             return None
@@ -281,8 +255,8 @@ def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
         if meeting is None:
             return None
         aggregate, passes = aggregate.this, meeting[cells]
-    each = 1 if isinstance(aggregate.this, exp.Star) else _whole(aggregate.this)
-    if each is not None and type(aggregate) in (exp.Count, exp.Sum):
+    each = 1 if isinstance(aggregate.this, exp.Star) else whole_number(aggregate.this)
+    if each is not None and each < _LARGE and type(aggregate) in (exp.Count, exp.Sum):
         times = each if summed else 1
         return np.broadcast_to(passes, cells.shape).astype(np.int64) * times
     place = space.place(aggregate.this) if isinstance(aggregate.this, exp.Expr) else None
@@ -294,12 +268,6 @@ def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
     if type(aggregate) is exp.Sum and summed and axis.attribute.sql_type in _SUMMED:
         return np.where(passes, axis.numbers[own], 0)
     return None
-
-
-def _whole(node: object) -> int | None:
-    """A small whole number as it is written, whatever its sign is."""
-    number = isinstance(node, exp.Literal) and not node.is_string and node.this
-    return int(number) if number and number.isdigit() and len(number) < _DIGITS else None
 
 
 def _bytes(key: Any, part: Part) -> int:

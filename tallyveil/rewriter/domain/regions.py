@@ -1,30 +1,108 @@
-"""Conditions on several attributes as the cells that meet them.
+"""Conditions as the cells that meet them.
 
 A condition is taken apart at AND, OR and NOT; what is left is about one attribute each: a
-comparison that is read without asking DuckDB (`masks`), or what DuckDB has said (`conditions`).
-A conjunction of those is a box: some cells of each axis. Boxes are united as bits, so that
-thousands of them over millions of cells take a fraction of a second.
+comparison that is read without asking DuckDB (`masks`), or one that DuckDB evaluates on the
+attribute's cells, all of one attribute in one query. A conjunction of those is a box: some cells of
+each axis. Boxes are united as bits, so that thousands of them over millions of cells take a
+fraction of a second.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.errors import StatementError
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.components import Component
+from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
+from tallyveil.rewriter.resolve.branches import RECORD, Source
+from tallyveil.rewriter.sql.nodes import duckdb_sql
 
-__all__ = ["Space", "Told"]
+__all__ = ["Ask", "Conditions", "Space", "values_of"]
 
-# Up to so many different numbers groups have before they are numbered anew.
-_CODES: Final = 1 << 24
+
+Ask: TypeAlias = Callable[[str], pa.Table]
+
+
+class Conditions:
+    """Collects the conditions that a component is made of."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._found: dict[str, dict[exp.Expr, None]] = {}
+
+    def __call__(self, condition: exp.Expr) -> Truth | None:
+        """Of a condition on one attribute: that it is to be asked for, and false meanwhile."""
+        columns = list(condition.find_all(exp.Column))
+        names = {column.name for column in columns}
+        if len(names) > 1 or any(column.table != RECORD for column in columns):
+            return None
+        if condition.find(exp.Query):
+            return None
+        (name,) = names
+        self._found.setdefault(name, {})[condition] = None
+        cells = np.zeros(self._domain.project(names)[0].size, dtype=np.bool_)
+        return Truth(cells, ~cells)
+
+    def asked(self, source: Source, ask: Ask) -> Mapping[exp.Expr, Truth] | None:
+        """What DuckDB says of them; None where one fails, which others may guard, or is none."""
+        truths: dict[exp.Expr, Truth] = {}
+        for name, conditions in self._found.items():
+            every = exp.Array(
+                expressions=[one.copy() for one in deadline.stoppable(conditions, 50)]
+            )
+            alone = Component(self._domain, frozenset({name}), keys={0: every})
+            try:
+                answers = ask(coefficient_query(alone, source))
+            except StatementError:
+                deadline.check()
+                return None
+            cells, lists = (answers.column(one).combine_chunks() for one in ("__cell", "__k0"))
+            if not pa.types.is_boolean(lists.type.value_type):
+                return None
+            yes, no = np.zeros((2, len(cells), len(conditions)), dtype=np.bool_)
+            told = lists.flatten()
+            yes[cells] = told.fill_null(False).to_numpy(False).reshape(yes.shape)
+            no[cells] = ~told.fill_null(True).to_numpy(False).reshape(no.shape)
+            for number, condition in enumerate(conditions):
+                truths[condition] = Truth(yes[:, number], no[:, number])
+        return truths
+
+
+def values_of(case: exp.Case, ask: Ask) -> pa.Array | None:
+    """What DuckDB makes of each branch of a CASE of constants, and of its ELSE; None if it is none.
+
+    They are of one type, the CASE's, which follows from all of them.
+    """
+    results = [branch.args["true"] for branch in case.args["ifs"]]
+    if case.this is not None or any(
+        one.find(exp.Column, exp.Query) for one in [*results, *filter(None, [case.args["default"]])]
+    ):
+        return None
+    numbered = case.copy()
+    for number, branch in enumerate(numbered.args["ifs"]):
+        is_it = exp.EQ(this=exp.column("i", quoted=True), expression=exp.Literal.number(number))
+        branch.set("this", is_it)
+    sql = duckdb_sql(numbered)
+    try:
+        values = ask(f'SELECT {sql} AS v FROM range({len(results) + 1}) AS t("i") ORDER BY "i"')
+    except StatementError:
+        deadline.check()
+        return None
+    return values.column("v").combine_chunks()
+
+
 # Conditions of a CASE that are looked at cell by cell.
 _SEVERAL: Final = 30
 
@@ -37,17 +115,13 @@ _Bits: TypeAlias = npt.NDArray[np.uint8]
 _Region: TypeAlias = _Box | _Bits
 
 
-def _nothing(condition: exp.Expr) -> None:
-    return None
-
-
 class Space:
     """The cells of some axes together, numbered in C-order.
 
     ``told`` says what a condition on one of them comes to that is not read as it stands.
     """
 
-    def __init__(self, axes: Sequence[Axis], told: Told = _nothing) -> None:
+    def __init__(self, axes: Sequence[Axis], told: Told = lambda condition: None) -> None:
         self._told = told
         self.axes = tuple(axes)
         self.shape = tuple(axis.attribute.size for axis in axes)
@@ -81,14 +155,8 @@ class Space:
             return every, every
         if not places and not others:
             return np.zeros_like(cells), cells[:0]
-        code, size = np.zeros_like(cells), 1
         axes = ((self.coordinates(place, cells), self.shape[place]) for place in places)
-        for own, several in (*axes, *others):
-            code, size = code * several + own, size * several
-            if size > _CODES:
-                found, code = np.unique(code, return_inverse=True)
-                size = len(found)
-        return by_first_cells(code, size, cells)
+        return by_first_cells((*axes, *others), cells)
 
     def meeting(self, condition: exp.Expr) -> BoolArray | None:
         """The cells where a condition is true; None for one that is left to DuckDB."""

@@ -1,4 +1,4 @@
-"""A session's connection to the public database."""
+"""The public database, opened anew where a statement has broken it, and sessions' connections."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import StatementError, StatementTooComplex
+from tallyveil.locks import Rank, ranked_lock
 from tallyveil.rewriter.engine.duckdb_errors import BROKEN, as_duckdb, translate
 from tallyveil.rewriter.engine.python_values import as_text, read_columns, readers
-from tallyveil.rewriter.engine.shared import Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
 
-__all__ = ["MAX_BYTES", "MAX_VALUES", "Cursor"]
+__all__ = ["Cursor", "Engine"]
 
 # What one result may hold, and how many of its rows are fetched at a time.
 MAX_VALUES: Final = 5_000_000
@@ -38,6 +38,39 @@ _SHORT: Final = frozenset(
 
 # So many interrupts in a row are no coincidence.
 _INTERRUPTS: Final = 10
+
+
+class Engine:
+    """A database that ``opened`` makes, time and again the same. Threads may share it.
+
+    A mistake of DuckDB's can leave a database that refuses every further statement. It holds
+    nothing but what it was opened with, so that another one is as good. Its lock is held while that
+    one is opened, since no statement can be answered before.
+    """
+
+    def __init__(self, opened: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        self._opened = opened
+        self._connection = opened()
+        self._lock = ranked_lock(Rank.LEAF)
+        self.life = 0
+
+    def cursor(self) -> tuple[int, duckdb.DuckDBPyConnection]:
+        """A connection to the database, and in which of its lives that is."""
+        with self._lock:
+            return self.life, self._connection.cursor()
+
+    def renew(self, life: int) -> None:
+        """Open another database, unless that of this life has been left already.
+
+        The old one goes when the last cursor leaves it.
+        """
+        with self._lock:
+            if life == self.life:
+                self._connection = self._opened()
+                self.life += 1
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class Cursor:

@@ -1,8 +1,8 @@
 """The public DuckDB: where analysts' SQL is evaluated, on domains and noisy rows only.
 
 It is an in-memory database that never holds a confidential value, with no file, network or
-extension access, no view of Python's variables, a memory limit, and its configuration locked.
-A watchdog interrupts what runs longer than the time limit, or was cancelled.
+extension access, no view of Python's variables, a memory limit, and its configuration locked. It is
+opened anew where a statement has broken it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,12 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.engine.cursor import Cursor
-from tallyveil.rewriter.engine.shared import Engine
+from tallyveil.rewriter.engine.cursor import Cursor, Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tallyveil.truth import TRUTH_TEXTS
 
-__all__ = [
-    "ARROW_TYPES",
-    "BOUNDED_REPLACE",
-    "MAX_TEXT",
-    "PublicDatabase",
-    "domain_table",
-    "public_table",
-]
+__all__ = ["ARROW_TYPES", "BOUNDED_REPLACE", "PublicDatabase", "domain_table", "public_table"]
+
 
 _SETTINGS: Final = (
     "SET python_enable_replacements = false",

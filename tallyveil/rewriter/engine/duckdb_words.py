@@ -32,7 +32,7 @@ class _Saying(NamedTuple):
     """``message`` may name the groups of the pattern; ``type`` is said by PostgreSQL's name, and
     ``name`` stands in the statement."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     error: type[StatementError]
     message: str
     hint: str | None = None
@@ -43,162 +43,156 @@ _GUARD: Final = "Guard it: CASE WHEN … THEN … END."
 _FINITE: Final = "Guard it: CASE WHEN isfinite(…) THEN … END."
 
 
-def _saying(
-    pattern: str, error: type[StatementError], message: str, hint: str | None = None
-) -> _Saying:
-    return _Saying(re.compile(pattern, re.DOTALL), error, message, hint)
-
-
 _SAYINGS: Final = (
-    _saying(
+    _Saying(
         r'(?:date|time|timestamp) field value out of range: "(?P<value>.*?)".*',
         DatetimeFieldOverflow,
         'date/time field value out of range: "{value}"',
     ),
-    _saying(
+    _Saying(
         r'invalid (?P<type>date|time|timestamp) field format: "(?P<value>.*?)".*',
         InvalidDatetimeFormat,
         'invalid input syntax for type {type}: "{value}"',
         "Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
     ),
-    _saying(
+    _Saying(
         r"Type (?P<from>\S+) with value .* can't be cast because the value is out of range for "
         r"the destination type (?P<type>\S+)",
         NumericValueOutOfRange,
         "{type} out of range",
         "Cast to a wider type.",
     ),
-    _saying(
+    _Saying(
         r"Could not cast value .* to DECIMAL\((?P<type>.*?)\)(?: when .*)?",
         NumericValueOutOfRange,
         "numeric field overflow",
         "The type numeric({type}) has too few digits for the value.",
     ),
-    _saying(
+    _Saying(
         r'Casting value ".*?" to type DECIMAL\((?P<type>.*?)\) failed: value is out of range!',
         NumericValueOutOfRange,
         "numeric field overflow",
         "The type numeric({type}) has too few digits for the value.",
     ),
-    _saying(
+    _Saying(
         r"(?P<value>missing [])]: .*|unexpected \): .*|no argument for repetition operator: .*|"
         r"(?:bad|invalid) (?:repetition|character class|escape|perl).*|trailing \\.*)",
         InvalidRegularExpression,
         "invalid regular expression: {value}",
     ),
-    _saying(
+    _Saying(
         r"Overflow in \w+ of (?P<type>\w+) .*",
         NumericValueOutOfRange,
         "{type} out of range",
         "Cast to a wider type, such as bigint or numeric.",
     ),
-    _saying(
+    _Saying(
         r"(?:Overflow in \w+ of|Could not \w+) ?(?P<type>DECIMAL)\(?.*(?:overflow|out of range).*",
         NumericValueOutOfRange,
         "numeric field overflow",
     ),
-    _saying(
+    _Saying(
         r"Could not convert string ['\"](?P<value>.*)['\"] to (?P<type>\w+).*",
         InvalidTextRepresentation,
         'invalid input syntax for type {type}: "{value}"',
     ),
-    _saying(
+    _Saying(
         r"Unimplemented type for cast \((?P<from>.*) -> (?P<type>.*?)\)(?: when .*)?",
         CannotCoerce,
         "cannot cast type {from} to {type}",
     ),
-    _saying(
+    _Saying(
         r"DECIMAL type width must be between 1 and 38",
         InvalidParameterValue,
         "NUMERIC precision must be between 1 and 38",
     ),
-    _saying(
+    _Saying(
         r"extract specifier \"(?P<value>.*)\" not recognized",
         InvalidDatetimeFormat,
         'invalid input syntax for type interval: "{value}"',
     ),
-    _saying(
+    _Saying(
         r"[Cc]annot (?P<value>subtract infinite \w+).*",
         DatetimeFieldOverflow,
         "cannot {value}",
         _FINITE,
     ),
-    _saying(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
-    _saying(
+    _Saying(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
+    _Saying(
         r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
         r"[^.]*(?:out of range|overflow)).*",
         DatetimeFieldOverflow,
         "date, time or interval out of range",
         _GUARD,
     ),
-    _saying(
+    _Saying(
         r"No function matches the given name and argument types '(?P<type>.*?)'\..*",
         UndefinedFunction,
         "function {type} does not exist",
         "No function matches the given name and argument types. You might need to add explicit "
         "type casts.",
     ),
-    _saying(
+    _Saying(
         r"Cannot (?:compare|mix) values of type (?P<from>.*?) (?:and|with) (?:type )?"
         r"(?P<type>\S+).*",
         UndefinedFunction,
         "values of types {from} and {type} do not go together",
         _CAST,
     ),
-    _saying(
+    _Saying(
         r"Cannot extract field '(?P<value>.*)' from expression .*",
         UndefinedColumn,
         'column "{value}" does not exist',
     ),
-    _saying(
+    _Saying(
         r'Referenced column "(?P<name>.+?)" (?:was )?not found.*',
         UndefinedColumn,
         'column "{name}" does not exist',
     ),
-    _saying(
+    _Saying(
         # Every column asked for has a name, so that DuckDB takes one it does not know for its own.
         r'Column "(?P<name>.+)" referenced that exists in the SELECT clause - but this column '
         r"cannot be referenced before it is defined.*",
         UndefinedColumn,
         'column "{name}" does not exist',
     ),
-    _saying(
+    _Saying(
         r'Referenced table "(?P<name>.+?)" not found.*',
         UndefinedTable,
         'missing FROM-clause entry for table "{name}"',
     ),
-    _saying(
+    _Saying(
         r'(?:Table|Values list) "(?P<table>.+?)" does not have a column named "(?P<name>.+?)".*',
         UndefinedColumn,
         "column {table}.{name} does not exist",
     ),
-    _saying(
+    _Saying(
         r'column "(?P<name>.+?)" must appear in the GROUP BY clause or .*',
         GroupingError,
         'column "{name}" must appear in GROUP BY or inside an aggregate',
     ),
-    _saying(
+    _Saying(
         r"aggregate function calls cannot be nested.*",
         GroupingError,
         "aggregate function calls cannot be nested",
     ),
-    _saying(
+    _Saying(
         r"WHERE clause cannot contain aggregates.*",
         GroupingError,
         "aggregate functions are not allowed in WHERE",
     ),
-    _saying(
+    _Saying(
         r"\w+(?: \w+)? Function with name \"?(?P<value>\w+)\"? does not exist.*",
         UndefinedFunction,
         "function {value} does not exist",
     ),
-    _saying(
+    _Saying(
         r"More than one row returned by a subquery used as an expression.*",
         CardinalityViolation,
         "more than one row returned by a subquery used as an expression",
         "Aggregate in the subquery, or add LIMIT 1.",
     ),
-    _saying(
+    _Saying(
         r"LIMIT/OFFSET cannot be negative",
         InvalidParameterValue,
         "LIMIT and OFFSET must not be negative",
@@ -242,7 +236,7 @@ def with_postgresqls_types(text: str) -> str:
 def in_postgresqls_words(message: str) -> StatementError | None:
     """None where PostgreSQL has nothing of the kind to say."""
     for saying in _SAYINGS:
-        match = saying.pattern.fullmatch(message)
+        match = re.fullmatch(saying.pattern, message, re.DOTALL)
         if match is not None:
             values = {
                 name: with_postgresqls_types(text) if name in ("type", "from") else text

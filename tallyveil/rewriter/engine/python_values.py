@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from tallyveil.errors import DatetimeFieldOverflow
 from tallyveil.interval import Interval
 
-__all__ = ["Read", "as_text", "read_columns", "readers"]
+__all__ = ["as_text", "read_columns", "readers"]
 
 Read: TypeAlias = Callable[[str], Any]
 
@@ -90,36 +90,26 @@ def _reader(kind: str, zone: str) -> Read | None:
 def _scalar(kind: str, zone: str) -> Read | None:
     match kind:
         case "DATE":
-            return _date
+            return _read_by(dt.date.fromisoformat, "DATE")
         case "INTERVAL":
             return Interval.parse
         case "TIMESTAMP WITH TIME ZONE":
-            return _zoned(zoneinfo.ZoneInfo(zone))
+            own = zoneinfo.ZoneInfo(zone)
+            utc = dt.datetime.fromisoformat
+            return _read_by(
+                lambda t: utc(t).replace(tzinfo=dt.UTC).astimezone(own), "TIMESTAMP", "+00"
+            )
         case "TIMESTAMP" | "TIMESTAMP_S" | "TIMESTAMP_MS" | "TIMESTAMP_NS":
-            return _timestamp
+            return _read_by(dt.datetime.fromisoformat, "TIMESTAMP")
     return None
 
 
-def _date(text: str) -> dt.date | str:
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError:
-        return _beyond(text, "DATE")
-
-
-def _timestamp(text: str) -> dt.datetime | str:
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return _beyond(text, "TIMESTAMP")
-
-
-def _zoned(zone: zoneinfo.ZoneInfo) -> Read:
-    def read(text: str) -> dt.datetime | str:
+def _read_by(plain: Read, kind: str, zone: str = "") -> Read:
+    def read(text: str) -> Any:
         try:
-            return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).astimezone(zone)
+            return plain(text)
         except (ValueError, OverflowError):
-            return _beyond(text, "TIMESTAMP", "+00")
+            return _beyond(text, kind, zone)
 
     return read
 

@@ -1,16 +1,30 @@
-"""Small pieces of syntax tree, built around nodes without copying them."""
+"""Small pieces of syntax tree, built around nodes without copying them, and what functions take."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
-__all__ = ["as_type", "call"]
+from tallyveil.errors import UndefinedFunction
+from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.nodes import function_name
+from tallyveil.rewriter.sql.types import family, spoken
+
+__all__ = ["need_family", "takes"]
 
 
-def as_type(node: exp.Expr, kind: str | exp.DataType) -> exp.Cast:
-    """``CAST(node AS kind)``, the type by DuckDB's name."""
-    return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
+def need_family(
+    node: exp.Expr, argument: exp.Expr, scope: Scope, families: tuple[str | None, ...], hint: str
+) -> None:
+    """Raise UndefinedFunction for an argument of another family: DuckDB would convert it."""
+    kind = scope.type_of(argument)
+    if kind is not None and family(kind) not in families:
+        raise UndefinedFunction(
+            f"function {function_name(node)}({spoken(kind)}) does not exist", hint=hint
+        )
 
 
-def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    return exp.Anonymous(this=name, expressions=list(arguments))
+def takes(*families: str | None, hint: str) -> Callable[[exp.Func, Scope], None]:
+    """The rule of a function whose argument is of one of these families."""
+    return lambda node, scope: need_family(node, node.this, scope, families, hint)

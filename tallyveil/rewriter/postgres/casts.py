@@ -16,15 +16,14 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
     SQLSyntaxError,
 )
-from tallyveil.rewriter.postgres.build import as_type, call
-from tallyveil.rewriter.postgres.inexact import refuse_inexact
-from tallyveil.rewriter.postgres.time_texts import check_time_text
-from tallyveil.rewriter.postgres.truth_texts import read_truth
+from tallyveil.rewriter.postgres.numbers import refuse_inexact
+from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import as_type, call, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
+from tallyveil.truth import truth
 
-__all__ = ["SPELLED_ALIKE", "WHOLE", "cast"]
+__all__ = ["SPELLED_ALIKE", "WHOLE", "cast", "read_truth"]
 
 # A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
 WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
@@ -120,25 +119,20 @@ def _check_double(node: exp.Cast) -> None:
         return
     value, digits = float(text), text.lower().partition("e")[0]
     if math.isinf(value) or (not value and digits.strip("+-0. \t\n\r\f\v")):
-        raise NumericValueOutOfRange(
-            f'"{text}" is out of range for type double precision', position=position(node)
-        )
+        raise NumericValueOutOfRange(f'"{text}" is out of range for type double precision')
 
 
 def _need_source(node: exp.Cast, scope: Scope) -> None:
     source, sources = scope.type_of(node.this), _SOURCES.get(node.to.this)
     if source is not None and sources is not None and source not in sources:
         raise CannotCoerce(
-            f"cannot cast type {spoken(source)} to {node.to.sql('postgres').lower()}",
-            position=position(node),
+            f"cannot cast type {spoken(source)} to {node.to.sql('postgres').lower()}"
         )
 
 
 def _refused(node: exp.Cast, why: str, hint: str) -> FeatureNotSupported:
     return FeatureNotSupported(
-        f"type {node.to.sql('postgres').lower()} is not answered: it {why}",
-        hint=hint,
-        position=position(node),
+        f"type {node.to.sql('postgres').lower()} is not answered: it {why}", hint=hint
     )
 
 
@@ -148,15 +142,12 @@ def _to_text(node: exp.Cast, scope: Scope) -> exp.Expr | None:
         raise FeatureNotSupported(
             f"{spoken(kind)} as text is not answered: PostgreSQL and DuckDB write it differently",
             hint="Cast it to an integer, a date or a boolean first.",
-            position=position(node),
         )
     if not node.to.expressions:
         return None
     length, *more = _modifiers(node)
     if more or not 1 <= length <= _LONGEST_TEXT:
-        raise InvalidParameterValue(
-            f"varchar takes one length between 1 and {_LONGEST_TEXT}", position=position(node)
-        )
+        raise InvalidParameterValue(f"varchar takes one length between 1 and {_LONGEST_TEXT}")
     text = as_type(node.this, "VARCHAR")
     return exp.Left(this=text, expression=exp.Literal.number(length))
 
@@ -166,9 +157,7 @@ def _modifiers(node: exp.Cast) -> list[int]:
     given = [one.name for one in node.to.expressions]
     if not all(one.isdecimal() for one in given):
         raise SQLSyntaxError(
-            "type modifiers must be whole numbers",
-            hint="Write varchar(20) or numeric(10, 2).",
-            position=position(node),
+            "type modifiers must be whole numbers", hint="Write varchar(20) or numeric(10, 2)."
         )
     return [int(one) for one in given]
 
@@ -177,13 +166,11 @@ def _check_digits(node: exp.Cast) -> None:
     precision, *scale = _modifiers(node)
     if not 1 <= precision <= _MOST_DIGITS:
         raise InvalidParameterValue(
-            f"NUMERIC precision {precision} must be between 1 and {_MOST_DIGITS}",
-            position=position(node),
+            f"NUMERIC precision {precision} must be between 1 and {_MOST_DIGITS}"
         )
     if scale and scale[0] > precision:
         raise InvalidParameterValue(
-            f"NUMERIC scale {scale[0]} must be between 0 and the precision {precision}",
-            position=position(node),
+            f"NUMERIC scale {scale[0]} must be between 0 and the precision {precision}"
         )
 
 
@@ -199,14 +186,10 @@ def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
         whole = call("__pg_whole", operand)
         return as_type(whole, node.to)
     if not WHOLE.fullmatch(literal.this):
-        raise InvalidTextRepresentation(
-            f'invalid input syntax for type integer: "{literal.this}"', position=position(node)
-        )
+        raise InvalidTextRepresentation(f'invalid input syntax for type integer: "{literal.this}"')
     bits, name = _INTEGER_TYPES[node.to.this]
     if not -(2 ** (bits - 1)) <= int(literal.this[:_LONGEST_WHOLE]) < 2 ** (bits - 1):
-        raise NumericValueOutOfRange(
-            f'value "{literal.this[:40]}" is out of range for type {name}', position=position(node)
-        )
+        raise NumericValueOutOfRange(f'value "{literal.this[:40]}" is out of range for type {name}')
     return None
 
 
@@ -215,6 +198,23 @@ def _to_truth(node: exp.Cast) -> exp.Expr | None:
         return call("__pg_truth", node.this)
     read_truth(node.this)
     return None
+
+
+def read_truth(node: exp.Expr) -> None:
+    """Write a string constant as DuckDB reads it, which knows fewer texts than PostgreSQL for true
+    and false. Raises InvalidTextRepresentation.
+    """
+    literal = node.unnest()
+    if not literal.is_string:
+        return
+    value = truth(literal.name)
+    if value is None:
+        raise InvalidTextRepresentation(
+            f'invalid input syntax for type boolean: "{literal.name[:40]}"',
+            hint="Write true or false.",
+            position=position(literal) or position(node),
+        )
+    literal.set("this", str(value).lower())
 
 
 def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
@@ -238,7 +238,5 @@ def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if isinstance(literal, exp.Null):
         return None
     raise FeatureNotSupported(
-        "numeric without a precision is not answered here",
-        hint="Write numeric(p, s).",
-        position=position(node),
+        "numeric without a precision is not answered here", hint="Write numeric(p, s)."
     )

@@ -1,11 +1,13 @@
 """Comparisons and choices between values: PostgreSQL wants them of one family.
 
-DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error. And it
-takes a number with an exponent for a double, where PostgreSQL compares exactly.
+DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error. It takes a
+number with an exponent for a double, where PostgreSQL compares exactly, and does not read '{1,2}'
+as an array.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
@@ -16,49 +18,47 @@ from tallyveil.errors import (
     FeatureNotSupported,
     InvalidTextRepresentation,
     SQLSyntaxError,
-    StatementError,
     UndefinedFunction,
 )
-from tallyveil.rewriter.postgres.casts import WHOLE
-from tallyveil.rewriter.postgres.time_texts import check_time_text
-from tallyveil.rewriter.postgres.truth_texts import read_truth
+from tallyveil.rewriter.postgres.casts import WHOLE, read_truth
+from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import position
 from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, spoken
 
-__all__ = ["between", "case", "compare", "row", "test", "values", "within"]
+__all__ = ["any_element", "between", "case", "compare", "row", "test", "values", "within"]
 
 
 _LONGEST: Final = 38  # digits of an exact number of DuckDB's
 
 
 def compare(node: exp.Binary, scope: Scope) -> None:
-    _compared(node, [node.this, node.expression], scope)
+    _compared([node.this, node.expression], scope)
 
 
 def between(node: exp.Between, scope: Scope) -> None:
-    _compared(node, [node.this, node.args["low"], node.args["high"]], scope)
+    _compared([node.this, node.args["low"], node.args["high"]], scope)
 
 
 def within(node: exp.In, scope: Scope) -> None:
-    _compared(node, [node.this, *node.expressions], scope)
+    _compared([node.this, *node.expressions], scope)
 
 
 def values(node: exp.Func, scope: Scope) -> None:
-    _one_family(node, [node.this, *node.expressions], scope)
+    _one_family([node.this, *node.expressions], scope)
 
 
 def case(node: exp.Case, scope: Scope) -> None:
     branches = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
-    _one_family(node, [*branches, *([default] if default is not None else [])], scope)
+    _one_family([*branches, *([default] if default is not None else [])], scope)
     if node.this is not None:
-        _one_family(node, [node.this, *(branch.this for branch in node.args["ifs"])], scope)
+        _one_family([node.this, *(branch.this for branch in node.args["ifs"])], scope)
 
 
 def test(node: exp.Is, scope: Scope) -> None:
     if not isinstance(node.expression.unnest(), exp.Null | exp.Boolean):
-        raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN", position=position(node))
+        raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN")
 
 
 _GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
@@ -69,19 +69,15 @@ def row(node: exp.Tuple, scope: Scope) -> None:
     if isinstance(node.parent, exp.Predicate):
         rows = (one for one in node.parent.iter_expressions() if isinstance(one, exp.Tuple))
         if len({len(one.expressions) for one in rows}) > 1:
-            raise SQLSyntaxError(
-                "unequal number of entries in row expressions", position=position(node)
-            )
+            raise SQLSyntaxError("unequal number of entries in row expressions")
     if not isinstance(node.parent, _GROUPS):
         raise FeatureNotSupported(
-            "rows in parentheses are not compared here",
-            hint="Write a = 1 AND b = 2.",
-            position=position(node),
+            "rows in parentheses are not compared here", hint="Write a = 1 AND b = 2."
         )
 
 
-def _compared(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:
-    _one_family(node, parts, scope)
+def _compared(parts: Sequence[exp.Expr], scope: Scope) -> None:
+    _one_family(parts, scope)
     for part in parts:
         inner = part.unnest()
         literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
@@ -97,11 +93,15 @@ def _without_exponent(number: str) -> str:
     return plain if len(plain) <= _LONGEST else number
 
 
-def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None:
+def _one_family(parts: Sequence[exp.Expr], scope: Scope) -> None:
     firm = [scope.type_of(part) for part in parts if not is_literal_text(part)]
     families = {family(kind) for kind in firm} - {None}
     if len(families) > 1:
-        raise _mismatch(node, sorted({spoken(kind) for kind in firm if kind}))
+        kinds = sorted({spoken(kind) for kind in firm if kind})
+        raise UndefinedFunction(
+            f"values of types {' and '.join(kinds)} do not go together",
+            hint="Cast one of them: attribute::text, '3'::int.",
+        )
     if firm and all(kind in INTEGERS for kind in firm):
         for part in parts:
             literal = part.unnest()
@@ -118,9 +118,55 @@ def _one_family(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope) -> None
             read_truth(part)
 
 
-def _mismatch(node: exp.Expr, kinds: list[str]) -> StatementError:
-    return UndefinedFunction(
-        f"values of types {' and '.join(kinds)} do not go together",
-        hint="Cast one of them: attribute::text, '3'::int.",
-        position=position(node),
+# One element, quoted or not, and what follows it. Nested arrays are not read.
+_ELEMENT: Final = re.compile(
+    r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\\\s](?:[^",{}\\]*[^",{}\\\s])?))\s*'
+)
+
+
+def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
+    """``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
+    wanted = node.this.unnest()
+    inner = wanted.this if isinstance(wanted, exp.Cast) else wanted
+    if not isinstance(inner, exp.Literal) or not inner.is_string:
+        return None
+    if isinstance(wanted, exp.Cast):
+        kind = wanted.to
+    else:
+        comparison = node.parent
+        beside = comparison.this if comparison is not None else None
+        kind = exp.DataType.build(f"{scope.type_of(beside) or 'VARCHAR'}[]", dialect="duckdb")
+    values = exp.Array(expressions=_elements(inner))
+    return exp.Any(this=exp.paren(exp.cast(values, kind.copy())))
+
+
+def _elements(literal: exp.Literal) -> list[exp.Expr]:
+    text = literal.name.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        raise _malformed(literal)
+    body, at, found = text[1:-1], 0, list[exp.Expr]()
+    while body.strip():
+        match = _ELEMENT.match(body, at)
+        if match is None:
+            raise _malformed(literal)
+        quoted, plain = match.groups()
+        if plain is not None and plain.upper() == "NULL":
+            found.append(exp.null())
+        else:
+            value = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+            found.append(exp.Literal.string(value))
+        at = match.end()
+        if at == len(body):
+            break
+        if body[at] != ",":
+            raise _malformed(literal)
+        at += 1
+    return found
+
+
+def _malformed(literal: exp.Literal) -> InvalidTextRepresentation:
+    return InvalidTextRepresentation(
+        f"malformed array literal: '{literal.name[:40]}'",
+        hint="Write it like '{1,2,3}', one-dimensional, with quotes around odd elements.",
+        position=position(literal),
     )

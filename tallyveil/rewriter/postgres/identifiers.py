@@ -9,7 +9,7 @@ from sqlglot import exp
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.check import is_star, position
+from tallyveil.rewriter.sql.nodes import is_star
 
 __all__ = ["column", "relation"]
 
@@ -31,16 +31,11 @@ def column(node: exp.Column, scope: Scope) -> exp.Expr | None:
         raise UndefinedColumn(
             f'column "{node.name}" does not exist',
             hint=f'There is a column "{names[0]}": write its name in double quotes.',
-            position=position(node),
         )
     if names.count(node.name) > 1:
-        raise AmbiguousColumn(
-            f'column reference "{node.name}" is ambiguous', position=position(node)
-        )
+        raise AmbiguousColumn(f'column reference "{node.name}" is ambiguous')
     raise FeatureNotSupported(
-        f'the columns "{names[0]}" and "{names[1]}" are not told apart here',
-        hint=_HINT,
-        position=position(node),
+        f'the columns "{names[0]}" and "{names[1]}" are not told apart here', hint=_HINT
     )
 
 
@@ -89,9 +84,7 @@ def _refuse_other_item(node: exp.Column, item: exp.Alias) -> None:
     """DuckDB would order by an item whose alias differs in case, not by the column."""
     if item.this != node:
         raise FeatureNotSupported(
-            f'the names "{item.alias}" and "{node.name}" are not told apart here',
-            hint=_HINT,
-            position=position(node),
+            f'the names "{item.alias}" and "{node.name}" are not told apart here', hint=_HINT
         )
 
 
@@ -99,7 +92,5 @@ def relation(node: exp.TableAlias, scope: Scope) -> None:
     other = scope.relations.setdefault(node.name.lower(), node.name)
     if other != node.name:
         raise FeatureNotSupported(
-            f'the names "{other}" and "{node.name}" are not told apart here',
-            hint=_HINT,
-            position=position(node),
+            f'the names "{other}" and "{node.name}" are not told apart here', hint=_HINT
         )

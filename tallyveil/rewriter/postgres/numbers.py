@@ -1,4 +1,4 @@
-"""Division and rounding.
+"""Division, rounding, roots and powers.
 
 PostgreSQL divides integers to an integer, raises on a zero divisor, and rounds halves of a double
 to the even number, but halves of a numeric away from zero.
@@ -7,22 +7,21 @@ to the even number, but halves of a numeric away from zero.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.postgres.build import as_type, call
-from tallyveil.rewriter.postgres.inexact import refuse_inexact
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.check import function_name, position
-from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, family, is_literal_text, spoken
+from tallyveil.rewriter.sql.nodes import as_type, call, function_name
+from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
 
 __all__ = [
-    "add_up",
     "divide",
     "divide_whole",
     "exact_operands",
-    "need_number",
+    "guard",
+    "refuse_inexact",
     "remainder",
     "round_half",
     "truncate",
@@ -37,7 +36,6 @@ def divide(node: exp.Div, scope: Scope) -> exp.Expr:
         raise FeatureNotSupported(
             "dividing an interval is not answered",
             hint="Write the interval you mean: INTERVAL '36 hours'.",
-            position=position(node),
         )
     if all(kind in INTEGERS for kind in kinds) or None in kinds:
         return exp.IntDiv(this=left, expression=right)
@@ -63,9 +61,7 @@ def divide_whole(node: exp.IntDiv, scope: Scope) -> None:
     kinds = scope.type_of(node.this), scope.type_of(node.expression)
     if not all(kind in INTEGERS for kind in kinds):
         raise FeatureNotSupported(
-            "div of numbers that are not integers is not answered",
-            hint="Write trunc(a / b).",
-            position=position(node),
+            "div of numbers that are not integers is not answered", hint="Write trunc(a / b)."
         )
 
 
@@ -75,74 +71,99 @@ def exact_operands(node: exp.Expr, scope: Scope) -> None:
         refuse_inexact(node, scope)
 
 
-def need_number(node: exp.Func, scope: Scope) -> None:
-    """DuckDB takes a boolean for 0 or 1."""
-    kind = scope.type_of(node.this)
-    if kind is not None and family(kind) != "number" and not is_literal_text(node.this):
-        raise UndefinedFunction(
-            f"function {function_name(node)}({spoken(kind)}) does not exist",
-            hint="Give it a number.",
-            position=position(node),
-        )
-
-
 def remainder(node: exp.Mod, scope: Scope) -> None:
     """PostgreSQL has none of double precision."""
     if "DOUBLE" in (scope.type_of(node.this), scope.type_of(node.expression)):
         raise UndefinedFunction(
             "mod of double precision does not exist",
             hint="Cast the number to numeric(p, s) or to bigint.",
-            position=position(node),
-        )
-
-
-def add_up(node: exp.AggFunc, scope: Scope) -> None:
-    """DuckDB adds up booleans, and reads numbers from texts."""
-    kind = scope.type_of(node.this)
-    if family(kind) in ("truth", "text", "time"):
-        raise UndefinedFunction(
-            f"function {function_name(node)}({spoken(kind)}) does not exist",
-            hint="count(*) FILTER (WHERE …) counts the records a condition holds for.",
-            position=position(node),
         )
 
 
 def round_half(node: exp.Round, scope: Scope) -> exp.Expr | None:
     kind = scope.type_of(node.this)
     if node.args.get("decimals") is not None:
-        _need_numeric(node, kind, "round")
-        _need_exact(node, scope)
-        return None
-    if kind is None and scope.at_record_level(node):
+        _to_decimals(node, kind, scope)
+    elif kind is None and scope.at_record_level(node):
         raise FeatureNotSupported(
             "round of a value of unknown type is not answered",
             hint="Cast it: numeric(p, s) rounds halves away from zero, double precision to even.",
-            position=position(node),
         )
-    if kind == "DOUBLE":
+    elif kind == "DOUBLE":
         return call("round_even", node.this, exp.Literal.number(0))
     return None
 
 
 def truncate(node: exp.Trunc, scope: Scope) -> None:
     if node.args.get("decimals") is not None:
-        _need_numeric(node, scope.type_of(node.this), "trunc")
-        _need_exact(node, scope)
+        _to_decimals(node, scope.type_of(node.this), scope)
 
 
-def _need_exact(node: exp.Expr, scope: Scope) -> None:
-    if scope.type_of(node) == "INEXACT":
-        refuse_inexact(node, scope, smooth=False)
-
-
-def _need_numeric(node: exp.Expr, kind: str | None, name: str) -> None:
+def _to_decimals(node: exp.Func, kind: str | None, scope: Scope) -> None:
+    name = function_name(node)
     if kind == "DOUBLE":
         raise UndefinedFunction(
             f"function {name}(double precision, integer) does not exist",
             hint="Cast the number to numeric(p, s) instead.",
-            position=position(node),
         )
     if kind is not None and kind not in (*INTEGERS, *NUMERICS):
-        raise UndefinedFunction(
-            f"{name} takes a number, not a {spoken(kind)}", position=position(node)
-        )
+        raise UndefinedFunction(f"{name} takes a number, not a {spoken(kind)}")
+    if scope.type_of(node) == "INEXACT":
+        refuse_inexact(node, scope, smooth=False)
+
+
+def guard(node: exp.Func, scope: Scope) -> exp.Expr | None:
+    """Where a root, a power or a logarithm has no value, PostgreSQL raises; DuckDB goes on with
+    NaN or infinity, which compare as greater than every number. Over noisy rows they go on, as
+    DuckDB has it: noise may lead where no true value does.
+    """
+    if not scope.at_record_level(node):
+        return None
+    second = node.args.get("expression")
+    if isinstance(node, exp.Log) and second is not None:
+        # Both have to be positive: the guards change no value that there is.
+        node.set("this", call("__pg_positive", node.this))
+        node.set("expression", call("__pg_positive", second))
+        return None
+    return call(_GUARDED[type(node)], *(node.this, second) if second is not None else (node.this,))
+
+
+_GUARDED: Final = {
+    exp.Sqrt: "__pg_sqrt", exp.Ln: "__pg_ln", exp.Log: "__pg_log", exp.Exp: "__pg_exp",
+    exp.Pow: "__pg_power",
+}  # fmt: skip
+
+
+# Where the last digit of a quotient decides, there is no exact translation. These pass an error in
+# it on as it is.
+_SMOOTH = (
+    exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Abs, exp.Coalesce,
+)  # fmt: skip
+
+
+def refuse_inexact(node: exp.Expr, scope: Scope, *, smooth: bool = True) -> None:
+    """Raise unless the value is only summed up, or is one of noisy rows.
+
+    There an error in the last digit changes the answer by as much, and no record changes sides.
+    ``smooth`` says that the node itself passes an error on as it is; a rounding does not.
+    """
+    if not scope.at_record_level(node):
+        return
+    child, parent = node, node.parent
+    while parent is not None and _passes_on(parent, child):
+        child, parent = parent, parent.parent
+    if smooth and isinstance(parent, exp.Sum | exp.Avg):
+        return
+    raise FeatureNotSupported(
+        "arithmetic on a numeric quotient is not answered where its last digit could decide",
+        hint="Divide last, or in double precision: (a * 3)::float8 / b.",
+    )
+
+
+def _passes_on(parent: exp.Expr, child: exp.Expr) -> bool:
+    """Whether a small error of the child is one of the parent: arithmetic, or a CASE's result."""
+    if isinstance(parent, exp.If | exp.Case):
+        return parent.this is not child
+    if isinstance(parent, exp.Cast):
+        return parent.to.this is exp.DType.DOUBLE
+    return isinstance(parent, _SMOOTH)

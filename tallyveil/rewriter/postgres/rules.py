@@ -8,23 +8,36 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tallyveil import deadline
-from tallyveil.rewriter.postgres import (
-    arrays,
-    casts,
-    comparisons,
-    functions,
-    identifiers,
-    numbers,
-    patterns,
-    texts,
-    times,
-)
+from tallyveil.rewriter.postgres import casts, comparisons, identifiers, numbers, texts, times
+from tallyveil.rewriter.postgres.build import need_family, takes
 from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.sql.nodes import visit
+from tallyveil.rewriter.sql.types import is_literal_text
 
 __all__ = ["translate"]
 
 Rule: TypeAlias = Callable[..., exp.Expr | None]
+
+# DuckDB adds up booleans, and reads numbers from texts.
+_NUMBERS: Final = takes(
+    "number",
+    "duration",
+    None,
+    hint="count(*) FILTER (WHERE …) counts the records a condition holds for.",
+)
+_TEXT: Final = takes("text", hint="Cast the value to text.")
+
+
+def _root(node: exp.Sqrt, scope: Scope) -> None:
+    if not is_literal_text(node.this):
+        need_family(node, node.this, scope, ("number",), "Give it a number.")
+
+
+def _each(
+    kinds: tuple[type[exp.Expr], ...], *rules: Rule
+) -> dict[type[exp.Expr], tuple[Rule, ...]]:
+    return dict.fromkeys(kinds, rules)
+
 
 _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
     {
@@ -33,64 +46,49 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         exp.Div: (numbers.exact_operands, numbers.divide),
         exp.IntDiv: (numbers.divide_whole,),
         exp.Mod: (numbers.remainder,),
-        exp.Lower: (texts.need_text,),
-        exp.Upper: (texts.need_text,),
-        exp.Trim: (texts.need_text,),
-        exp.Mul: (numbers.exact_operands,),
-        exp.Add: (numbers.exact_operands,),
+        **_each((exp.Lower, exp.Upper, exp.Trim), _TEXT),
+        **_each((exp.Mul, exp.Add, exp.Cbrt), numbers.exact_operands),
         exp.Sub: (numbers.exact_operands, times.subtract),
         exp.Round: (numbers.round_half,),
         exp.Trunc: (numbers.truncate,),
-        exp.Log: (numbers.exact_operands, functions.logarithm),
-        exp.Pow: (numbers.exact_operands, functions.power),
-        exp.Sqrt: (numbers.need_number, numbers.exact_operands, functions.root),
-        exp.Cbrt: (numbers.exact_operands,),
-        exp.Ln: (numbers.exact_operands, functions.logarithm),
-        exp.Exp: (numbers.exact_operands, functions.exponential),
-        exp.Sum: (numbers.add_up,),
-        exp.Avg: (numbers.add_up,),
-        exp.Variance: (numbers.add_up,),
-        exp.VariancePop: (numbers.add_up,),
-        exp.Stddev: (numbers.add_up,),
-        exp.StddevPop: (numbers.add_up,),
-        exp.StddevSamp: (numbers.add_up,),
+        **_each((exp.Log, exp.Pow, exp.Ln, exp.Exp), numbers.exact_operands, numbers.guard),
+        exp.Sqrt: (_root, numbers.exact_operands, numbers.guard),
+        **_each(
+            (
+                exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
+                exp.StddevSamp,
+            ),
+            _NUMBERS,
+        ),
         exp.Cast: (casts.cast,),
-        exp.Any: (arrays.any_element,),
-        exp.EQ: (comparisons.compare,),
-        exp.NEQ: (comparisons.compare,),
-        exp.LT: (comparisons.compare,),
-        exp.LTE: (comparisons.compare,),
-        exp.GT: (comparisons.compare,),
-        exp.GTE: (comparisons.compare,),
-        exp.NullSafeEQ: (comparisons.compare,),
-        exp.NullSafeNEQ: (comparisons.compare,),
+        exp.Any: (comparisons.any_element,),
+        **_each(
+            (
+                exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
+                exp.Nullif,
+            ),
+            comparisons.compare,
+        ),
         exp.Between: (comparisons.between,),
         exp.In: (comparisons.within,),
         exp.Is: (comparisons.test,),
         exp.Tuple: (comparisons.row,),
         exp.Case: (comparisons.case,),
-        exp.Coalesce: (comparisons.values,),
-        exp.Greatest: (comparisons.values,),
-        exp.Least: (comparisons.values,),
-        exp.Nullif: (comparisons.compare,),
-        exp.Like: (patterns.like,),
-        exp.ILike: (patterns.like,),
-        exp.Escape: (patterns.escape,),
-        exp.RegexpLike: (patterns.regular,),
-        exp.RegexpILike: (patterns.regular,),
+        **_each((exp.Coalesce, exp.Greatest, exp.Least), comparisons.values),
+        **_each((exp.Like, exp.ILike), texts.like),
+        exp.Escape: (texts.escape,),
+        **_each((exp.RegexpLike, exp.RegexpILike), texts.regular),
         exp.Substring: (texts.substring,),
         exp.SplitPart: (texts.split_part,),
         exp.Reverse: (texts.refuse_reverse,),
         exp.DPipe: (texts.join,),
-        exp.Concat: (texts.join_all,),
-        exp.ConcatWs: (texts.join_all,),
+        **_each((exp.Concat, exp.ConcatWs), texts.join_all),
         exp.Extract: (times.extract,),
-        exp.TimestampTrunc: (times.truncate,),
-        exp.DateTrunc: (times.truncate,),
+        **_each((exp.TimestampTrunc, exp.DateTrunc), times.truncate),
         exp.TimeToStr: (times.write,),
         exp.Anonymous: (times.finite, times.make),
     }
-)
+)  # fmt: skip
 
 
 def translate(tree: exp.Expr, scope: Scope) -> None:
@@ -101,10 +99,12 @@ def translate(tree: exp.Expr, scope: Scope) -> None:
 
     Raises a StatementError at the first construct that has no exact translation.
     """
-    for node in list(tree.walk()):
-        deadline.check()
+
+    def by_rule(node: exp.Expr) -> None:
         for rule in _RULES.get(type(node), ()):
             replacement = rule(node, scope)
             if replacement is not None:
                 node.replace(replacement)
                 break
+
+    visit(list(tree.walk()), by_rule)

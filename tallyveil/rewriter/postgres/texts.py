@@ -1,19 +1,28 @@
-"""Functions of texts, and values joined to texts."""
+"""Functions of texts, values joined to texts, LIKE and regular expressions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.postgres.build import call
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.check import function_name, position
-from tallyveil.rewriter.sql.types import family, spoken
+from tallyveil.rewriter.sql.nodes import call, function_name, position
 
-__all__ = ["join", "join_all", "need_text", "refuse_reverse", "split_part", "substring"]
+__all__ = [
+    "escape",
+    "join",
+    "join_all",
+    "like",
+    "refuse_reverse",
+    "regular",
+    "split_part",
+    "substring",
+]
 
 
 def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
@@ -23,7 +32,6 @@ def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
         raise FeatureNotSupported(
             "substring by a pattern is not answered",
             hint="Give it a place and a length: substring(text, 1, 2).",
-            position=position(node),
         )
     if _is_whole(start, 1) and (length is None or _is_whole(length, 0)):
         return None
@@ -32,33 +40,19 @@ def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
     return call("__pg_substring", node.this, start, length)
 
 
-def need_text(node: exp.Func, scope: Scope) -> None:
-    """DuckDB writes anything as text where a text is wanted."""
-    kind = scope.type_of(node.this)
-    if kind is not None and family(kind) != "text":
-        raise UndefinedFunction(
-            f"function {function_name(node)}({spoken(kind)}) does not exist",
-            hint="Cast the value to text.",
-            position=position(node),
-        )
-
-
 def split_part(node: exp.SplitPart, scope: Scope) -> None:
     delimiter, part = node.args.get("delimiter"), node.args.get("part_index")
     number = part.this if isinstance(part, exp.Neg) else part
     if delimiter is None or not delimiter.is_string or not delimiter.this:
-        raise FeatureNotSupported("split_part takes a delimiter in quotes", position=position(node))
+        raise FeatureNotSupported("split_part takes a delimiter in quotes")
     if number is None or not _is_whole(number, 1):
-        raise FeatureNotSupported(
-            "split_part takes the number of a part, not 0", position=position(node)
-        )
+        raise FeatureNotSupported("split_part takes the number of a part, not 0")
 
 
 def refuse_reverse(node: exp.Reverse, scope: Scope) -> None:
     raise FeatureNotSupported(
         "reverse is not answered: composed characters come out differently",
         hint="Use right(text, n).",
-        position=position(node),
     )
 
 
@@ -81,9 +75,55 @@ def _spelled_alike(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope, also
             raise FeatureNotSupported(
                 f"{name} of texts, integers and dates is answered, not of {kind or 'this'}".lower(),
                 hint="Cast it to text, an integer or a date first.",
-                position=position(part) or position(node),
+                position=position(part),
             )
 
 
 def _is_whole(node: exp.Expr, least: int) -> bool:
     return isinstance(node, exp.Literal) and node.this.isdigit() and int(node.this) >= least
+
+
+# What PostgreSQL's regular expressions and RE2 read alike: characters, ., anchors, sets of
+# characters and ranges, groups, alternatives, greedy repetition, escaped punctuation.
+_PIECE = r"(?:[^\\.^$*+?()\[\]{}|]|\\[^\w\s]|\.|\^|\$|\||\((?!\?)|\)|\[\^?(?:[^\\\[\]])+\])"
+_REGULAR: Final = re.compile(rf"(?!\*\*\*)(?:{_PIECE}(?:[*+?]|\{{\d+(?:,\d*)?\}})?)*")
+
+
+def like(node: exp.Binary, scope: Scope) -> exp.Expr | None:
+    """PostgreSQL's backslash escapes unless the statement names another character."""
+    if isinstance(node.parent, exp.Escape):
+        return None
+    pattern = node.expression
+    if pattern.is_string and "\\" not in pattern.this:
+        return None
+    copy = type(node)(**node.args)
+    return exp.Escape(this=copy, expression=exp.Literal.string("\\"))
+
+
+def escape(node: exp.Escape, scope: Scope) -> None:
+    character = node.expression
+    if not character.is_string or len(character.this) != 1:
+        raise FeatureNotSupported(
+            "ESCAPE takes one character in quotes", position=position(character)
+        )
+
+
+def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """``~`` finds the pattern anywhere; ``.`` matches a line's end too."""
+    pattern, flag = node.expression, node.args.get("flag")
+    if not pattern.is_string or not _REGULAR.fullmatch(pattern.this):
+        raise FeatureNotSupported(
+            "this regular expression is not answered",
+            detail="Characters, . ^ $ | ( ) * + ? {m,n}, [sets] and escaped punctuation are.",
+            hint="Write [0-9] for \\d and the like, or use LIKE.",
+            position=position(pattern),
+        )
+    ignore_case = isinstance(node, exp.RegexpILike)
+    if flag is not None:
+        if not flag.is_string or flag.this not in ("", "c", "i"):
+            raise FeatureNotSupported(
+                "only the flag i of a regular expression is answered", position=position(flag)
+            )
+        ignore_case = flag.this == "i"
+    options = exp.Literal.string("is" if ignore_case else "s")
+    return call("regexp_matches", node.this, pattern, options)

@@ -1,20 +1,27 @@
-"""Parts of dates and times."""
+"""Parts of dates and times, and the texts that stand for a date or a timestamp."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from calendar import monthrange
+from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import DatetimeFieldOverflow, FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.postgres.build import call
-from tallyveil.rewriter.resolve.finiteness import is_infinite
-from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.check import function_name, position
-from tallyveil.rewriter.sql.types import family, spoken
+from tallyveil.errors import (
+    DatetimeFieldOverflow,
+    FeatureNotSupported,
+    InvalidDatetimeFormat,
+    InvalidTimeZoneDisplacement,
+)
+from tallyveil.rewriter.postgres.build import need_family
+from tallyveil.rewriter.resolve.scope import Scope, is_infinite
+from tallyveil.rewriter.sql.nodes import call, function_name, position
+from tallyveil.rewriter.sql.types import spoken
 
-__all__ = ["extract", "finite", "make", "subtract", "truncate", "write"]
+__all__ = ["check_time_text", "extract", "finite", "make", "subtract", "truncate", "write"]
 
 # Numbers of fixed width and meaning, as the parser has read PostgreSQL's format, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
@@ -41,7 +48,6 @@ def extract(node: exp.Extract, scope: Scope) -> None:
         raise FeatureNotSupported(
             f"extract({part}) of a {(kind or 'value').lower()} is not answered",
             hint=f"These are: {', '.join(sorted(parts))}.",
-            position=position(node),
         )
     if kind is not None and part in _UNBOUNDED:
         _guard(node, node.expression, scope, f"an infinite {spoken(kind)} has no {part}")
@@ -62,7 +68,6 @@ def truncate(node: exp.Func, scope: Scope) -> None:
         raise FeatureNotSupported(
             f"date_trunc to {unit} is not answered",
             hint=f"These are: {', '.join(sorted(units))}; without a time zone.",
-            position=position(node),
         )
 
 
@@ -85,9 +90,7 @@ def _guard(node: exp.Expr, part: exp.Expr, scope: Scope, message: str) -> None:
         return
     if is_infinite(part):
         raise DatetimeFieldOverflow(
-            message,
-            hint="Write a day, such as DATE '9999-12-31'.",
-            position=position(part) or position(node),
+            message, hint="Write a day, such as DATE '9999-12-31'.", position=position(part)
         )
     if scope.at_record_level(node):
         finite = call("__pg_finite_time", part.copy(), exp.Literal.string(message))
@@ -106,7 +109,6 @@ def write(node: exp.TimeToStr, scope: Scope) -> None:
         raise FeatureNotSupported(
             f"to_char of a {spoken(kind)} is not answered",
             hint="Dates and timestamps have it. For a text of a number write n::text.",
-            position=position(node),
         )
     formats = _DAYS if kind == "DATE" else _FORMAT
     if not isinstance(wanted, exp.Literal) or not formats.fullmatch(wanted.this):
@@ -123,12 +125,79 @@ def write(node: exp.TimeToStr, scope: Scope) -> None:
 
 def finite(node: exp.Anonymous, scope: Scope) -> None:
     """DuckDB has isfinite of numbers too."""
-    if function_name(node) != "isfinite" or not node.expressions:
+    if function_name(node) == "isfinite" and node.expressions:
+        need_family(node, node.expressions[0], scope, ("time",), "Give it a date or a timestamp.")
+
+
+# Texts that both read alike as a date or a timestamp. DuckDB ignores what follows a timestamp
+# ('10:00 PM' is ten in the morning), takes '14-02-03' for a day of the year 14, drops a seventh
+# decimal where PostgreSQL rounds, and reads abbreviated time zones in its own way: PST is Los
+# Angeles, with its summer time, and IST is in India.
+_OFFSET: Final = r"[+-](?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::(?P<zs>[0-9]{2}))?)?"
+_ZONE: Final = rf"[zZ]|{_OFFSET}|\s*(?i:utc|gmt|[a-z_]+/[a-z0-9_/+-]+)"
+_TIME: Final = r"(?P<h>[0-9]{1,2}):(?P<min>[0-9]{1,2})(?::(?P<s>[0-9]{1,2}(?:\.[0-9]{1,6})?))?"
+_TEXT: Final = re.compile(
+    rf"(?P<y>[0-9]{{4,7}})(?P<by>[-/])(?P<m>[0-9]{{1,2}})(?P=by)(?P<d>[0-9]{{1,2}})"
+    rf"(?:[tT\s]\s*{_TIME}(?P<zone>{_ZONE})?)?"
+    r"|(?i:-?infinity|epoch)",
+    re.ASCII,
+)
+
+_WORDS: Final = MappingProxyType(
+    {
+        "now": "now()",
+        "today": "current_date",
+        "tomorrow": "current_date + 1",
+        "yesterday": "current_date - 1",
+    }
+)
+"""Texts that PostgreSQL reads as the time they are read at, and what says the same."""
+
+
+def check_time_text(node: exp.Expr, kind: str) -> None:
+    """Raise InvalidDatetimeFormat for a string that both might not read alike as a ``kind``,
+    DatetimeFieldOverflow for a day or a time that there is not, and InvalidTimeZoneDisplacement.
+    PostgreSQL has no year 0.
+
+    A timestamp at 24:00 is written as the next day's midnight, whose day it belongs to.
+    """
+    literal = node.unnest()
+    if not literal.is_string:
         return
-    kind = scope.type_of(node.expressions[0])
-    if kind is not None and family(kind) != "time":
-        raise UndefinedFunction(
-            f"function isfinite({spoken(kind)}) does not exist",
-            hint="Give it a date or a timestamp.",
-            position=position(node),
+    text = literal.this.strip()
+    found = _TEXT.fullmatch(text)
+    if found is None and text.lower() in _WORDS:
+        raise FeatureNotSupported(
+            f"'{text}' is not read as a {kind}: a text means the same whenever it is read",
+            hint=f"Write {_WORDS[text.lower()]}.",
+            position=position(literal),
         )
+    if found is None:
+        raise InvalidDatetimeFormat(
+            f'invalid input syntax for type {kind}: "{literal.this[:40]}"',
+            hint="Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
+            position=position(literal),
+        )
+    parts = found.groupdict("0")
+    year, month, day, hour, minute = (int(parts[name]) for name in ("y", "m", "d", "h", "min"))
+    if found["by"] and not _exists(year, month, day, hour, minute, float(parts["s"])):
+        raise DatetimeFieldOverflow(
+            f'date/time field value out of range: "{literal.this}"',
+            position=position(literal),
+        )
+    if int(parts["zh"]) > 15 or int(parts["zm"]) > 59 or int(parts["zs"]) > 59:
+        raise InvalidTimeZoneDisplacement(
+            f'time zone displacement out of range: "{literal.this}"',
+            hint="Keep it between -15:59:59 and +15:59:59.",
+            position=position(literal),
+        )
+    if hour == 24 and kind != "date" and year < dt.MAXYEAR:
+        midnight = dt.datetime(year, month, day) + dt.timedelta(days=1)
+        literal.set("this", f"{midnight.isoformat(' ')}{found['zone'] or ''}")
+
+
+def _exists(year: int, month: int, day: int, hour: int, minute: int, second: float) -> bool:
+    """24:00 is the next day's midnight."""
+    if minute > 59 or second >= 60 or 3600 * hour + 60 * minute + second > 86_400:
+        return False
+    return year > 0 and 1 <= month <= 12 and 1 <= day <= monthrange(2000 + year % 400, month)[1]

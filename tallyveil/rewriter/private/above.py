@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.cells import check_cells
 from tallyveil.rewriter.domain.coarse import CELLS
 from tallyveil.rewriter.plan import Caution
-from tallyveil.rewriter.private.block import check_cells
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
-from tallyveil.rewriter.resolve.lineage import Lineage, Origin, Origins, holder
 from tallyveil.rewriter.resolve.records import Found, reads_records, sources
-from tallyveil.rewriter.sql.check import is_star
+from tallyveil.rewriter.resolve.scope import Lineage, Origin, Origins, holder
+from tallyveil.rewriter.sql.nodes import is_star
 
 __all__ = ["check_above"]
 

@@ -16,27 +16,19 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.domain.bins import check_bins
-from tallyveil.rewriter.domain.days import check_days
+from tallyveil.rewriter.domain.cells import check_cells
 from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.grouping import Grouping, grouping
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
-from tallyveil.rewriter.resolve.branches import (
-    RECORD,
-    UNION,
-    Records,
-    Source,
-    conjunction,
-    own_columns,
-)
+from tallyveil.rewriter.resolve.branches import RECORD, UNION, Records, Source, own_columns
 from tallyveil.rewriter.resolve.columns import raw_rows, resolve_columns
 from tallyveil.rewriter.resolve.from_clause import FromClause
-from tallyveil.rewriter.resolve.lineage import Lineage, constants_among
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
+from tallyveil.rewriter.resolve.scope import Lineage, constants_among
 from tallyveil.rewriter.sql import vocabulary as known
-from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.nodes import conjunction, function_name, visit
 
-__all__ = ["NOISY", "Block", "check_cells", "take_apart"]
+__all__ = ["NOISY", "Block", "take_apart"]
 
 NOISY: Final = "__noisy"
 
@@ -82,8 +74,7 @@ def take_apart(
     where = select.args.get("where")
     for part in [*([where.this] if where else []), *groups.keys]:
         from_clause.check(part, records)
-    for node in aggregates:
-        _check_aggregate(node, from_clause, records)
+    visit(aggregates, lambda node: _check_aggregate(node, from_clause, records))
     own = [node for node in nodes if isinstance(node, exp.Column)]
     used = {int(column.name[1:]) for column in own if column.table == UNION}
     source = Source(records.branches, sorted(used))
@@ -143,16 +134,6 @@ def _attribute_columns(
                     yield column, domain[value.name]
 
 
-def check_cells(
-    column: exp.Expr, attribute: Attribute, constant: Callable[[exp.Expr], Any], zone: str
-) -> None:
-    """Raise BinCut where the place the column stands in cuts through a cell."""
-    if attribute.binned:
-        check_bins(column, attribute, constant)
-    elif attribute.truncates:
-        check_days(column, attribute, constant, zone)
-
-
 def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Records) -> None:
     name = function_name(node)
     if isinstance(node, exp.Grouping):
@@ -163,7 +144,6 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
             hint=known.REFUSED_AGGREGATES.get(
                 type(node), "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
             ),
-            position=position(node),
         )
     argument = node.this
     if isinstance(argument, exp.Distinct):
@@ -171,16 +151,14 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
             f"{name}(DISTINCT …) is not answered: one record can change it and a thousand not",
             hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
             "SELECT attribute, count(*) … GROUP BY attribute says how many records hold each.",
-            position=position(node),
         )
     if isinstance(argument, exp.Order) or argument is None:
         raise FeatureNotSupported(
             f"{name} takes one argument, without ORDER BY",
             hint="count(*) counts the records." if isinstance(node, exp.Count) else None,
-            position=position(node),
         )
     if isinstance(argument, exp.Star) and not isinstance(node, exp.Count):
-        raise FeatureNotSupported(f"{name}(*) is not answered", position=position(node))
+        raise FeatureNotSupported(f"{name}(*) is not answered")
     if not isinstance(argument, exp.Star):
         from_clause.check(argument, records)
     outer = node.parent
@@ -194,5 +172,4 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
                     "its values are known by bins only",
                     hint="Ask the custodian to declare a range, or count per bin: "
                     f"SELECT {column.name}, count(*) … GROUP BY {column.name}.",
-                    position=position(node),
                 )

@@ -20,9 +20,9 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.private.linear import is_constant
-from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.nodes import duckdb_sql, function_name, position
 
-__all__ = ["Ends", "Evaluator", "bounds_of", "ends_of", "evaluator"]
+__all__ = ["Evaluator", "bounds_of", "ends_of", "evaluator"]
 
 Evaluator: TypeAlias = Callable[[exp.Expr], Fraction | None]
 """The value of a constant: ±∞ and NULL are None, for no bound. A double means the shortest decimal
@@ -89,7 +89,7 @@ def evaluator(cursor: Cursor) -> Evaluator:
             return _read(inner)
         if isinstance(inner, exp.Literal) and inner.is_int:
             return int(inner.name)
-        sql = node.sql("duckdb", identify=True, comments=False)
+        sql = duckdb_sql(node)
         return cursor.rows(f"SELECT {sql}")[1][0][0]
 
     def evaluate(node: exp.Expr) -> Fraction | None:

@@ -15,28 +15,30 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
-from tallyveil.rewriter.resolve.names import common_table
+from tallyveil.rewriter.resolve.names import Catalog, column_names
 from tallyveil.rewriter.resolve.records import (
     KIND,
     aggregates,
+    common_table,
     is_aggregate,
     level_nodes,
     reads_records,
+    renamed,
     sources,
 )
-from tallyveil.rewriter.sql.check import function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import function_name, is_star, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["hand_on"]
 
 
-def hand_on(tree: exp.Expr) -> None:
+def hand_on(tree: exp.Expr, catalog: Catalog) -> None:
     """Replace, in place, every function of an answer above the SELECT that aggregates.
 
     Raises FeatureNotSupported where its first argument is no column that is one aggregate, or
     another argument is not the same for every row.
     """
-    handing = _Handing()
+    handing = _Handing(catalog)
     for node in list(tree.find_all(exp.Anonymous)):
         if function_name(node) in ABOUT_ANSWERS:
             select = node.find_ancestor(exp.Select)
@@ -55,7 +57,8 @@ class _Place:
 
 
 class _Handing:
-    def __init__(self) -> None:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._names: dict[tuple[int, int | str, str, tuple[exp.Expr, ...]], str] = {}
         self._added: dict[int, list[str]] = {}
         self._numbers = count()
@@ -98,7 +101,7 @@ class _Handing:
             if column.table and source.alias_or_name != column.table:
                 continue
             query = _query(source)
-            place = None if query is None else _find(source, query, column.name)
+            place = None if query is None else self._find(source, query, column.name)
             if query is not None and place is not None:
                 found.append(_Place(source, query, place))
         if len(found) > 1:
@@ -106,6 +109,18 @@ class _Handing:
                 f'column reference "{column.name}" is ambiguous', position=position(column)
             )
         return found[0] if found else None
+
+    def _find(self, source: exp.Expr, query: exp.Expr, name: str) -> int | str | None:
+        """The column's number in the query, or its name where ``*`` may bring it; None without."""
+        item = common_table(source, source.name) if isinstance(source, exp.Table) else None
+        given = renamed(source, [] if item is None else renamed(item, ()))
+        starred = any(is_star(item) for item in _items(query))
+        if given.count(name) == 1:
+            return None if starred else given.index(name)
+        names = column_names(source, self._catalog) or []
+        if name not in names[len(given) :]:
+            return None
+        return name if starred else names.index(name, len(given))
 
     def _hidden(self, query: exp.Expr, column: int | str, node: exp.Anonymous) -> str:
         """The name of the query's column that has what is asked."""
@@ -121,7 +136,9 @@ class _Handing:
     def _add(self, query: exp.Expr, column: int | str, node: exp.Anonymous, name: str) -> None:
         if isinstance(query, exp.Subquery):
             self._add(query.this, column, node, name)
-        elif _is_union_all(query) and isinstance(column, int):
+        elif (
+            isinstance(query, exp.Union) and not query.args["distinct"] and isinstance(column, int)
+        ):
             for side in (query.this, query.expression):
                 self._add(side, column, node, name)
         elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
@@ -151,10 +168,6 @@ class _Handing:
         return _of(found.source, self._hidden(found.query, found.column, node))
 
 
-def _is_union_all(query: exp.Expr) -> bool:
-    return isinstance(query, exp.Union) and query.args.get("distinct") is False
-
-
 def _query(source: exp.Expr) -> exp.Expr | None:
     """The query an item of FROM stands for."""
     holder: exp.Expr | None = source if isinstance(source, exp.Subquery) else None
@@ -164,26 +177,6 @@ def _query(source: exp.Expr) -> exp.Expr | None:
     return query
 
 
-def _renamed(source: exp.Expr) -> list[str]:
-    """The names that the item of FROM, or the common table it names, gives its first columns."""
-    alias = source.args.get("alias")
-    names = [c.name for c in alias.columns] if alias is not None else []
-    item = common_table(source, source.name) if isinstance(source, exp.Table) else None
-    given = [c.name for c in item.args["alias"].columns] if item is not None else []
-    return [*names, *given[len(names) :]]
-
-
-def _find(source: exp.Expr, query: exp.Expr, name: str) -> int | str | None:
-    """The column's number in the query, or its name where ``*`` may bring it; None without it."""
-    renamed, names = _renamed(source), _names(query)
-    starred = any(is_star(item) for item in _items(query))
-    if renamed.count(name) == 1:
-        return None if starred else renamed.index(name)
-    if name not in names[len(renamed) :]:
-        return None
-    return name if starred else names.index(name, len(renamed))
-
-
 def _items(query: exp.Expr) -> list[exp.Expr]:
     """The items of every SELECT that gives rows of the query."""
     if isinstance(query, exp.SetOperation):
@@ -191,23 +184,6 @@ def _items(query: exp.Expr) -> list[exp.Expr]:
     if isinstance(query, exp.Subquery):
         return _items(query.this)
     return list(query.expressions) if isinstance(query, exp.Select) else []
-
-
-def _names(query: exp.Expr) -> list[str]:
-    """The names of the query's columns."""
-    while isinstance(query, exp.SetOperation | exp.Subquery):
-        query = query.this
-    names: list[str] = []
-    for item in query.expressions if isinstance(query, exp.Select) else ():
-        if not is_star(item):
-            names.append(item.alias_or_name)
-            continue
-        for source in sources(query) if isinstance(query, exp.Select) else ():
-            inner = _query(source)
-            if inner is not None:
-                renamed = _renamed(source)
-                names += [*renamed, *_names(inner)[len(renamed) :]]
-    return names
 
 
 def _number(select: exp.Select, name: str) -> int | None:

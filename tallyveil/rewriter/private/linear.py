@@ -1,7 +1,7 @@
 """Linear combinations of aggregates: a·count(*) − b·sum(x) + c is one linear query and c.
 
 Asked as one row it costs its own sensitivity; asked as separate rows it would cost theirs
-together and add up their noise.
+together and add up their noise. What they are divided by can be zero though the true one never is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-__all__ = ["Linear", "Term", "is_constant", "linear"]
+__all__ = ["Linear", "Term", "is_constant", "linear", "null_on_zero"]
 
 
 @dataclass(frozen=True)
@@ -130,3 +130,23 @@ def _product(left: exp.Expr, right: exp.Expr | None) -> exp.Expr:
     if right is None:
         return left
     return exp.Mul(this=exp.paren(left.copy()), expression=exp.paren(right.copy()))
+
+
+def null_on_zero(tree: exp.Expr, *kinds: type[exp.Expr], constant: bool) -> None:
+    """Make ``a / b`` NULL where b is zero, in place; ``constant``: also for a b that is constant.
+
+    An empty group's count, say, is zero or noise around it; an error would spoil the other rows,
+    and what they cost. A statement that costs nothing may say that it divides by 0.
+    """
+    for division in list(tree.find_all(*kinds)):
+        divisor = division.expression
+        if not is_constant(divisor) or (constant and not _is_another_number(divisor)):
+            zero = exp.Literal.number(0)
+            division.set("expression", exp.Nullif(this=divisor.copy(), expression=zero))
+
+
+def _is_another_number(divisor: exp.Expr) -> bool:
+    number = divisor.unnest()
+    while isinstance(number, exp.Neg | exp.Cast):
+        number = number.this.unnest()
+    return isinstance(number, exp.Literal) and not number.is_string and float(number.name) != 0

@@ -25,14 +25,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
-from tallyveil.rewriter.domain.components import components
+from tallyveil.rewriter.domain.components import Asked, components
 from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.integers import MAX_COEFFICIENT
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.private.block import Block
-from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.nodes import function_name, position
 
-__all__ = ["MOMENTS", "Centre", "Centring", "centring", "moment", "over"]
+__all__ = ["MOMENTS", "Centring", "centring", "moment", "over"]
 
 # (what n is reduced by, whether the root is taken)
 MOMENTS: Final[Mapping[type[exp.Expr], tuple[int, bool]]] = MappingProxyType(
@@ -144,11 +144,8 @@ def _ends(
         number: over(node, function(this=argument.copy()))
         for number, function in enumerate((exp.Min, exp.Max))
     }
-    found = components(block.domain, block.source, block.where, (), extremes)
-    own = next(component for component in found if component.coefficients)
-    query = coefficient_query(
-        block.domain, own.attributes, own.where, {}, own.coefficients, block.source
-    )
+    found = components(Asked(block.domain, block.source, block.where, (), extremes))
+    query = coefficient_query(next(c for c in found if c.coefficients), block.source)
     ends = cursor.arrow(f"SELECT min(__c0) AS low, max(__c1) AS high FROM ({query})")
     (row,) = ends.to_pylist()
     return row["low"], row["high"], ends.schema.field("low").type

@@ -12,22 +12,21 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import InvalidColumnReference, StatementTooComplex
-from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput, evaluate
+from tallyveil.rewriter.domain.components import Asked
+from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.domain.parts import Parts
-from tallyveil.rewriter.domain.value_types import WIDE
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.plan import Caution, NoisyTable, Output
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
-from tallyveil.rewriter.private.grouping import Grouping
+from tallyveil.rewriter.private.grouping import Grouping, choose, sums
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.outputs import Outputs
-from tallyveil.rewriter.private.sharing import choose, sums
 from tallyveil.rewriter.private.undeclared import unmet
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import position
 from tallyveil.workload.workload import Column, IntArray, Workload
 
-__all__ = ["MAX_ROWS", "Collected", "Released", "Turned", "release", "turn"]
+__all__ = ["Collected", "Turned", "release", "turn"]
 
 MAX_ROWS: Final = 300_000
 
@@ -66,14 +65,6 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Released:
-    """A block's noisy tables, and what was chosen."""
-
-    tables: tuple[NoisyTable, ...]
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Turned:
     """A block as it was evaluated, what its noisy tables are called, what was chosen, and what the
     analyst should know.
@@ -83,7 +74,8 @@ class Turned:
     name: str
     outputs: Outputs
     evaluated: tuple[Evaluated, ...]
-    released: Released
+    tables: tuple[NoisyTable, ...]
+    remarks: tuple[str, ...]
     cautions: tuple[Caution, ...]
 
     @property
@@ -101,35 +93,23 @@ def turn(
     """
     outputs = Outputs(block, centring(block, cursor), evaluator(cursor))
     clauses = _over_noisy_rows(block.select, outputs)
+    coefficients = dict(enumerate(outputs.coefficients))
     evaluated = []
-    for keys in block.groups.sets:
-        evaluated.append(_evaluate(block, keys, outputs, cursor, parts))
+    for numbers in block.groups.sets:
+        keys = [block.groups.keys[number] for number in numbers]
+        asked = Asked(block.domain, block.source, block.where, keys, coefficients)
+        evaluated.append(evaluate(asked, cursor, parts))
         collected.count(evaluated[-1].height * outputs.width)
-    released = release(block, name, evaluated, collected, outputs, share)
+    tables, remarks = release(block, name, evaluated, collected, outputs, share)
     joined = not block.source.plain
     cautions = block.cautions or unmet(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
     )
-    block.select.set("from_", exp.From(this=_source(released.tables)))
+    block.select.set("from_", exp.From(this=_source(tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
-    return Turned(block, name, outputs, tuple(evaluated), released, cautions)
-
-
-def _evaluate(
-    block: Block, keys: Sequence[int], outputs: Outputs, cursor: Cursor, parts: Parts
-) -> Evaluated:
-    return evaluate(
-        block.domain,
-        block.source,
-        block.where,
-        [block.groups.keys[key] for key in keys],
-        outputs.coefficients,
-        bool(keys),
-        cursor,
-        parts,
-    )
+    return Turned(block, name, outputs, tuple(evaluated), tables, remarks, cautions)
 
 
 def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
@@ -203,13 +183,13 @@ def release(
     collected: Collected,
     wanted: Outputs,
     share: bool,
-) -> Released:
-    """A noisy table for each grouping set, released or summed up from another."""
+) -> tuple[tuple[NoisyTable, ...], tuple[str, ...]]:
+    """A noisy table for each grouping set, released or summed up from another, and which it is."""
     groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
     if not groups.several:
         outputs = _outputs(block, evaluated[0], collected)
         table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)
-        return Released((table,))
+        return (table,), ()
     keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
     heights = [one.height for one in evaluated]
     sources = choose(groups.sets, heights) if share else list(map(groups.sets.index, groups.sets))
@@ -226,7 +206,7 @@ def release(
         tables.append(
             NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs, *about)
         )
-    return Released(tuple(tables), _remarks(groups, sources))
+    return tuple(tables), _remarks(groups, sources)
 
 
 def _outputs(

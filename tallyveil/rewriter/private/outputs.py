@@ -23,10 +23,10 @@ from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, over
 from tallyveil.rewriter.private.separable import apart, ties_too_much
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_nodes
-from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.nodes import function_name, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["MAX_AGGREGATES", "MAX_GROUPING", "Outputs"]
+__all__ = ["Outputs"]
 
 MAX_AGGREGATES: Final = 500
 MAX_GROUPING: Final = 31  # PostgreSQL's

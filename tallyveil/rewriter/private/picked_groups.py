@@ -18,10 +18,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.resolve.branches import conjunction
-from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.names import Catalog, column_names
 from tallyveil.rewriter.resolve.records import aggregates, reads_records, sources
-from tallyveil.rewriter.sql.check import is_star
+from tallyveil.rewriter.sql.nodes import conjunction, is_star, whole_number
 
 __all__ = ["pick_groups"]
 
@@ -79,13 +78,12 @@ def _pairs(
 
 
 def _groups(select: exp.Select) -> list[exp.Expr]:
-    """What a plain GROUP BY groups by."""
     group = select.args.get("group")
     if group is None or any(value for key, value in group.args.items() if key != "expressions"):
         return []
     groups = []
     for each in group.expressions:
-        number = int(each.this) if isinstance(each, exp.Literal) and each.this.isdigit() else 0
+        number = whole_number(each) or 0
         known = 1 <= number <= len(select.expressions)
         groups.append(select.expressions[number - 1].unalias() if known else each)
     return groups
@@ -100,7 +98,7 @@ class _Columns:
         self._select, self._join = select, join
         self._names = {item.alias_or_name for item in query.expressions}
         others = [source for source in sources(select) if source is not join.this]
-        self._others = {name for one in others for name in _names(one, catalog)}
+        self._others = {name for one in others for name in column_names(one, catalog) or ()}
 
     def pair(self, part: exp.Expr) -> _Pair | None:
         """The sides of an equality, where one is a column of the query and the other has none."""
@@ -126,10 +124,3 @@ class _Columns:
         return node.table == self._join.this.alias or (
             not node.table and node.name not in self._others
         )
-
-
-def _names(source: exp.Expr, catalog: Catalog) -> Sequence[str]:
-    if isinstance(source, exp.Subquery):
-        return [str(name) for name in source.named_selects]
-    domain = catalog.domains.get(source.name)
-    return domain.names if domain is not None else list(catalog.public.get(source.name, ()))

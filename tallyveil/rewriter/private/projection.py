@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from tallyveil.rewriter.plan import NoisyTable, OrderedBy, Projection
 from tallyveil.rewriter.private.block import NOISY
+from tallyveil.rewriter.sql.nodes import whole_number
 
 __all__ = ["projection"]
 
@@ -34,7 +35,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = MappingProxyType(
         pa.date32(): "DATE",
     }
 )
-_DIGITS: Final = 19  # of numbers beyond 64 bits, and some below
+_LARGE: Final = 10**18  # 64 bits hold what is below
 
 _UNORDERED: Final = frozenset({"DOUBLE"})  # a NaN is greater than all numbers
 
@@ -95,7 +96,6 @@ def _has_days(column: pa.ChunkedArray) -> bool:
 
 
 def _noisy(node: exp.Expr) -> str | None:
-    """The name of the noisy table's column that an expression is."""
     inner = node.unnest()
     own = isinstance(inner, exp.Column) and inner.table == NOISY
     return inner.name if own else None
@@ -118,7 +118,5 @@ def _number(clause: exp.Expr | None) -> int | None:
     """The number of LIMIT or OFFSET, -1 without the clause; None where it is more."""
     if clause is None:
         return -1
-    value = clause.args.get("expression")
-    if not isinstance(value, exp.Literal) or value.is_string or not value.this.isdigit():
-        return None
-    return int(value.this) if len(value.this) < _DIGITS else None
+    number = whole_number(clause.args.get("expression"))
+    return number if number is not None and number < _LARGE else None

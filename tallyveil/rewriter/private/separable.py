@@ -18,7 +18,8 @@ from sqlglot import exp
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
-from tallyveil.rewriter.domain.value_types import Types
+from tallyveil.rewriter.domain.evaluate import Types
+from tallyveil.rewriter.sql.nodes import conjunction
 
 __all__ = ["apart", "ties_too_much"]
 
@@ -138,8 +139,5 @@ def _never_null(domain: Domain, part: exp.Expr) -> bool:
 def _filtered(aggregate: exp.Expr, conditions: list[exp.Expr]) -> exp.Expr:
     if not conditions:
         return aggregate
-    first, *others = (exp.paren(condition) for condition in conditions)
-    whole: exp.Expr = first
-    for other in others:
-        whole = exp.And(this=whole, expression=other)
+    whole = conjunction([exp.paren(condition) for condition in conditions])
     return exp.Filter(this=aggregate, expression=exp.Where(this=whole))

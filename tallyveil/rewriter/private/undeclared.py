@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,8 +25,8 @@ from tallyveil.rewriter.private.compared_constants import (
     moment,
     written_constant,
 )
-from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.naming import written_name
+from tallyveil.rewriter.sql.nodes import position
 
 __all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
 
@@ -52,15 +52,11 @@ _OPPOSITES: Final[Mapping[str, str]] = MappingProxyType(
 _CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or, exp.Escape)
 
 
-def _itself(node: exp.Expr) -> Sequence[exp.Expr]:
-    return [node]
-
-
 def cautions(
     column: exp.Expr,
     attribute: Attribute,
     table: str,
-    constants: Callable[[exp.Expr], Sequence[exp.Expr]] = _itself,
+    constants: Callable[[exp.Expr], Sequence[exp.Expr]] = lambda node: [node],
 ) -> Iterator[Caution]:
     """What to say of the place where a column stands; nothing where a declared value meets it.
 
@@ -83,7 +79,9 @@ def cautions(
             if operator in _SIGNS:
                 if _meets_nothing(operator, value, attribute):
                     sign = _OPPOSITES[_SIGNS[operator]] if negated else _SIGNS[operator]
-                    yield _of_range(node, sign, negated, value, attribute, table)
+                    which = "every" if negated else "no"
+                    message = f"{which} declared value of {attribute.name} is {sign} "
+                    yield _caution(message + _written(value), node, attribute, table)
             elif value not in attribute.declared:
                 alike.append((node, value))
     if alike:
@@ -147,16 +145,15 @@ def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -
     return bool(value > highest if within else value >= highest)
 
 
-def _of_range(
-    node: exp.Expr, sign: str, negated: bool, value: Any, attribute: Attribute, table: str
+def _caution(
+    message: str, node: exp.Expr, attribute: Attribute, table: str, alike: Iterable[Value] = ()
 ) -> Caution:
-    which = "every" if negated else "no"
-    return Caution(
-        f"{which} declared value of {attribute.name} is {sign} {_written(value)}",
-        _outside(attribute),
-        _span(attribute, table),
-        position(node),
-    )
+    hint = _span(attribute, table)
+    meant = " or ".join(map(_written, alike))
+    if meant:
+        hint = f"Did you mean {meant}? {hint}"
+    where = position(node) or position(node.parent or node)
+    return Caution(message, _outside(attribute), hint, where)
 
 
 def _of_values(
@@ -168,17 +165,9 @@ def _of_values(
     what = "is no declared value" if len(found) == 1 else "are no declared values"
     effect = "every declared value differs from it" if unequal else "no record is counted by it"
     effect = effect if len(found) == 1 else effect.replace(" it", " them")
-    hint = _span(attribute, table)
     alike = dict.fromkeys(v for _, value in found[:MAX_NAMED] for v in _nearest(value, attribute))
-    if alike:
-        hint = f"Did you mean {' or '.join(map(_written, alike))}? {hint}"
-    node = found[0][0]
-    return Caution(
-        f"{named} {what} of {attribute.name}: {effect}",
-        _outside(attribute),
-        hint,
-        position(node) or position(node.parent or node),
-    )
+    message = f"{named} {what} of {attribute.name}: {effect}"
+    return _caution(message, found[0][0], attribute, table, alike)
 
 
 def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) -> Iterator[Caution]:
@@ -193,23 +182,15 @@ def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) ->
     texts = [value for value in attribute.declared if isinstance(value, str)]
     if any(map(wanted.fullmatch, texts)):
         return
-    hint = _span(attribute, table)
     folded = re.compile(wanted.pattern, flags | re.IGNORECASE)
     alike = [value for value in sorted(texts) if folded.fullmatch(value)]
-    if alike:
-        hint = f"Did you mean {_written(alike[0])}? {hint}"
     word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
     which, negation = ("every", "NOT ") if _is_negated(node) else ("no", "")
-    yield Caution(
-        f"{which} declared value of {attribute.name} is {negation}{word} {_written(pattern)}",
-        _outside(attribute),
-        hint,
-        position(node.expression),
-    )
+    message = f"{which} declared value of {attribute.name} is {negation}{word} {_written(pattern)}"
+    yield _caution(message, node.expression, attribute, table, alike[:1])
 
 
 def _regular(pattern: str, escape: str) -> str:
-    """A LIKE pattern as a regular expression."""
     parts, characters = [], iter(pattern)
     for character in characters:
         if character == escape:

@@ -21,7 +21,7 @@ from sqlglot import exp
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.records import OUTER, outer_columns
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import duckdb_sql, position
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "Field",
     "Records",
     "Source",
-    "conjunction",
     "is_resolved",
     "own_columns",
     "public_queries",
@@ -184,32 +183,16 @@ class Source:
             return _from(relation, self.branches[0])
         selects = []
         for branch in self.branches:
-            values = [f"{_sql(branch.values[n])} AS u{n}" for n in self.used]
+            values = [f"{duckdb_sql(branch.values[n])} AS u{n}" for n in self.used]
             items = ", ".join([f'"{RECORD}".__cell', *values])
-            where = " AND ".join(f"({_sql(condition)})" for condition in branch.where)
+            where = " AND ".join(f"({duckdb_sql(condition)})" for condition in branch.where)
             select = f"SELECT {items} FROM {_from(relation, branch)}"
             selects.append(f"{select} WHERE {where}" if where else select)
         return f'({" UNION ALL ".join(selects)}) AS "{UNION}"'
 
 
 def _from(relation: str, branch: Branch) -> str:
-    return " ".join([f'{relation} AS "{RECORD}"', *(_sql(join) for join in branch.joins)])
-
-
-def _sql(node: exp.Expr) -> str:
-    return node.sql("duckdb", identify=True, comments=False)
-
-
-def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
-    """All of at least one condition."""
-    first, *others = parts
-    for other in others:
-        first = exp.And(this=_bracketed(first), expression=_bracketed(other))
-    return first
-
-
-def _bracketed(node: exp.Expr) -> exp.Expr:
-    return node if isinstance(node, exp.And) else exp.paren(node, copy=False)
+    return " ".join([f'{relation} AS "{RECORD}"', *(duckdb_sql(join) for join in branch.joins)])
 
 
 def is_resolved(column: exp.Column) -> bool:
@@ -234,15 +217,8 @@ def own_columns(node: exp.Expr) -> list[exp.Column]:
 
 def public_queries(node: exp.Expr) -> list[exp.Expr]:
     """The outermost queries nested in an expression."""
-    found: list[exp.Expr] = []
-    stack = [node]
-    while stack:
-        inner = stack.pop()
-        if isinstance(inner, exp.Query):
-            found.append(inner)
-        else:
-            stack.extend(inner.iter_expressions())
-    return found
+    nodes = node.dfs(prune=lambda inner: isinstance(inner, exp.Query))
+    return [inner for inner in nodes if isinstance(inner, exp.Query)]
 
 
 def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:

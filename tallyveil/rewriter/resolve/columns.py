@@ -12,7 +12,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.resolve.branches import FIELD, UNION, Records, is_resolved, own_columns
 from tallyveil.rewriter.resolve.records import OUTER, holds_noise, own_nodes
-from tallyveil.rewriter.sql.check import function_name, position
+from tallyveil.rewriter.sql.nodes import function_name, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["raw_rows", "resolve_columns"]

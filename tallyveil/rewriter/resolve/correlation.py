@@ -15,10 +15,9 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.resolve.branches import Records, is_resolved, public_queries
-from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.names import common_table
-from tallyveil.rewriter.resolve.records import KIND, OUTER, reads_records, sources
-from tallyveil.rewriter.sql.check import function_name, is_star, position
+from tallyveil.rewriter.resolve.names import Catalog, column_names
+from tallyveil.rewriter.resolve.records import OUTER, reads_records, sources
+from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = ["mark_outer_columns"]
 
@@ -91,7 +90,7 @@ class _Search:
             return
         if reads_records(node):
             return  # a block of its own
-        tables = [(s.alias_or_name, self._columns(s)) for s in sources(node)]
+        tables = [(s.alias_or_name, column_names(s, self._catalog)) for s in sources(node)]
         inside = [_From(node, tables), *around]
         items = {id(source) for source in sources(node)}
         for child in node.iter_expressions():
@@ -125,44 +124,6 @@ class _Search:
                     position=position(column),
                 )
         return False
-
-    def _columns(self, source: exp.Expr) -> list[str] | None:
-        alias = source.args.get("alias")
-        renamed = [c.name for c in alias.columns] if alias is not None else []
-        names = self._names(source)
-        if names is None:
-            return renamed or None
-        return [*renamed, *names[len(renamed) :]]
-
-    def _names(self, source: exp.Expr) -> list[str] | None:
-        if isinstance(source, exp.Subquery):
-            return self._items(source.this)
-        kind = source.meta.get(KIND)
-        if kind == "public":
-            return list(self._catalog.public[source.name.removeprefix("__public_")])
-        item = common_table(source, source.name) if isinstance(source, exp.Table) else None
-        if kind == "common" and item is not None:
-            renamed = [c.name for c in item.args["alias"].columns]
-            names = self._items(item.this)
-            return None if names is None else [*renamed, *names[len(renamed) :]]
-        return None
-
-    def _items(self, query: exp.Expr) -> list[str] | None:
-        while isinstance(query, exp.SetOperation | exp.Subquery):
-            query = query.this
-        if not isinstance(query, exp.Select):
-            return None
-        names: list[str] = []
-        for item in query.expressions:
-            if not is_star(item):
-                names.append(item.alias_or_name)
-                continue
-            for source in sources(query):
-                columns = self._columns(source)
-                if columns is None:
-                    return None
-                names += columns
-        return names
 
 
 def _has(records: Records, column: exp.Column) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, zip_longest
-from typing import Final
 
 from sqlglot import exp
 
@@ -16,18 +15,12 @@ from tallyveil.errors import (
     UndefinedTable,
 )
 from tallyveil.rewriter.engine.cursor import Cursor
-from tallyveil.rewriter.resolve.branches import (
-    RECORD,
-    Branch,
-    Field,
-    Records,
-    conjunction,
-    public_queries,
-)
-from tallyveil.rewriter.resolve.catalog import Catalog
+from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
 from tallyveil.rewriter.resolve.correlation import mark_outer_columns
+from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import (
     KIND,
+    check_record_level,
     holds_noise,
     holds_records,
     own_parts,
@@ -35,8 +28,7 @@ from tallyveil.rewriter.resolve.records import (
 )
 from tallyveil.rewriter.resolve.union import unite
 from tallyveil.rewriter.resolve.using import columns_of, commas_before
-from tallyveil.rewriter.sql.check import is_star, position
-from tallyveil.rewriter.sql.record_level import check_record_level
+from tallyveil.rewriter.sql.nodes import conjunction, duckdb_sql, is_star, position
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = ["FromClause"]
@@ -166,8 +158,7 @@ class FromClause:
     def _records(self, source: exp.Expr) -> Records:
         if isinstance(source, exp.Table):
             return self._protected(source)
-        records = self._query(source.this)
-        return _named(records, source)
+        return _named(self._query(source.this), source)
 
     def _protected(self, table: exp.Table) -> Records:
         domain = self._catalog.domains[table.name]
@@ -240,7 +231,7 @@ class FromClause:
             ),
         )
         if isinstance(source, exp.Table) and source.meta.get(KIND) == "public" and not renamed:
-            names = list(self._catalog.public[_public_name(source)])
+            names = list(self._catalog.public[source.name.removeprefix("__public_")])
         else:
             names = self._describe(copy, source)
         return copy, [Field(table, name) for name in names]
@@ -252,7 +243,7 @@ class FromClause:
         """
         _refuse_protected(query, written)
         try:
-            sql = _sql(query)
+            sql = duckdb_sql(query)
             described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
         except UndefinedColumn as error:
             raise FeatureNotSupported(
@@ -331,20 +322,14 @@ def _without_record(step: exp.Join) -> FeatureNotSupported:
     )
 
 
-_CLAUSES: Final = (
-    ("limit", "LIMIT", "Count the records that meet a condition instead."),
-    ("offset", "OFFSET", "Count the records that meet a condition instead."),
-)
-
-
 def _refuse_clauses(query: exp.Expr) -> None:
     """ORDER BY alone changes no bag of rows; with LIMIT it lets records push out others."""
-    for name, words, hint in _CLAUSES:
+    for name in ("limit", "offset"):
         if query.args.get(name) is not None:
             raise FeatureNotSupported(
-                f"{words} below the aggregation is not answered: whether a record counts would "
-                "hang on others",
-                hint=hint,
+                f"{name.upper()} below the aggregation is not answered: whether a record counts "
+                "would hang on others",
+                hint="Count the records that meet a condition instead.",
                 position=position(query.args[name]) or position(query),
             )
     if isinstance(query, exp.SetOperation) and not (
@@ -358,16 +343,8 @@ def _refuse_clauses(query: exp.Expr) -> None:
         )
 
 
-def _public_name(table: exp.Table) -> str:
-    return table.name.removeprefix("__public_")
-
-
 def _is_item(query: exp.Expr) -> bool:
     """Whether it is written as an item of FROM: under a name, or a plain table."""
     return isinstance(query, exp.Table | exp.Values) or (
         isinstance(query, exp.Subquery) and bool(query.alias)
     )
-
-
-def _sql(node: exp.Expr) -> str:
-    return node.sql("duckdb", identify=True, comments=False)

@@ -10,12 +10,11 @@ from sqlglot import exp
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.names import Reference
-from tallyveil.rewriter.resolve.records import KIND, sources
-from tallyveil.rewriter.sql.check import is_star
+from tallyveil.rewriter.resolve.names import Catalog, Reference
+from tallyveil.rewriter.resolve.records import KIND, renamed, sources
+from tallyveil.rewriter.sql.nodes import is_star
 
-__all__ = ["MAX_COLUMNS", "Lookup"]
+__all__ = ["Lookup"]
 
 MAX_COLUMNS: Final = 10_000
 
@@ -82,8 +81,8 @@ class Lookup(ABC, Generic[T]):
             if not column.table and column.name in _merged(select):
                 return [column.name]
             found: list[str] = []
-            for name, source in _sources(select):
-                if not column.table or column.table == name:
+            for source in sources(select):
+                if not column.table or column.table == source.alias_or_name:
                     found += self._names(source)
             if any(name.lower() == column.name.lower() for name in found):
                 return found
@@ -97,13 +96,13 @@ class Lookup(ABC, Generic[T]):
         """
         if id(source) not in self._named:
             self._kept.append(source)
-            self._named[id(source)] = _renamed(source, self._listed(source))
+            self._named[id(source)] = renamed(source, self._listed(source))
         return self._named[id(source)]
 
     def _listed(self, source: exp.Expr) -> list[str]:
         definition = self._common.get(id(source))
         if definition is not None:
-            return _renamed(definition, self._items(definition.this))
+            return renamed(definition, self._items(definition.this))
         if source.meta.get(KIND) == "protected":
             return list(self._catalog.domains[source.name].names)
         if source.meta.get(KIND) == "public":
@@ -115,7 +114,7 @@ class Lookup(ABC, Generic[T]):
         first = _leaves(query)[0]
         if isinstance(first, exp.Values):
             width = len(first.expressions[0].expressions)
-            return _renamed(first, [f"column{number + 1}" for number in range(width)])
+            return renamed(first, [f"column{number + 1}" for number in range(width)])
         return [name for name, _ in self._columns(first)] if isinstance(first, exp.Select) else []
 
     def _columns(self, select: exp.Select) -> list[_Column]:
@@ -140,8 +139,8 @@ class Lookup(ABC, Generic[T]):
         table = item.table if isinstance(item, exp.Column) else ""
         columns: list[_Column] = [
             (name, (source, number))
-            for called, source in _sources(query)
-            if not table or called == table
+            for source in sources(query)
+            if not table or source.alias_or_name == table
             for number, name in enumerate(self._names(source))
         ]
         if table:
@@ -158,7 +157,7 @@ class Lookup(ABC, Generic[T]):
         """Raise StatementTooComplex where * stands for more than MAX_COLUMNS columns."""
         for select in tree.find_all(exp.Select):
             if any(map(is_star, select.expressions)):
-                for _, source in _sources(select):
+                for source in sources(select):
                     self._names(source)
 
     def _compute(self, node: exp.Expr) -> T | None:
@@ -171,8 +170,8 @@ class Lookup(ABC, Generic[T]):
     def _column(self, column: exp.Column) -> T | None:
         select = column.find_ancestor(exp.Select)
         while select is not None:
-            for name, source in _sources(select):
-                if not column.table or column.table == name:
+            for source in sources(select):
+                if not column.table or column.table == source.alias_or_name:
                     found = self.in_source(source, column.name)
                     if found is not None:
                         return found
@@ -239,13 +238,6 @@ def _leaves(query: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def _renamed(source: exp.Expr, names: list[str]) -> list[str]:
-    """With the names that an item of FROM or WITH gives its first columns."""
-    alias = source.args.get("alias")
-    given = [c.name for c in alias.columns] if alias is not None else []
-    return [*given, *names[len(given) :]]
-
-
 def _merged(select: exp.Select) -> set[str]:
     """The columns that JOIN … USING makes one of two."""
     joins = select.args.get("joins") or ()
@@ -260,8 +252,3 @@ def _enclosing(select: exp.Select) -> exp.Select | None:
     if isinstance(node.parent, exp.From | exp.Join | exp.CTE):
         return None
     return node.find_ancestor(exp.Select)
-
-
-def _sources(select: exp.Select) -> list[tuple[str, exp.Expr]]:
-    """The (name, table or subquery) of FROM and its joins."""
-    return [(node.alias_or_name, node) for node in sources(select)]

@@ -1,28 +1,43 @@
-"""Which relation each name in FROM means, and which SELECT is a private block."""
+"""What a statement may name, which relation each name in FROM means, and which SELECT is a private
+block.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
-from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.records import KIND, sources
-from tallyveil.rewriter.sql.check import position
+from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.resolve.records import KIND, common_table, renamed, sources
+from tallyveil.rewriter.sql.nodes import is_star, position, visit
 
 __all__ = [
     "DEFAULT_SCHEMAS",
+    "Catalog",
     "Reference",
-    "common_table",
+    "column_names",
     "forget_databases",
     "forget_schemas",
     "references",
     "refuse_reserved_names",
 ]
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """``public`` maps each public table to its columns and their DuckDB types; ``views`` maps
+    each view to its syntax tree, which is shared: copy before changing it."""
+
+    domains: Mapping[str, Domain]
+    relations: frozenset[str] = frozenset()
+    public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    views: Mapping[str, exp.Expr] = field(default_factory=dict)
+
 
 DEFAULT_SCHEMAS = ("", "public", "main")
 _CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
@@ -44,17 +59,56 @@ class Reference:
     definition: exp.CTE | None = None
 
 
-def references(tree: exp.Expr, catalog: Catalog) -> Iterator[Reference]:
+def references(tree: exp.Expr, catalog: Catalog) -> list[Reference]:
     """Resolve every table in the tree, and note in its meta what it is.
 
     Raises UndefinedTable, with no hint of the source.
     """
-    for table in tree.find_all(exp.Table):
+    found: list[Reference] = []
+
+    def resolve(table: exp.Table) -> None:
         if _is_catalog(table):
             _refuse_mixed(table, tree, catalog)
-        reference = _resolve(table, catalog)
-        table.meta[KIND] = reference.kind
-        yield reference
+        found.append(_resolve(table, catalog))
+        table.meta[KIND] = found[-1].kind
+
+    visit(tree.find_all(exp.Table), resolve)
+    return found
+
+
+def column_names(source: exp.Expr, catalog: Catalog) -> list[str] | None:
+    """The names of the columns of an item of FROM, as it renames them; None if not known."""
+    names: Sequence[str] | None = None
+    kind = source.meta.get(KIND)
+    definition = common_table(source, source.name) if isinstance(source, exp.Table) else None
+    if isinstance(source, exp.Subquery):
+        names = _item_names(source.this, catalog)
+    elif kind == "public":
+        names = list(catalog.public[source.name.removeprefix("__public_")])
+    elif kind == "protected":
+        names = catalog.domains[source.name].names
+    elif kind == "common" and definition is not None:
+        inner = _item_names(definition.this, catalog)
+        names = None if inner is None else renamed(definition, inner)
+    return renamed(source, names or ()) or (None if names is None else [])
+
+
+def _item_names(query: exp.Expr, catalog: Catalog) -> list[str] | None:
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return None
+    names: list[str] = []
+    for item in query.expressions:
+        if not is_star(item):
+            names.append(item.alias_or_name)
+            continue
+        for source in sources(query):
+            columns = column_names(source, catalog)
+            if columns is None:
+                return None
+            names += columns
+    return names
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
@@ -102,7 +156,6 @@ def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
         raise FeatureNotSupported(
             "table functions are not answered",
             hint="SELECT from a protected table; SELECT * FROM dp.attributes lists them.",
-            position=position(table),
         )
     name, schema = table.name, table.db
     definition = None if schema else common_table(table, name)
@@ -114,7 +167,11 @@ def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
         return Reference(table, "protected", name)
     if schema in DEFAULT_SCHEMAS and name in catalog.public:
         return Reference(table, "public", name)
-    raise _undefined(table)
+    raise UndefinedTable(
+        f'relation "{".".join(part.name for part in table.parts)}" does not exist',
+        detail=_ALONE if _is_catalog(table) else None,
+        hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
+    )
 
 
 def _is_catalog(table: exp.Table) -> bool:
@@ -124,43 +181,10 @@ def _is_catalog(table: exp.Table) -> bool:
 
 
 def _refuse_mixed(table: exp.Table, tree: exp.Expr, catalog: Catalog) -> None:
-    """Raise FeatureNotSupported where the statement names a protected table too."""
     for other in tree.find_all(exp.Table):
         if other.db in DEFAULT_SCHEMAS and other.name in catalog.domains:
             raise FeatureNotSupported(
                 "a statement asks of a protected table or of the catalog, not of both",
                 detail=f"{table.name} is of the catalog, {other.name} is protected.",
                 hint="Ask in two statements. dp.attributes may be joined with counts.",
-                position=position(table),
             )
-
-
-def _undefined(table: exp.Table) -> UndefinedTable:
-    name = ".".join(part.name for part in table.parts)
-    return UndefinedTable(
-        f'relation "{name}" does not exist',
-        detail=_ALONE if _is_catalog(table) else None,
-        hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
-        position=position(table),
-    )
-
-
-def common_table(table: exp.Table, name: str) -> exp.CTE | None:
-    """The WITH item the name means, if any: an item sees those before it, a query sees all."""
-    node: exp.Expr = table
-    while node.parent is not None:
-        parent = node.parent
-        visible: list[exp.CTE] = []
-        if isinstance(parent, exp.With):
-            for item in parent.expressions:
-                if item is node:
-                    break
-                visible.append(item)
-        elif isinstance(parent, exp.Query) and not isinstance(node, exp.With):
-            definitions = parent.args.get("with_")
-            visible = definitions.expressions if definitions is not None else []
-        for item in visible:
-            if item.alias == name:
-                return item
-        node = parent
-    return None

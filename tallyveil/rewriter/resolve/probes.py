@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.names import Reference
+from tallyveil.rewriter.resolve.names import Catalog, Reference
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
+from tallyveil.rewriter.sql.nodes import own_alias, whole_number
 
 __all__ = ["empty_probes"]
 
@@ -42,12 +41,9 @@ def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
         if reference.kind != "protected" or not _within_probe(node, known):
             continue
         found = True
-        given = node.args.get("alias")
-        columns = list(given.columns) if given is not None else []
-        name = exp.to_identifier(node.alias or node.name, quoted=True)
         empty = exp.Subquery(
             this=_without_rows(catalog.domains[reference.name]),
-            alias=exp.TableAlias(this=name, columns=columns),
+            alias=own_alias(node),
             joins=node.args.get("joins"),
         )
         node.replace(empty)
@@ -103,12 +99,8 @@ def _combines_nothing(query: exp.Expr, known: _Known) -> bool:
 def _takes_none(query: exp.Expr) -> bool:
     limit = query.args.get("limit")
     if isinstance(limit, exp.Fetch):
-        return _is_zero(limit.args.get("count"))
-    return isinstance(limit, exp.Limit) and _is_zero(limit.expression)
-
-
-def _is_zero(node: exp.Expr | None) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and node.this == "0"
+        return whole_number(limit.args.get("count")) == 0
+    return isinstance(limit, exp.Limit) and whole_number(limit.expression) == 0
 
 
 def _reads_nothing(select: exp.Select, known: _Known) -> bool:
@@ -150,12 +142,8 @@ def _truth(node: exp.Expr) -> bool | None:
             sides = _truth(node.this), _truth(node.expression)
             return True if True in sides else None if None in sides else False
     compare = _ORDERS.get(type(node))
-    left, right = (_number(node.args.get(side)) for side in ("this", "expression"))
+    left, right = (
+        whole_number(side.unnest() if isinstance(side, exp.Expr) else None)
+        for side in (node.args.get("this"), node.args.get("expression"))
+    )
     return None if compare is None or left is None or right is None else compare(left, right)
-
-
-def _number(node: exp.Expr | None) -> Decimal | None:
-    if isinstance(node, exp.Paren):
-        return _number(node.this)
-    plain = isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal()
-    return Decimal(node.this) if plain and node is not None else None

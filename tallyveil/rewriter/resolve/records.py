@@ -6,15 +6,22 @@ tables and UNION ALL. What combines records (GROUP BY, an aggregate, DISTINCT) m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, GroupingError
+from tallyveil.rewriter.sql.nodes import function_name, position, visit
+from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = [
     "KIND",
     "OUTER",
     "Found",
     "aggregates",
+    "check_record_level",
+    "common_table",
     "holds_noise",
     "holds_records",
     "is_aggregate",
@@ -24,9 +31,12 @@ __all__ = [
     "own_nodes",
     "own_parts",
     "reads_records",
+    "refuse_counted_listings",
+    "renamed",
     "sources",
     "yields_records",
 ]
+
 
 # The key under which a table node's meta says what it names: `names.Reference.kind`.
 KIND: Final = "relation"
@@ -158,3 +168,113 @@ def holds_noise(query: exp.Expr) -> bool:
         reads_records(select, found) and (aggregates(select) or is_listing(select))
         for select in query.find_all(exp.Select)
     )
+
+
+def check_record_level(part: exp.Expr) -> None:
+    """Raise FeatureNotSupported for a window, GroupingError for an aggregate or a function of one.
+
+    Queries nested in the part are not looked into.
+    """
+    visit(level_nodes(part), _refuse_combining)
+
+
+def _refuse_combining(node: exp.Expr) -> None:
+    if isinstance(node, exp.Window):
+        raise FeatureNotSupported(
+            "a window function below the aggregation is not answered",
+            hint="Aggregate first; windows over the noisy rows are answered.",
+        )
+    if is_aggregate(node):
+        raise GroupingError(
+            "aggregate functions are not allowed in WHERE, GROUP BY or in an aggregate"
+        )
+    if isinstance(node, exp.Anonymous) and function_name(node) in ABOUT_ANSWERS:
+        raise GroupingError(
+            f"{function_name(node)} takes an aggregate, and none is allowed in WHERE, GROUP "
+            "BY or in an aggregate",
+            hint="Write it above the aggregation: in HAVING, or in a SELECT around.",
+        )
+
+
+def refuse_counted_listings(tree: exp.Expr) -> None:
+    """Raise FeatureNotSupported where a SELECT aggregates a list of values.
+
+    SELECT DISTINCT over records, and GROUP BY without an aggregate, list declared values, whether
+    or not a record has them. As a list for a filter box that is what one wants, and it is free. A
+    count of it would say how many values are declared where the statement asks how many occur.
+    """
+    if not any(reads_records(s) and _is_list(s) for s in tree.find_all(exp.Select)):
+        return
+    known: dict[int, bool] = {}
+    for select in tree.find_all(exp.Select):
+        if not aggregates(select):
+            continue
+        for source in sources(select):
+            if _lists(source, known):
+                raise FeatureNotSupported(
+                    "counting distinct values of records is not answered: one record can change "
+                    "it and a thousand not",
+                    hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
+                    "SELECT attribute, count(*) … GROUP BY attribute says how many records hold "
+                    "each.",
+                    position=position(source),
+                )
+
+
+def _lists(node: exp.Expr, known: dict[int, bool]) -> bool:
+    """Whether its rows are a list of values; ``known`` keeps what each node was found to be."""
+    if id(node) not in known:
+        known[id(node)] = _found(node, known)
+    return known[id(node)]
+
+
+def _found(node: exp.Expr, known: dict[int, bool]) -> bool:
+    if isinstance(node, exp.Table):
+        item = common_table(node, node.name) if node.meta.get(KIND) == "common" else None
+        return item is not None and _lists(item.this, known)
+    if isinstance(node, exp.Subquery):
+        return _lists(node.this, known)
+    if isinstance(node, exp.SetOperation):
+        return _lists(node.this, known) or _lists(node.expression, known)
+    if not isinstance(node, exp.Select):
+        return False
+    if reads_records(node):
+        return _is_list(node)
+    if aggregates(node):
+        return False
+    return any(_lists(source, known) for source in sources(node))
+
+
+def _is_list(select: exp.Select) -> bool:
+    """Whether the rows of a SELECT over records say nothing but which groups there are."""
+    if any(is_aggregate(node) for node in own_nodes(select)):
+        return False
+    return is_listing(select) or select.args.get("group") is not None
+
+
+def common_table(table: exp.Table, name: str) -> exp.CTE | None:
+    """The WITH item the name means, if any: an item sees those before it, a query sees all."""
+    node: exp.Expr = table
+    while node.parent is not None:
+        parent = node.parent
+        visible: list[exp.CTE] = []
+        if isinstance(parent, exp.With):
+            for item in parent.expressions:
+                if item is node:
+                    break
+                visible.append(item)
+        elif isinstance(parent, exp.Query) and not isinstance(node, exp.With):
+            definitions = parent.args.get("with_")
+            visible = definitions.expressions if definitions is not None else []
+        for item in visible:
+            if item.alias == name:
+                return item
+        node = parent
+    return None
+
+
+def renamed(source: exp.Expr, names: Sequence[str]) -> list[str]:
+    """With the names that an item of FROM or WITH gives its first columns."""
+    alias = source.args.get("alias")
+    given = [c.name for c in alias.columns] if alias is not None else []
+    return [*given, *names[len(given) :]]

@@ -1,20 +1,34 @@
-"""What type a column has: through FROM, subqueries and common tables to declared attributes."""
+"""Of a column: its type, and whether its values are an attribute's cells, constants or others.
+
+A group key is a column above the aggregation, and stays what it was: a bin stands as its lower
+edge there too, a day as its midnight. What only picks one of several values (MAX, COALESCE, LAG)
+leaves them what they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.resolve.catalog import Catalog
-from tallyveil.rewriter.resolve.finiteness import Finiteness
-from tallyveil.rewriter.resolve.lookup import MAX_COLUMNS, Lookup
-from tallyveil.rewriter.resolve.names import Reference
+from tallyveil.rewriter.private.linear import is_constant
+from tallyveil.rewriter.resolve.lookup import Lookup
+from tallyveil.rewriter.resolve.names import Catalog, Reference
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.sql.types import common_type, declared_type, static_type
 
-__all__ = ["MAX_COLUMNS", "Outputs", "Scope"]
+__all__ = [
+    "Lineage",
+    "Origin",
+    "Origins",
+    "Outputs",
+    "Scope",
+    "constants_among",
+    "holder",
+    "is_infinite",
+]
 
 
 class Scope(Lookup[str]):
@@ -85,3 +99,123 @@ class Outputs(Scope):
             if kind is None or (kind == "DATE" and self._dialect == "duckdb"):
                 return None
         return super()._expression(node)
+
+
+class Origin(NamedTuple):
+    """An attribute of a protected table."""
+
+    table: str
+    name: str
+
+
+Origins: TypeAlias = tuple[Origin | exp.Expr | None, ...]
+"""The attributes and the constants that a value may be from; None is anything else."""
+
+_ANYTHING: Final[Origins] = (None,)
+
+_PICKING: Final = (
+    exp.Paren, exp.Min, exp.Max, exp.AnyValue, exp.Window, exp.Filter, exp.Any, exp.First, exp.Last,
+    exp.FirstValue, exp.LastValue, exp.NthValue, exp.IgnoreNulls, exp.RespectNulls,
+)  # fmt: skip
+
+
+class Lineage(Lookup[Origins]):
+    """Where the values of one statement's columns are from."""
+
+    def constants(self, node: exp.Expr) -> list[exp.Expr]:
+        """The constants that an expression stands for, whatever else it may be."""
+        return constants_among(self.of(node))
+
+    def _expression(self, node: exp.Expr) -> Origins:
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Null):
+            return ()
+        parts = _picked(node)
+        if parts:
+            return self._united([self.of(part) for part in parts])
+        if isinstance(node, exp.Null):
+            return ()
+        return (node,) if is_constant(node) else _ANYTHING
+
+    def _public(self, table: str, name: str) -> Origins:
+        return _ANYTHING
+
+    def _attribute(self, table: str, attribute: Attribute) -> Origins:
+        return (Origin(table, attribute.name),)
+
+    def _united(self, sides: Sequence[Origins | None]) -> Origins:
+        """Each attribute once."""
+        found = [one for side in sides for one in (_ANYTHING if side is None else side)]
+        plain = dict.fromkeys(one for one in found if not isinstance(one, exp.Expr))
+        return (*plain, *(one for one in found if isinstance(one, exp.Expr)))
+
+    def _values(self, values: Sequence[exp.Expr]) -> Origins:
+        return self._united([self.of(value) for value in values])
+
+
+def constants_among(origins: Origins | None) -> list[exp.Expr]:
+    return [one for one in origins or () if isinstance(one, exp.Expr)]
+
+
+def _picked(node: exp.Expr) -> list[exp.Expr]:
+    """The expressions one of which is the value."""
+    match node:
+        case exp.Coalesce():
+            return [node.this, *node.expressions]
+        case exp.Case():
+            return [*(branch.args["true"] for branch in node.args["ifs"]), *_default(node)]
+        case exp.Lag() | exp.Lead():
+            return [node.this, *_default(node)]
+    return [node.this] if isinstance(node, _PICKING) and not node.expressions else []
+
+
+def _default(node: exp.Expr) -> list[exp.Expr]:
+    default = node.args.get("default")
+    return [] if default is None else [default]
+
+
+def holder(node: exp.Expr) -> exp.Expr | None:
+    """The expression around that may have the node's value for its own."""
+    around = node.parent
+    if isinstance(around, exp.If):
+        around = around.parent
+    if around is None or not any(part is node for part in _picked(around)):
+        return None
+    return around
+
+
+# What is finite of finite parts. A text that is put together may say infinity.
+_FINITE: Final = (
+    exp.Paren, exp.Cast, exp.DataType, exp.Case, exp.If, exp.Coalesce, exp.Null, exp.Literal,
+    exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Interval, exp.Var, exp.DateTrunc, exp.TimestampTrunc,
+    exp.DateFromParts, exp.Predicate, exp.Connector, exp.Boolean,
+)  # fmt: skip
+
+
+def is_infinite(node: exp.Expr) -> bool:
+    """Of a constant, whether it says infinity."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    return node.is_string and node.name.strip().lower().lstrip("+-").startswith("inf")
+
+
+class Finiteness(Lookup[bool]):
+    """Whether all dates and timestamps that an expression can be are known to be finite: declared
+    days are, public columns may not be.
+    """
+
+    def _expression(self, node: exp.Expr) -> bool:
+        if not isinstance(node, _FINITE) or is_infinite(node):
+            return False
+        return self._united([self.of(part) for part in node.iter_expressions()])
+
+    def _public(self, table: str, name: str) -> bool:
+        return False
+
+    def _attribute(self, table: str, attribute: Attribute) -> bool:
+        return attribute.sql_type != "VARCHAR"
+
+    def _united(self, sides: Sequence[bool | None]) -> bool:
+        return all(sides)
+
+    def _values(self, values: Sequence[exp.Expr]) -> bool:
+        return self._united([self.of(value) for value in values])

@@ -11,9 +11,9 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported, StatementError, StatementTooComplex
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Records
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import duckdb_sql, position
 
-__all__ = ["MAX_BRANCHES", "unite"]
+__all__ = ["unite"]
 
 MAX_BRANCHES: Final = 100
 
@@ -86,10 +86,6 @@ def _branch_query(records: Records, branch: Branch) -> str:
     attributes = ", ".join(
         f'CAST(NULL AS {a.sql_type}) AS "{a.name}"' for a in records.domain.attributes
     )
-    values = ", ".join(_sql(value) for value in branch.values)
-    joins = " ".join(_sql(join) for join in branch.joins)
+    values = ", ".join(duckdb_sql(value) for value in branch.values)
+    joins = " ".join(duckdb_sql(join) for join in branch.joins)
     return f'SELECT {values} FROM (SELECT {attributes}) AS "{RECORD}" {joins}'
-
-
-def _sql(node: exp.Expr) -> str:
-    return node.sql("duckdb", identify=True, comments=False)

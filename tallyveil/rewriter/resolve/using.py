@@ -11,18 +11,16 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, UndefinedColumn
 from tallyveil.rewriter.resolve.branches import Field, Records
-from tallyveil.rewriter.sql.check import position
+from tallyveil.rewriter.sql.nodes import position
 
 __all__ = ["columns_of", "commas_before"]
 
 
 def commas_before(steps: Sequence[exp.Join]) -> list[int]:
     """How many commas are before each item of FROM: the `Field.part` of its columns."""
-    return list(accumulate(map(_is_comma, steps[1:]), initial=0))
-
-
-def _is_comma(step: exp.Join) -> bool:
-    return not any(step.args.get(name) for name in ("kind", "side", "on", "using"))
+    words = ("kind", "side", "on", "using")
+    commas = (not any(step.args.get(word) for word in words) for step in steps[1:])
+    return list(accumulate(commas, initial=0))
 
 
 def columns_of(

@@ -9,27 +9,19 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil import deadline
 from tallyveil.errors import (
     FeatureNotSupported,
     NumericValueOutOfRange,
     SQLSyntaxError,
+    StatementError,
     StatementTooComplex,
-    TallyveilError,
     UndefinedFunction,
     UndefinedObject,
 )
 from tallyveil.rewriter.sql import vocabulary as known
+from tallyveil.rewriter.sql.nodes import function_name, position, visit
 
-__all__ = [
-    "MAX_DIGITS",
-    "MAX_ITEMS",
-    "MAX_SELECTS",
-    "check",
-    "function_name",
-    "is_star",
-    "position",
-]
+__all__ = ["check"]
 
 MAX_DIGITS: Final = 400
 MAX_ITEMS: Final = 1664  # PostgreSQL's for the items of a SELECT
@@ -117,34 +109,11 @@ _TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
 
 
-def position(node: exp.Expr) -> int | None:
-    """Where the node begins in its statement, counting characters from 1."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts) + 1 if starts else None
-
-
-def function_name(node: exp.Expr) -> str:
-    """The name a user would know the function by."""
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower()
-    if type(node) in known.NAMES:
-        return known.NAMES[type(node)]
-    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
-
-
-def is_star(item: exp.Expr) -> bool:
-    """Whether an item of a SELECT is * or name.*."""
-    return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
-
-
 def check(tree: exp.Expr) -> None:
     """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
-    selects = 0
-    for node in tree.walk():
-        deadline.check()
-        _check_node(node)
-        _check_lists(node)
-        selects += isinstance(node, exp.Select)
+    nodes = list(tree.walk())
+    visit(nodes, _check_node)
+    selects = sum(isinstance(node, exp.Select) for node in nodes)
     if selects > MAX_SELECTS:
         raise StatementTooComplex(
             f"the statement has {selects} SELECTs; the limit is {MAX_SELECTS}",
@@ -158,7 +127,6 @@ def _check_lists(node: exp.Expr) -> None:
             raise StatementTooComplex(
                 f"a list of the statement has {len(items)} items; the limit is {MAX_ITEMS}",
                 hint="Ask in several statements.",
-                position=position(node),
             )
 
 
@@ -188,6 +156,7 @@ def _check_node(node: exp.Expr) -> None:
         else:
             raise _refuse(node)
     _check_arguments(node)
+    _check_lists(node)
 
 
 def _check_arguments(node: exp.Expr) -> None:
@@ -199,23 +168,20 @@ def _check_arguments(node: exp.Expr) -> None:
     if isinstance(node, exp.Select) and not node.expressions:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
-        raise FeatureNotSupported("FILTER belongs to an aggregate", position=position(node))
+        raise FeatureNotSupported("FILTER belongs to an aggregate")
     if isinstance(node, exp.Window) and function_name(node.this) in known.ABOUT_ANSWERS:
         raise FeatureNotSupported(
             f"{function_name(node.this)} is about the answer in its row, not about a window",
             hint="Leave out OVER (…).",
-            position=position(node),
         )
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
         raise FeatureNotSupported(
-            "a table in brackets is not answered",
-            hint=f"Write FROM {node.this.name}.",
-            position=position(node),
+            "a table in brackets is not answered", hint=f"Write FROM {node.this.name}."
         )
     if isinstance(node, exp.Join):
         words = {(node.side or "").upper(), (node.kind or "").upper()}
         if not words <= _JOINS:
-            raise FeatureNotSupported("this kind of join is not answered", position=position(node))
+            raise FeatureNotSupported("this kind of join is not answered")
         if _lacks_condition(node, words):
             raise SQLSyntaxError(
                 "a join lacks its condition",
@@ -224,9 +190,7 @@ def _check_arguments(node: exp.Expr) -> None:
             )
     if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
         raise FeatureNotSupported(
-            "LIKE with ANY or ALL is not answered",
-            hint="Write a LIKE 'x%' OR a LIKE 'y%'.",
-            position=position(node),
+            "LIKE with ANY or ALL is not answered", hint="Write a LIKE 'x%' OR a LIKE 'y%'."
         )
     if isinstance(node, exp.LimitOptions) and (
         node.args.get("percent") or node.args.get("with_ties")
@@ -243,13 +207,13 @@ def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
     return words != {""} or "pivots" in join.args
 
 
-def _refuse_argument(node: exp.Expr, name: str, value: object) -> TallyveilError:
+def _refuse_argument(node: exp.Expr, name: str, value: object) -> StatementError:
     inner = value[0] if isinstance(value, list) else value
+    where = position(inner) if isinstance(inner, exp.Expr) else None
     if isinstance(inner, exp.Expr) and type(inner) in _REFUSED:
-        return _refuse(inner)
+        return _refuse(inner, where)
     plain = f"{name.strip('_').replace('_', ' ')} in {node.key}".upper()
     what, hint = _CLAUSES.get((type(node), name), (plain, None))
-    where = position(inner) if isinstance(inner, exp.Expr) else None
     return FeatureNotSupported(
         f"{what} is not answered", hint=hint, position=where or position(node)
     )
@@ -274,11 +238,10 @@ def _check_named(node: exp.Anonymous) -> None:
         return
     if name in _TYPE_LOOKUPS:
         # Drivers look extension types up by name and take 42704 for "not installed here".
-        raise UndefinedObject("types are not looked up by name here", position=position(node))
+        raise UndefinedObject("types are not looked up by name here")
     raise UndefinedFunction(
         f"function {name} is not answered",
         hint="Only deterministic functions of texts, numbers and dates are answered.",
-        position=position(node),
     )
 
 
@@ -300,7 +263,6 @@ def _check_number(node: exp.Literal) -> None:
         raise NumericValueOutOfRange(
             f"a number has {len(node.name)} digits; the limit is {MAX_DIGITS}",
             hint="Write it as a power of ten: 1e20.",
-            position=position(node),
         )
 
 
@@ -320,7 +282,6 @@ def _check_query(node: exp.Query) -> None:
         raise FeatureNotSupported(
             "a query is not answered in this place",
             hint="Put it into FROM, or name it by WITH at the beginning of the statement.",
-            position=position(node),
         )
 
 
@@ -333,14 +294,13 @@ def _check_type(node: exp.DataType) -> None:
         )
 
 
-def _refuse(node: exp.Expr) -> TallyveilError:
+def _refuse(node: exp.Expr, where: int | None = None) -> StatementError:
     message, hint = _REFUSED.get(type(node), (None, None))
     if message is None:
         what = function_name(node) if isinstance(node, exp.Func) else node.key.upper()
         message = f"{what} is not answered"
-    where = position(node)
-    if where is None and not isinstance(node.parent, exp.Query | None):
-        where = position(node.parent)
+    if not isinstance(node.parent, exp.Query | None):
+        where = where or position(node) or position(node.parent)
     if hint is None and isinstance(node, exp.AggFunc):
         hint = "Over records COUNT, SUM, AVG, VARIANCE and STDDEV are answered."
     return FeatureNotSupported(message, hint=hint, position=where)

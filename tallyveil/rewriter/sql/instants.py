@@ -22,7 +22,7 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.rewriter.sql.check import function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import function_name, is_star, position, visit
 from tallyveil.rewriter.sql.types import NOW, TypeOf
 
 __all__ = [
@@ -88,13 +88,17 @@ def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf
     zoned = False
     nodes = list(tree.find_all(exp.Func, exp.AtTimeZone))
     types = {id(n): type_of(n.this) for n in nodes if isinstance(n, exp.AtTimeZone) or _is_text(n)}
-    for node in reversed(nodes):  # what is inside of others first
+
+    def settle(node: exp.Expr) -> None:
+        nonlocal zoned
         settled = _settled(node, now, zone, types)
         if settled is not None:
             zoned = zoned or settled.is_type("timestamp")
             node.replace(settled)
         elif isinstance(node, exp.Extract) and node.name.lower() == "epoch":
             epochs.append(node)
+
+    visit(reversed(nodes), settle)  # what is inside of others first
     if epochs and zoned and not is_utc(zone):
         raise FeatureNotSupported(
             "extract(epoch) beside a timestamp with a zone is answered in time zone UTC only",
@@ -150,7 +154,7 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
             "AT TIME ZONE of a column is answered for 'UTC' only, in a session whose timezone is "
             "UTC",
             hint="Write the time in the session's time zone, or SET timezone.",
-            position=position(zone) or position(node),
+            position=position(zone),
         )
     _check_zone(zone)
     if kind == "TIMESTAMP":
@@ -214,21 +218,20 @@ def _read(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
         raise FeatureNotSupported(
             f"{name} of a value that is no constant is not answered",
             hint="Declared dates are dates already: compare them with a date.",
-            position=position(node),
         )
     if not _FORMAT.fullmatch(pattern):
         raise FeatureNotSupported(
             f"this format of {name} is not answered",
             detail="YYYY, MM, DD, HH24, MI, SS and SS.US are, with punctuation between them.",
             hint="Write the time as a constant: DATE '2020-01-31'.",
-            position=position(node.args["format"]) or position(node),
+            position=position(node.args["format"]),
         )
     try:
         return dt.datetime.strptime(text.strip(), pattern)
     except ValueError:
         raise InvalidTextRepresentation(
             f"'{text[:60]}' is not written in the format of {name}",
-            position=position(node.this) or position(node),
+            position=position(node.this),
         ) from None
 
 
@@ -249,12 +252,9 @@ def _since_epoch(node: exp.UnixToTime) -> dt.datetime:
         raise FeatureNotSupported(
             "to_timestamp of a value that is no constant is not answered",
             hint="Write the seconds since 1970 as a number.",
-            position=position(node),
         )
     try:
         seconds = float(inner.this)
         return _EPOCH + dt.timedelta(seconds=-seconds if negative else seconds)
     except (ValueError, OverflowError):
-        raise NumericValueOutOfRange(
-            f"timestamp out of range: {inner.this[:60]}", position=position(node)
-        ) from None
+        raise NumericValueOutOfRange(f"timestamp out of range: {inner.this[:60]}") from None

@@ -1,16 +1,21 @@
-"""What a result column is called when the statement does not say, and how names are written."""
+"""What a result column is called when the statement does not say, how names are written, and what
+a SELECT refers to by its place or its name alone: positions, aliases, what DISTINCT leaves.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.sql.check import function_name, is_star
+from tallyveil.errors import DuplicateAlias, InvalidColumnReference, SQLSyntaxError
+from tallyveil.rewriter.sql.nodes import function_name, is_star, position
 from tallyveil.rewriter.sql.statements import Dialect
 
-__all__ = ["name_columns", "written_name"]
+__all__ = ["check_references", "name_columns", "written_name"]
+
 
 _UNNAMED: Final = "?column?"
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
@@ -27,13 +32,13 @@ def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
     ``sql`` is the statement's text, where functions stand as the analyst calls them.
     """
     for select in list(tree.find_all(exp.Select)):
-        items = [
-            item
-            if isinstance(item, exp.Alias) or is_star(item)
-            else _named(item, _name(item, dialect, sql))
-            for item in select.expressions
-        ]
-        select.set("expressions", items)
+        for item in list(select.expressions):
+            if not isinstance(item, exp.Alias) and not is_star(item):
+                name = _figured(item, sql)[0] if dialect == "postgres" else _duckdb_name(item)
+                # `exp.alias_` would put a subquery's name inside it, as in FROM.
+                named = exp.Alias(alias=exp.to_identifier(name, quoted=True))
+                item.replace(named)
+                named.set("this", item)
 
 
 def written_name(name: str) -> str:
@@ -41,24 +46,10 @@ def written_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _named(item: exp.Expr, name: str) -> exp.Alias:
-    """`exp.alias_` would put a subquery's name inside it, as in FROM."""
-    return exp.Alias(this=item, alias=exp.to_identifier(name, quoted=True))
-
-
-def _name(item: exp.Expr, dialect: Dialect, sql: str) -> str:
-    if isinstance(item, exp.Column):
-        return item.name
-    return _postgres_name(item, sql) if dialect == "postgres" else _duckdb_name(item)
-
-
-def _postgres_name(item: exp.Expr, sql: str) -> str:
-    """As PostgreSQL's FigureColname does: the column, the function, the cast's operand, case."""
-    return _figured(item, sql)[0]
-
-
 def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
-    """The name, and whether it is good enough for a CASE or a cast around it to go by."""
+    """As PostgreSQL's FigureColname does: the column, the function, the cast's operand, case. The
+    name, and whether it is good enough for a CASE or a cast around it to go by.
+    """
     match item:
         case exp.Column() | exp.Alias():
             return item.alias_or_name, True
@@ -99,7 +90,68 @@ def _type_name(item: exp.Cast) -> str:
 
 
 def _duckdb_name(item: exp.Expr) -> str:
+    if isinstance(item, exp.Column):
+        return item.name
     if isinstance(item, exp.Count) and isinstance(item.this, exp.Star):
         return "count_star()"
     text = item.sql("duckdb", normalize_functions="lower")
     return text.replace("count(*)", "count_star()")
+
+
+def check_references(tree: exp.Expr, dialect: Dialect) -> None:
+    """Raise SQLSyntaxError, InvalidColumnReference and DuplicateAlias."""
+    for select in tree.find_all(exp.Select):
+        _check_positions(select)
+        if dialect == "postgres":
+            _check_aliases(select)
+            _check_distinct(select)
+
+
+def _check_positions(select: exp.Select) -> None:
+    items = select.expressions
+    if any(map(is_star, items)):
+        return
+    for clause, key in _keys(select):
+        if not isinstance(key, exp.Literal) or key.is_string or "named" in key.meta:
+            continue
+        if not key.this.isdigit():
+            raise SQLSyntaxError(f"non-integer constant in {clause}", position=position(key))
+        if not 1 <= int(key.this) <= len(items):
+            raise InvalidColumnReference(
+                f"{clause} position {key.this} is not in select list", position=position(key)
+            )
+
+
+def _keys(select: exp.Select) -> Iterator[tuple[str, exp.Expr]]:
+    order, group = select.args.get("order"), select.args.get("group")
+    for part in order.expressions if order is not None else ():
+        yield "ORDER BY", part.this
+    for key in group.expressions if group is not None else ():
+        yield "GROUP BY", key
+
+
+def _check_aliases(select: exp.Select) -> None:
+    first, joins = select.args.get("from_"), select.args.get("joins") or ()
+    seen: set[str] = set()
+    for source in [] if first is None else [first.this, *(join.this for join in joins)]:
+        name = source.alias_or_name
+        if name and name in seen:
+            raise DuplicateAlias(
+                f'table name "{name}" specified more than once',
+                hint="Give each of them an alias.",
+                position=position(source),
+            )
+        seen.add(name)
+
+
+def _check_distinct(select: exp.Select) -> None:
+    items, order = select.expressions, select.args.get("order")
+    if order is None or select.args.get("distinct") is None or any(map(is_star, items)):
+        return
+    names = {name for item in items for name in (item.alias_or_name, item.unalias().name)}
+    for part in order.expressions:
+        if isinstance(part.this, exp.Column) and part.this.name not in names:
+            raise InvalidColumnReference(
+                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                position=position(part.this),
+            )

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.interval import Interval
-from tallyveil.rewriter.sql.check import position
 from tallyveil.rewriter.sql.constants import refuse_wide
+from tallyveil.rewriter.sql.nodes import position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
@@ -223,12 +223,10 @@ def _scalar(value: Any) -> exp.Expr:
             return exp.Literal.string(repr(float(value)))
         case Decimal():
             return exp.Literal.string(format(value, "f"))
-        case str():
-            return exp.Literal.string(value)
+        case str() | uuid.UUID():
+            return exp.Literal.string(str(value))
         case dt.date() | dt.time():
             return exp.Literal.string(value.isoformat())
-        case uuid.UUID():
-            return exp.Literal.string(str(value))
         case dt.timedelta():
             return exp.Literal.string(Interval.of(value).quantities)
     raise _unsupported(value)

@@ -10,8 +10,8 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.rewriter.resolve.records import is_aggregate
-from tallyveil.rewriter.sql.check import function_name, position
 from tallyveil.rewriter.sql.instants import asks_the_time
+from tallyveil.rewriter.sql.nodes import function_name, position
 from tallyveil.rewriter.sql.parameters import count
 from tallyveil.rewriter.sql.shape import Shape, Shapes, spelled
 from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split

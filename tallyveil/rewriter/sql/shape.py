@@ -15,7 +15,7 @@ from tallyveil.cache import Cache
 from tallyveil.rewriter.sql.parameters import PARAMETERS, parameter_number
 from tallyveil.rewriter.sql.statements import Dialect, Piece
 
-__all__ = ["DAY", "INTEGER", "TEXT", "Shape", "Shapes", "Spelled", "column_beside", "spelled"]
+__all__ = ["DAY", "INTEGER", "TEXT", "Shape", "Shapes", "column_beside", "spelled"]
 
 # A NUL, which no statement holds, begins what stands for a constant: of an integer, a day, a text.
 INTEGER, DAY, TEXT = "\0i", "\0d", "\0t"

@@ -1,4 +1,4 @@
-"""How long a statement may become when what it names is written out."""
+"""How long a statement may become when what it names is written out, and a text by `replace`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.errors import StatementTooComplex
+from tallyveil.errors import StatementTooComplex, UndefinedFunction
+from tallyveil.rewriter.engine.database import BOUNDED_REPLACE
+from tallyveil.rewriter.sql.nodes import position
 
-__all__ = ["MAX_NODES", "Size"]
+__all__ = ["Size", "bound_texts"]
+
 
 MAX_NODES: Final = 50_000
 
@@ -35,3 +38,19 @@ class Size:
             raise StatementTooComplex(
                 f"{self._what}, written out, have more than {MAX_NODES} parts", hint=self._hint
             )
+
+
+def bound_texts(tree: exp.Expr) -> None:
+    """Let every ``replace`` in the tree look at lengths first, in place.
+
+    ``replace`` of a replaced text multiplies its length every time, and DuckDB cannot be
+    interrupted in it. What is joined by ``||`` grows by what the statement says.
+    """
+    for node in list(tree.find_all(exp.Replace)):
+        if node.args.get("replacement") is None:
+            raise UndefinedFunction(
+                "replace takes three arguments: a text, what to look for, and what to put there",
+                position=position(node),
+            )
+        arguments = [node.this, node.expression, node.args["replacement"]]
+        node.replace(exp.Anonymous(this=BOUNDED_REPLACE, expressions=arguments))

@@ -24,24 +24,13 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
-from tallyveil.rewriter.postgres.row_values import spell_out_rows
-from tallyveil.rewriter.sql.connectors import balance
-from tallyveil.rewriter.sql.constants import read_constants
+from tallyveil.rewriter.sql.constants import read_constants, read_intervals
 from tallyveil.rewriter.sql.escapes import read_escapes
-from tallyveil.rewriter.sql.interval_texts import read_intervals
+from tallyveil.rewriter.sql.short_forms import balance, spell_out_rows
 from tallyveil.rewriter.sql.typed_texts import bracket_typed_texts
 from tallyveil.rewriter.sql.unfinished import refuse_unfinished
 
-__all__ = [
-    "MAX_CHARACTERS",
-    "MAX_TOKENS",
-    "MAX_WORK",
-    "QUERY_WORDS",
-    "Dialect",
-    "Piece",
-    "parse_query",
-    "split",
-]
+__all__ = ["QUERY_WORDS", "Dialect", "Piece", "parse_query", "split"]
 
 Dialect: TypeAlias = Literal["postgres", "duckdb"]
 
@@ -126,7 +115,9 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         tokens = _tokens(sql, dialect)
     except TokenError as error:
         raise SQLSyntaxError(
-            "a string, identifier or comment is not terminated", position=_unterminated(sql)
+            # The quote that is still open at the end, as well as one can tell.
+            "a string, identifier or comment is not terminated",
+            position=max(0, *(sql.rfind(quote) for quote in ("'", '"', "/*", "$"))) + 1,
         ) from error
     deadline.check()
     if len(tokens) > MAX_TOKENS:
@@ -226,11 +217,6 @@ def _numbered(text: str, tokens: list[Token]) -> str:
     return text
 
 
-def _unterminated(sql: str) -> int:
-    """1 + the offset of the quote that is still open at the end, as well as one can tell."""
-    return max(sql.rfind("'"), sql.rfind('"'), sql.rfind("/*"), sql.rfind("$"), 0) + 1
-
-
 def parse_query(sql: str, dialect: Dialect, piece: Piece | None = None) -> exp.Expr:
     """The syntax tree of one query, whose ``piece`` this is. It is shared: copy before changing it.
 
@@ -245,7 +231,11 @@ def parse_query(sql: str, dialect: Dialect, piece: Piece | None = None) -> exp.E
 def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     pieces = split(sql, dialect) if piece is None or not piece.as_written else (piece,)
     tokens = [token for one in pieces for token in one.tokens]
-    _refuse_other_than_queries(tokens, sql)
+    # By the first word: the parser does not look into commands, and logs them.
+    if not tokens:
+        raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
+    if tokens[0].text.upper() not in QUERY_WORDS:
+        raise _no_query(tokens[0].text, tokens[0].start + 1)
     if len(pieces) > 1:
         raise SQLSyntaxError("expected one statement", position=1)
     if dialect == "postgres":
@@ -298,14 +288,6 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
 
 # A character takes up to 450 bytes of its statement's tree.
 _KEPT: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * len(str(key)))
-
-
-def _refuse_other_than_queries(tokens: Sequence[Token], sql: str) -> None:
-    """By the first word: the parser does not look into commands, and logs them."""
-    if not tokens:
-        raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
-    if tokens[0].text.upper() not in QUERY_WORDS:
-        raise _no_query(tokens[0].text, tokens[0].start + 1)
 
 
 def _no_query(word: str, position: int) -> FeatureNotSupported:

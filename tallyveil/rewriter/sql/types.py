@@ -7,7 +7,8 @@ numeric and DuckDB's double may differ in the last digit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sqlglot import exp
@@ -42,16 +43,34 @@ _FAMILIES: Final = {
     "BOOLEAN": "truth",
 }
 
-_STRINGS = (
-    exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Left, exp.Right, exp.Replace,
-    exp.SplitPart, exp.Reverse, exp.Concat, exp.ConcatWs, exp.DPipe,
+# What has one type whatever it is of.
+_RESULTS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Left, exp.Right, exp.Replace,
+                exp.SplitPart, exp.Reverse, exp.Concat, exp.ConcatWs, exp.DPipe, exp.TimeToStr,
+            ),
+            "VARCHAR",
+        ),
+        **dict.fromkeys((exp.Length, exp.StrPosition, exp.Ascii, exp.Ntile), "INTEGER"),
+        **dict.fromkeys(
+            (
+                exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day,
+                exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Count,
+                exp.RowNumber, exp.Rank, exp.DenseRank,
+            ),
+            "BIGINT",
+        ),
+        exp.Extract: "NUMERIC",
+        **dict.fromkeys((exp.PercentRank, exp.CumeDist), "DOUBLE"),
+        exp.Interval: "INTERVAL",
+        **dict.fromkeys((exp.CurrentDate, exp.StrToDate, exp.DateFromParts), "DATE"),
+        exp.Localtimestamp: "TIMESTAMP",
+        **dict.fromkeys((exp.CurrentTimestamp, exp.StrToTime, exp.UnixToTime), "TIMESTAMPTZ"),
+    }
 )  # fmt: skip
 _MOMENTS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
-_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
-_DATE_PARTS = (
-    exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
-    exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear,
-)  # fmt: skip
 _TRUTHS = (
     exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.RegexpLike, exp.RegexpILike,
     exp.StartsWith, exp.EndsWith, exp.Contains,
@@ -108,35 +127,19 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
         case exp.Any():
             return _element(node.this.unnest(), type_of)
         case exp.IntDiv():
-            return _wider(type_of(node.this), type_of(node.expression))
+            return common_type([type_of(node.this), type_of(node.expression)])
         case exp.Coalesce() | exp.Greatest() | exp.Least():
             return _values([node.this, *node.expressions], type_of)
         case exp.Case():
             branches = [branch.args.get("true") for branch in node.args["ifs"]]
             return _values([*branches, node.args.get("default")], type_of)
-        case exp.Extract():
-            return "NUMERIC"
         case exp.TimestampTrunc() | exp.DateTrunc():
             operand = type_of(node.this)
             return operand if operand in ("TIMESTAMP", "INTERVAL") else "TIMESTAMPTZ"
-        case exp.TimeToStr():
-            return "VARCHAR"
-        case exp.Interval():
-            return "INTERVAL"
-        case exp.CurrentDate() | exp.StrToDate():
-            return "DATE"
-        case exp.Localtimestamp():
-            return "TIMESTAMP"
-        case exp.CurrentTimestamp() | exp.StrToTime() | exp.UnixToTime():
-            return "TIMESTAMPTZ"
         case exp.Anonymous() if node.name.lower() in NOW:
             return "TIMESTAMPTZ"
         case exp.AtTimeZone():
             return "TIMESTAMPTZ" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMP"
-        case exp.Count() | exp.Ntile():
-            return "BIGINT" if isinstance(node, exp.Count) else "INTEGER"
-        case exp.PercentRank() | exp.CumeDist():
-            return "DOUBLE"
         case exp.Anonymous() if node.name.lower() in ("dp_stddev", "dp_probability"):
             return "DOUBLE"
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
@@ -145,21 +148,9 @@ def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
         return _aggregate(node, type_of(node.this))
     if isinstance(node, _ROUNDINGS + _REAL_FUNCTIONS):
         return _numeric_function(node, type_of)
-    return _by_class(node, type_of)
-
-
-def _by_class(node: exp.Expr, type_of: TypeOf) -> str | None:
     if isinstance(node, _SAME):
         return type_of(node.this)
-    if isinstance(node, _STRINGS):
-        return "VARCHAR"
-    if isinstance(node, exp.Length | exp.StrPosition | exp.Ascii):
-        return "INTEGER"
-    if isinstance(node, _DATE_PARTS + _RANKS):
-        return "BIGINT"
-    if isinstance(node, exp.DateFromParts):
-        return "DATE"
-    return "BOOLEAN" if isinstance(node, _TRUTHS) else None
+    return "BOOLEAN" if isinstance(node, _TRUTHS) else _RESULTS.get(type(node))
 
 
 def _literal(node: exp.Literal) -> str:
@@ -192,10 +183,6 @@ def _element(array: exp.Expr, type_of: TypeOf) -> str | None:
         kind = str(array.to.expressions[0].this.value).upper()
         return _CAST_NAMES.get(kind, kind)
     return None
-
-
-def _wider(left: str | None, right: str | None) -> str | None:
-    return common_type([left, right])
 
 
 def _arithmetic(node: exp.Expr, type_of: TypeOf) -> str | None:

@@ -228,10 +228,11 @@ REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
         "SELECT count(*) FILTER (WHERE attribute >= …).",
         exp.Median: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the median of "
         "the noisy counts.",
-        exp.PercentileCont: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the "
-        "percentile of the noisy counts.",
-        exp.PercentileDisc: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the "
-        "percentile of the noisy counts.",
+        **dict.fromkeys(
+            (exp.PercentileCont, exp.PercentileDisc),
+            "Ask SELECT attribute, count(*) … GROUP BY attribute and take the percentile of the "
+            "noisy counts.",
+        ),
         exp.Quantile: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the quantile "
         "of the noisy counts.",
     }

@@ -1,0 +1,216 @@
+"""What may be asked of a column whose cells hold many values of the source: bins and days.
+
+Within a bin ``[a, b)`` the cube does not know the values, so an expression that could tell two of
+them apart has no answer: a bin may be grouped by, tested for NULL and compared at its edges. In the
+domain relation it stands as its lower edge, which decides ``x < c`` and ``x >= c`` rightly exactly
+when c is an edge or lies outside all bins.
+
+A timestamp known by its day may be compared at midnight, no more; its date may be used freely. In
+the domain relation a day stands as its midnight, which decides ``t < c`` and ``t >= c`` rightly
+exactly when c is a midnight, or lies in no declared day. ``t <= c`` and ``t = c`` tell midnight
+itself apart, even where c is written as a day: a timestamp equals a day at midnight only. What
+depends on the date alone (a cast to date, date_trunc to days and coarser, extract of the year) has
+an exact answer. A column of text may hold dates or timestamps. Nobody knows, so it counts as days,
+and is refused only what asks for a time of day.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallyveil.errors import BinCut
+from tallyveil.policy.domain import Attribute
+from tallyveil.rewriter.domain.coarse import compares_with_constant, comparisons, place_of
+from tallyveil.rewriter.resolve.records import OUTER
+from tallyveil.rewriter.sql.instants import is_utc
+from tallyveil.rewriter.sql.naming import written_name
+from tallyveil.rewriter.sql.nodes import function_name, position, visit
+
+__all__ = ["check_cells"]
+
+Constant = Callable[[exp.Expr], Any]
+
+_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
+_UNITS: Final = frozenset(
+    {
+        "year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "isoyear", "decade",
+        "century", "millennium", "era", "yearweek", "weekday", "dayofweek", "dayofyear",
+        "weekofyear", "dayofmonth",
+    }
+)  # fmt: skip
+_OF_THE_DATE: Final = (
+    exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
+    exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.LastDay,
+)  # fmt: skip
+_NAMED: Final = frozenset({"isfinite", "isodow", "monthname"})
+
+
+def check_cells(column: exp.Expr, attribute: Attribute, constant: Constant, zone: str) -> None:
+    """Raise BinCut where the place the column stands in cuts through a cell.
+
+    ``constant`` evaluates a constant expression; ``zone`` is the session's, in which PostgreSQL
+    would see a timestamp with a zone.
+    """
+    if attribute.binned:
+        visit([column], lambda node: _check_bins(node, attribute, constant))
+    elif attribute.truncates:
+        visit([column], lambda node: _check_days(node, attribute, constant, zone))
+
+
+def _check_bins(column: exp.Expr, attribute: Attribute, constant: Constant) -> None:
+    found = comparisons(column)
+    if found is None:
+        place = "a subquery" if column.meta.get(OUTER) else "an expression"
+        raise _cut(attribute, f"it stands inside {place}")
+    for operator, other in found:
+        if not compares_with_constant(other):
+            raise _cut(attribute, "it is compared with something that is not a constant")
+        _meet_edge(attribute, operator, constant(other))
+
+
+def _meet_edge(attribute: Attribute, kind: type[exp.Expr], value: Any) -> None:
+    """Whether ``attribute <kind> value`` is the same for all values of each bin."""
+    if value is None:
+        return  # NULL for every value
+    edges = attribute.edges or ()
+    number = _number(attribute, value)
+    if number < edges[0] or number >= edges[-1] or (kind is exp.GTE and number == edges[0]):
+        return
+    if kind in (exp.LT, exp.GTE) and number in edges:
+        return
+    if number in edges:
+        raise _cut(attribute, f"only < {value} and >= {value} meet the edge {value}")
+    below = max(e for e in edges if e <= number)
+    above = min(e for e in edges if e > number)
+    hint = f"The nearest edges are {below} and {above}: use {{}} < or >= one."
+    raise _cut(attribute, f"{value} lies inside the bin [{below}, {above})", hint)
+
+
+def _number(attribute: Attribute, value: Any) -> int | float | Decimal:
+    """The constant as it is compared with the edges: exactly, or as a double with doubles."""
+    number: int | float | Decimal | None = None
+    if isinstance(value, int | float | Decimal | str) and not isinstance(value, bool):
+        try:
+            number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
+        except (ValueError, InvalidOperation):
+            number = None
+    if number is None:
+        raise _cut(attribute, "it is compared with something that is not a number")
+    if math.isnan(number):
+        raise _cut(attribute, "it is compared with NaN")
+    return number
+
+
+def _cut(attribute: Attribute, why: str, hint: str | None = None) -> BinCut:
+    """``hint`` has a place for the attribute's name."""
+    edges = ", ".join(map(str, attribute.edges or ()))
+    hint = hint or f"Compare {{}} with an edge by < or >=: its edges are {edges}."
+    return BinCut(
+        f"the predicate cuts through a bin of {attribute.name}",
+        detail=f"{attribute.name} is known only by bins [a, b): {why}.",
+        hint=hint.format(written_name(attribute.name)),
+    )
+
+
+def _check_days(column: exp.Expr, attribute: Attribute, constant: Constant, zone: str) -> None:
+    """No two times of one day could be told apart."""
+    found = comparisons(column)
+    if attribute.truncates == _WITH_ZONE and not is_utc(zone) and found != []:
+        raise BinCut(
+            f"the days of {attribute.name} are days in UTC, not in {zone}",
+            hint="SET timezone = 'UTC' and ask again.",
+        )
+    child, parent = place_of(column)
+    unit = _unit(child, parent)
+    if unit is not None and unit not in _UNITS:
+        raise _inside(attribute, f"the {unit} depends on the time of day")
+    if unit is not None or _takes_the_date(parent):
+        return
+    if found is None and attribute.coarse:
+        raise _inside(attribute, "it stands inside an expression")
+    for operator, other in found or ():
+        if compares_with_constant(other):
+            _meet_midnight(attribute, operator, other, constant)
+        elif attribute.coarse:
+            raise _inside(attribute, "it is compared with something that is not a constant")
+
+
+def _unit(child: exp.Expr, parent: exp.Expr | None) -> str | None:
+    """What extract, date_part or date_trunc takes of the column."""
+    match parent:
+        case exp.Extract():
+            return str(parent.this.name).lower()
+        case exp.TimestampTrunc() | exp.DateTrunc() if parent.this is child:
+            return str(parent.args["unit"].name).lower()
+    return None
+
+
+def _takes_the_date(parent: exp.Expr | None) -> bool:
+    if isinstance(parent, exp.Cast):
+        return parent.to.this is exp.DType.DATE
+    if isinstance(parent, exp.Anonymous):
+        return function_name(parent) in _NAMED
+    return isinstance(parent, _OF_THE_DATE)
+
+
+def _meet_midnight(
+    attribute: Attribute, operator: type[exp.Expr], other: exp.Expr, constant: Constant
+) -> None:
+    """Whether ``attribute <operator> other`` is the same for all times of each declared day."""
+    day, midnight = constant(_day_and_midnight(attribute, other))
+    days = (cell.isoformat() for cell in attribute.cells if isinstance(cell, dt.date))
+    if day is None or day not in days:
+        return
+    if midnight and (not attribute.coarse or operator in (exp.LT, exp.GTE)):
+        return
+    name = written_name(attribute.name)
+    first = f"DATE '{day}'"
+    after = f"DATE '{dt.date.fromisoformat(day) + dt.timedelta(days=1)}'"
+    match operator:
+        case exp.LT | exp.LTE:
+            hint = f"Write {name} < {after} with the day, or {name} < {first} without it."
+        case exp.GT | exp.GTE:
+            hint = f"Write {name} >= {first} with the day, or {name} >= {after} without it."
+        case _:
+            hint = f"Write {name} >= {first} AND {name} < {after} for the day."
+    compared = " A timestamp is <= or = a day at its midnight only." if attribute.coarse else ""
+    raise BinCut(
+        f"the predicate cuts through the day {day} of {attribute.name}",
+        detail=_known(attribute) + compared,
+        hint=hint,
+        position=position(other),
+    )
+
+
+def _known(attribute: Attribute) -> str:
+    if attribute.coarse:
+        return f"{attribute.name} is a timestamp in the source, and is counted by the day."
+    return f"{attribute.name} is counted by the day."
+
+
+def _day_and_midnight(attribute: Attribute, other: exp.Expr) -> exp.Expr:
+    """SQL for the day of the constant as text, and whether it is that day's midnight.
+
+    A text becomes a day in the comparison with the domain, so that its day must be the same.
+    """
+    kind = "timestamptz" if attribute.truncates == _WITH_ZONE else "timestamp"
+    instant = exp.cast(exp.cast(other.copy(), kind), "timestamp")
+    day = exp.cast(exp.cast(instant, "date"), "varchar")
+    start = exp.cast(exp.cast(other.copy(), "date"), "timestamp")
+    return exp.Tuple(expressions=[day, exp.EQ(this=instant.copy(), expression=start)])
+
+
+def _inside(attribute: Attribute, why: str) -> BinCut:
+    name = written_name(attribute.name)
+    return BinCut(
+        f"the time of day of {attribute.name} is not known",
+        detail=f"{_known(attribute)} Here {why}.",
+        hint=f"Use its date: CAST({name} AS DATE); or compare it with a day by < or >=: "
+        f"{name} < DATE '2020-01-31'.",
+    )

@@ -1,0 +1,100 @@
+"""What every pass asks of a node of the tree, and small pieces that are built around nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.errors import StatementError
+from tallyveil.rewriter.sql import vocabulary as known
+
+__all__ = [
+    "as_type",
+    "call",
+    "conjunction",
+    "duckdb_sql",
+    "function_name",
+    "is_star",
+    "own_alias",
+    "position",
+    "visit",
+    "whole_number",
+]
+
+
+def position(node: exp.Expr) -> int | None:
+    """Where the node begins in its statement, counting characters from 1."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) + 1 if starts else None
+
+
+def function_name(node: exp.Expr) -> str:
+    """The name a user would know the function by."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()
+    if type(node) in known.NAMES:
+        return known.NAMES[type(node)]
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
+def is_star(item: exp.Expr) -> bool:
+    """Whether an item of a SELECT is * or name.*."""
+    return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
+
+
+N = TypeVar("N", bound=exp.Expr)
+
+
+def visit(nodes: Iterable[N], look: Callable[[N], None]) -> None:
+    """Look at each. An error without a position is where the node begins, but for a query's."""
+    for node in nodes:
+        deadline.check()
+        try:
+            look(node)
+        except StatementError as error:
+            if error.position is None and not isinstance(node, exp.Query):
+                error.position = position(node)
+            raise
+
+
+def whole_number(node: object) -> int | None:
+    """What a number that is written in digits alone is."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
+        return int(node.this)
+    return None
+
+
+def own_alias(table: exp.Table) -> exp.TableAlias:
+    """What a table is called in FROM, with the names that its columns are given there."""
+    given = table.args.get("alias")
+    columns = [column.copy() for column in given.columns] if given is not None else []
+    name = exp.to_identifier(table.alias or table.name, quoted=True)
+    return exp.TableAlias(this=name, columns=columns)
+
+
+def duckdb_sql(node: exp.Expr) -> str:
+    deadline.check()
+    return node.sql("duckdb", identify=True, comments=False)
+
+
+def as_type(node: exp.Expr, kind: str | exp.DataType) -> exp.Cast:
+    """``CAST(node AS kind)``, the type by DuckDB's name."""
+    return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """All of at least one condition."""
+    whole, *others = parts
+    for other in others:
+        left, right = (
+            n if isinstance(n, exp.And) else exp.paren(n, copy=False) for n in (whole, other)
+        )
+        whole = exp.And(this=left, expression=right)
+    return whole

@@ -1,0 +1,173 @@
+"""Short forms of SQL, written out before anything else looks at the tree; and AND and OR of many
+operands, as trees that are no deeper than need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.errors import SQLSyntaxError, UndefinedObject
+from tallyveil.rewriter.sql.nodes import position
+
+__all__ = ["balance", "spell_out_rows", "write_out"]
+
+
+def write_out(tree: exp.Expr) -> None:
+    """SOME, ALL, the names of WINDOW, the list of EXISTS (SELECT FROM …) and date(x), in place."""
+    spell_out_quantifiers(tree)
+    write_out_windows(tree)
+    for exists in tree.find_all(exp.Exists):
+        query = exists.this.unnest() if isinstance(exists.this, exp.Subquery) else exists.this
+        if isinstance(query, exp.Select) and not query.expressions:
+            query.set("expressions", [exp.Literal.number(1)])
+    for date in tree.find_all(exp.Date):
+        if date.this is not None and not any(date.args.get(n) for n in ("zone", "expressions")):
+            cast = exp.cast(date.this, "date")
+            item = isinstance(date.parent, exp.Select) and date.arg_key == "expressions"
+            date.replace(exp.alias_(cast, "date", quoted=True) if item else cast)
+
+
+_OPPOSITES: Final[Mapping[type, type[exp.Binary]]] = MappingProxyType(
+    {
+        exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE,
+        exp.LTE: exp.GT,
+    }
+)  # fmt: skip
+
+
+def spell_out_quantifiers(tree: exp.Expr) -> None:
+    """x < SOME (…) becomes x < ANY (…), x < ALL (…) becomes NOT x >= ANY (…), in place.
+
+    Both sides of the second are NULL for the same values, by De Morgan's law for AND and OR.
+    """
+    for some in tree.find_all(exp.Any):
+        if isinstance(some.this, exp.Select):
+            some.set("this", exp.Subquery(this=some.this))
+    for node in list(tree.find_all(exp.Anonymous, exp.All)):
+        comparison = node.parent
+        opposite = _OPPOSITES.get(type(comparison))
+        word = "all" if isinstance(node, exp.All) else str(node.this).lower()
+        inner = node.this if isinstance(node, exp.All) else None
+        if len(node.expressions) == 1:
+            inner = node.expressions[0]
+        if opposite is None or comparison is None or inner is None or word not in ("all", "some"):
+            continue
+        if comparison.expression is not node:
+            continue
+        bare = inner.unnest() if isinstance(inner, exp.Paren) else inner
+        held = exp.Subquery(this=bare) if isinstance(bare, exp.Select) else exp.Paren(this=bare)
+        node.replace(exp.Any(this=held))
+        if word == "all":
+            turned = opposite(this=comparison.this, expression=comparison.expression)
+            comparison.replace(exp.Not(this=exp.Paren(this=turned)))
+
+
+def write_out_windows(tree: exp.Expr) -> None:
+    """Put the definitions of every SELECT's WINDOW clause in the places of their names, as
+    PostgreSQL reads OVER w.
+
+    Raises UndefinedObject for a name without a definition, SQLSyntaxError for one that is defined
+    twice, or used where it must not be changed.
+    """
+    defined: dict[int, dict[str, exp.Window]] = {}
+    for select in tree.find_all(exp.Select):
+        named: dict[str, exp.Window] = {}
+        for window in select.args.get("windows") or ():
+            name = window.this.name
+            if name in named:
+                raise SQLSyntaxError(
+                    f'window "{name}" is already defined', position=position(window.this)
+                )
+            _write_out(window, named)
+            named[name] = window
+        select.set("windows", None)
+        defined[id(select)] = named
+    for window in list(tree.find_all(exp.Window)):
+        _write_out(window, defined.get(id(window.parent_select), {}))
+
+
+def _write_out(window: exp.Window, definitions: dict[str, exp.Window]) -> None:
+    """Take over what the named window has. Called by OVER w it is the same; in brackets it may be
+    ordered and given a frame, where the named one has neither.
+    """
+    name = window.args.get("alias")
+    if name is None:
+        return
+    found = definitions.get(name.name)
+    if found is None:
+        raise UndefinedObject(f'window "{name.name}" does not exist', position=position(name))
+    clash = [
+        words
+        for part, words in (("partition_by", "PARTITION BY"), ("order", "ORDER BY"))
+        if window.args.get(part) and (part == "partition_by" or found.args.get(part))
+    ]
+    if clash:
+        raise SQLSyntaxError(
+            f'cannot override {clash[0]} clause of window "{name.name}"', position=position(name)
+        )
+    bare = not (window.args.get("order") or window.args.get("spec"))
+    if found.args.get("spec") and not bare:
+        raise SQLSyntaxError(
+            f'cannot copy window "{name.name}" because it has a frame clause',
+            position=position(name),
+        )
+    window.set("alias", None)
+    window.set("partition_by", [part.copy() for part in found.args.get("partition_by") or ()])
+    for part in ("order", "spec"):
+        inherited = found.args.get(part)
+        if inherited is not None:
+            window.set(part, inherited.copy())
+
+
+def spell_out_rows(tree: exp.Expr) -> None:
+    """(a, b) IN ((1, 2), …) becomes (a = 1 AND b = 2) OR …, and so do = and <> of a row of columns,
+    in place. What else is done with rows stays.
+
+    PostgreSQL compares them so, and with a NULL inside the result follows from that of the parts.
+    DuckDB compares rows as wholes.
+    """
+    for node in list(tree.find_all(exp.EQ, exp.NEQ, exp.In)):
+        columns = _parts(node.this)
+        found = node.expressions if isinstance(node, exp.In) else [node.expression]
+        rows = [_parts(row) for row in found]
+        alike = all(len(row) == len(columns) for row in rows)
+        if rows and columns and alike and all(isinstance(c, exp.Column) for c in columns):
+            same = exp.paren(_joined(exp.Or, [_equal(columns, row) for row in rows]), copy=False)
+            node.replace(exp.Not(this=same) if isinstance(node, exp.NEQ) else same)
+
+
+def _parts(row: exp.Expr) -> Sequence[exp.Expr]:
+    inner = row.unnest()
+    return inner.expressions if isinstance(inner, exp.Tuple) else ()
+
+
+def _equal(columns: Sequence[exp.Expr], row: Sequence[exp.Expr]) -> exp.Expr:
+    pairs = zip(columns, row, strict=True)
+    every = [exp.EQ(this=column.copy(), expression=own) for column, own in pairs]
+    return exp.paren(_joined(exp.And, every), copy=False)
+
+
+def balance(tree: exp.Expr) -> None:
+    """Balance AND and OR, in place. Neither the operands nor their order change.
+
+    The parser hangs each operand below the next one. What climbs from a column to its SELECT, or
+    goes down by recursion, would take a step for every operand.
+    """
+    for node in list(tree.find_all(exp.And, exp.Or)):
+        if type(node.parent) is not type(node):
+            operands = list(node.flatten(unnest=False))
+            middle = len(operands) // 2
+            node.set("this", _joined(type(node), operands[:middle]))
+            node.set("expression", _joined(type(node), operands[middle:]))
+
+
+def _joined(kind: type[exp.Connector], operands: Sequence[exp.Expr]) -> exp.Expr:
+    if len(operands) == 1:
+        return operands[0]
+    middle = len(operands) // 2
+    left, right = _joined(kind, operands[:middle]), _joined(kind, operands[middle:])
+    return kind(this=left, expression=right)
