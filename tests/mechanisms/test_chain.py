@@ -57,6 +57,16 @@ def test_a_chain_comes_near_the_law(tree: Tree) -> None:
     assert sampled == pytest.approx(exact, rel=6 * np.sqrt(5 / found.effective), abs=1e-12)
 
 
+def test_steps_are_tuned_to_the_noise() -> None:
+    """Steps of 1 are nearly all taken where noise is wide, and lead nowhere: each sweep is worth
+    more once as many are refused as are to be."""
+    tree = Tree((3, 3, 3, -1), (DiscreteLaplaceLaw(20.0),) * 3 + (EXACT,))
+    plain, tuned = (Chains(tree).run(800, first=first) for first in (0, 60))
+    assert plain.taken > 0.9
+    assert 0.2 < tuned.taken < 0.6
+    assert tuned.effective > 10 * plain.effective
+
+
 def test_what_has_not_converged_is_no_release() -> None:
     tree = Tree((*[40] * 40, -1), (DiscreteLaplaceLaw(20.0),) * 40 + (EXACT,))
     found = Chains(tree, 4).run(6, first=0)
