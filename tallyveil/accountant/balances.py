@@ -24,6 +24,7 @@ from tallyveil.mechanisms.units import from_units
 __all__ = ["Balances"]
 
 _COMPOSED: Final = 400  # charges of a table that are composed anew, while others wait
+_LAST: Final = 20  # before there are so many
 
 
 class Balances:
@@ -139,14 +140,16 @@ class Balances:
 
         Free of charge. Left out are those that by themselves cost no less than the first one, or
         less than a statement may; and where they are too many to be given up later on, those that
-        cost an average cell more.
+        cost an average cell more. Just before that they are given up if the table has then lost
+        less.
         """
         table = charges[0].workload.table
         losses = [self._books.pricing.loss(charge) for charge in charges]
         least, most = self._accounts[table].least_cost, losses[0].bound
         better = [one.bound < most and from_units(one.bound) >= least for one in losses]
         with self._lock:
-            if self._books.memory.recorded(table) >= _COMPOSED:
+            many = self._books.memory.recorded(table)
+            if many >= _COMPOSED:
                 average = losses[0].average
                 better = [
                     own and one.average <= average for own, one in zip(better, losses, strict=True)
@@ -167,14 +170,20 @@ class Balances:
         highest, own, _, number = min(found)
         account = self._accounts[table]
         cap = (account.shares or {}).get(analyst)
+        allowed = [charges[one[-1]] for one in found]
         if highest > account.units or (cap is not None and own > cap.units):
-            return self._relieved([charges[one[-1]] for one in found], charges, analyst)
-        return charges[number]
+            return self._relieved(allowed, charges, analyst, account.units + 1) or allowed[0]
+        relieved = None
+        if _COMPOSED - _LAST <= many < _COMPOSED:
+            relieved = self._relieved(allowed, charges, analyst, highest)
+        return relieved or charges[number]
 
-    def _relieved(self, allowed: Sequence[Charge], every: Sequence[Charge], analyst: str) -> Charge:
-        """One that can be paid once earlier translates by the same invariants are given up: they
-        charge cells that nobody asked about, and where many are asked that is more than their rows
-        cost. The first one if none can."""
+    def _relieved(
+        self, allowed: Sequence[Charge], every: Sequence[Charge], analyst: str, below: int
+    ) -> Charge | None:
+        """One that can be paid once earlier translates by the same invariants, or by any, are given
+        up, such that the table has lost less than ``below``: they charge cells that nobody asked
+        about, and where many are asked that is more than their rows cost."""
         table, books = allowed[0].workload.table, self._books
         rows = _declared(every)
         with self._lock, books.reading():
@@ -194,9 +203,10 @@ class Balances:
                 loss = books.pricing.loss(one)
                 after = before.after(table, analyst, loss)
                 quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
-                if quote.allowed and after.within_shares(table):
+                less = after.tables[table].spent < below
+                if less and quote.allowed and after.within_shares(table):
                     return one
-        return allowed[0]
+        return None
 
     @contextmanager
     def _taken_in(self) -> Iterator[Books]:

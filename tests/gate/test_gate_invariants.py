@@ -542,15 +542,19 @@ def test_many_cells_of_a_group_cost_what_they_do_without_translates(connect: Con
 def test_what_could_not_be_given_up_charges_no_strangers(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond so many charges as are composed anew, a cell costs its own; half of a group still
-    costs half, since no more is charged in all."""
-    monkeypatch.setattr("tallyveil.accountant.balances._COMPOSED", 3)
+    """Before there are more charges than are composed anew, translates are given up if that is
+    less; from then on a cell costs its own. Half of a group still costs half, since no more is
+    charged in all."""
+    monkeypatch.setattr("tallyveil.accountant.balances._COMPOSED", 6)
+    monkeypatch.setattr("tallyveil.accountant.balances._LAST", 2)
     connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
+    costs = []
     for age in range(12):
         connection.execute(OLD.format(f"= {age}"))
-    assert spent(connection) == pytest.approx(3 * 0.05 + 0.1)
+        costs.append(spent(connection))
+    assert costs == pytest.approx([0.05, 0.1, 0.15, 0.2, *[0.1] * 8])
     connection.execute(OLD.format("< 70"))
-    assert spent(connection) == pytest.approx(3 * 0.05 + 0.1 + 0.05)
+    assert spent(connection) == pytest.approx(0.1 + 0.05)
 
 
 def test_giving_up_translates_is_held_to_all_shares(connect: Connect) -> None:
