@@ -4,19 +4,26 @@ Each statement spends its time in another phase, and is cancelled at random mome
 every other one is prepared first, as drivers do, which parses and describes it. What has been
 charged is drawn and recorded before the cancel takes effect. Meant are at most 200 ms.
 
+Beside the wall time stands what no other process can add to: what the server's workers computed
+between the cancel and the end (`cpu`), and the longest that the statement computes between two
+looks at its deadline (`looks`). Of the slowest cancel it says how long its worker waited for a core
+(`core`), and the collector stopped all threads (`collector`); the rest it waited for other threads,
+the disk, or the watchdog that interrupts DuckDB.
+
     make bench NAME=cancel
     REPEATS=20 make bench NAME=cancel
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -26,8 +33,9 @@ import duckdb
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from bench.looks import looking, warm_memory
 from bench.measure import percentiles, report
-from tallyveil import parse_policy
+from tallyveil import TallyveilError, parse_policy
 from tallyveil.gate import Gate
 from tallyveil.proxy import Server, ServerThread
 from tallyveil.proxy.housekeeping import short_pauses
@@ -76,10 +84,68 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cancelled:
-    """``latency`` is from the cancel to the end, in seconds; ``error`` None if it ended before."""
+    """``latency`` is from the cancel to the end, in seconds; ``error`` None if it ended before.
+    ``spent`` is what was spent meanwhile."""
 
     latency: float
     error: psycopg.Error | None
+    spent: Spent
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds: the processor's by the server's workers, theirs in wait of a core, and the
+    collector's."""
+
+    cpu: float
+    core: float
+    collector: float
+
+    @classmethod
+    def now(cls) -> Spent:
+        """So far."""
+        workers = [one for one in threading.enumerate() if one.name == "tallyveil-worker"]
+        cpu = core = 0.0
+        for worker in workers:
+            with suppress(OSError):  # of one that has ended meanwhile
+                clock = time.pthread_getcpuclockid(worker.ident or 0)
+                cpu += time.clock_gettime(clock)
+                waited = Path(f"/proc/self/task/{worker.native_id}/schedstat")
+                core += int(waited.read_text().split()[1]) / 1e9
+        return cls(cpu, core, _collections.seconds)
+
+    def since(self, before: Spent) -> Spent:
+        return Spent(
+            max(0.0, self.cpu - before.cpu),
+            max(0.0, self.core - before.core),
+            self.collector - before.collector,
+        )
+
+
+class _Collections:
+    """How long the collector has stopped all threads so far, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = self._began = 0.0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Inside; afterwards the interpreter must not keep what this module has imported."""
+        gc.callbacks.append(self._called)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._called)
+
+    def _called(self, phase: str, info: Mapping[str, int]) -> None:
+        now = time.monotonic()
+        if phase == "start":
+            self._began = now
+        else:
+            self.seconds += now - self._began
+
+
+_collections: Final = _Collections()
 
 
 def opened(base: Path) -> Gate:
@@ -103,6 +169,7 @@ def statement(name: str, number: int) -> str:
 def connected(gate: Gate) -> Iterator[psycopg.Connection[Any]]:
     """A client of a server in front of the gate."""
     with (
+        _collections.counted(),
         ServerThread(Server(gate.session, port=0)) as server,
         psycopg.connect(
             f"postgresql://analyst@127.0.0.1:{server.port}/t", autocommit=True
@@ -117,7 +184,7 @@ def cancel_after(
     """Execute ``sql`` in a thread of its own and cancel it so long after it was sent."""
     done = threading.Event()
     raised: list[psycopg.Error] = []
-    ended: list[float] = []
+    ended: list[tuple[float, Spent]] = []
 
     def execute() -> None:
         try:
@@ -127,7 +194,7 @@ def cancel_after(
         except psycopg.Error as error:
             raised.append(error)
         finally:
-            ended.append(time.monotonic())
+            ended.append((time.monotonic(), Spent.now()))
             done.set()
 
     worker = threading.Thread(target=execute)
@@ -135,17 +202,30 @@ def cancel_after(
     while connection.info.transaction_status == TransactionStatus.IDLE and not done.wait(0.001):
         pass
     done.wait(seconds)
-    start = time.monotonic()
+    start, before = time.monotonic(), Spent.now()
     connection.cancel_safe()
     worker.join(_PATIENCE)
     if worker.is_alive():
         raise TimeoutError(f"it runs on {_PATIENCE:g} s after a cancel: {sql[:60]}")
-    return Cancelled(max(0.0, ended[0] - start), raised[0] if raised else None)
+    end, after = ended[0]
+    error = raised[0] if raised else None
+    return Cancelled(max(0.0, end - start), error, after.since(before))
+
+
+def gaps(gate: Gate, sql: str) -> dict[str, float]:
+    """Milliseconds of the processor between two looks of the statement at its deadline."""
+    session = gate.session("analyst")
+    with closing(session), looking(session) as looks, suppress(TallyveilError):
+        (parsed,) = session.parse(sql)
+        session.describe(parsed)
+        session.execute(parsed)
+    return looks.milliseconds()
 
 
 def main() -> None:
     moments = random.Random()
     number = 0
+    warm_memory()
     with (
         tempfile.TemporaryDirectory() as directory,
         closing(opened(Path(directory))) as gate,
@@ -153,16 +233,30 @@ def main() -> None:
         short_pauses(),  # as in `tallyveil serve`: else the collector stops all for 0.3 s at times
     ):
         for name in STATEMENTS:
-            times: list[float] = []
+            found: list[Cancelled] = []
             for _ in range(REPEATS):
                 number += 1
                 sql, seconds = statement(name, number), moments.uniform(0, _WITHIN)
-                found = cancel_after(connection, sql, seconds, prepare=number % 2 > 0)
-                if isinstance(found.error, psycopg.errors.QueryCanceled):
-                    times.append(1000 * found.latency)
-            if times:
-                most = round(max(times), 1)
-                report(bench="cancel", statement=name, **percentiles(times), max_ms=most)
+                one = cancel_after(connection, sql, seconds, prepare=number % 2 > 0)
+                if isinstance(one.error, psycopg.errors.QueryCanceled):
+                    found.append(one)
+            own = gaps(gate, statement(name, number + REPEATS))
+            if found:
+                _report(name, found, own)
+
+
+def _report(name: str, found: Sequence[Cancelled], own: Mapping[str, float]) -> None:
+    slowest = max(found, key=lambda one: one.latency)
+    seconds = {
+        "max": slowest.latency,
+        "max_cpu": max(one.spent.cpu for one in found),
+        "slowest_cpu": slowest.spent.cpu,
+        "slowest_core": slowest.spent.core,
+        "slowest_collector": slowest.spent.collector,
+    }
+    milliseconds = {f"{what}_ms": round(1000 * one, 1) for what, one in seconds.items()}
+    times = percentiles(1000 * one.latency for one in found)
+    report(bench="cancel", statement=name, **times, **milliseconds, **own)
 
 
 if __name__ == "__main__":

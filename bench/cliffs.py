@@ -1,4 +1,5 @@
-"""What statements at the edge of what is answered cost: processor seconds of this process.
+"""What statements at the edge of what is answered cost: processor seconds of this process, and how
+many milliseconds of the processor lie between two looks at their deadline (`looks`).
 
 Each is described and then executed, as drivers do, and nothing is known of it unless its name
 says so; the least of REPEATS times counts. A statement of up to 100,000 groups is meant to take at
@@ -22,12 +23,13 @@ from typing import Final
 
 import duckdb
 
+from bench.looks import looking, warm_memory
 from bench.measure import report
 from tallyveil import TallyveilError, parse_policy
 from tallyveil.gate import Gate
 from tallyveil.proxy.housekeeping import short_pauses
 
-__all__ = ["STATEMENTS", "Taken", "opened", "statement", "taken"]
+__all__ = ["EXACT", "STATEMENTS", "TOGETHER", "Taken", "opened", "statement", "taken"]
 
 _PATIENCE: Final = 60.0  # seconds: what counts is the time of this process, whatever others do
 REPEATS = int(os.environ.get("REPEATS", "3"))
@@ -91,6 +93,12 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "root over 4,000,000 cells": "SELECT sum(sqrt(a * b + {n})) FROM t",
         "100,000 groups of 4,000,000 cells": "SELECT a * b % 99991, count(*) FROM t "
         "WHERE c > {n} GROUP BY 1",
+        "variance over 4,000,000 cells": "SELECT variance(a + {n} * b) FROM t",
+        "EXPLAIN over 4,000,000 cells": "EXPLAIN SELECT sum(a * b + {n}), count(*) FROM t",
+        "ROLLUP over 4,000,000 cells": "SELECT a * b % 999, count(*) FROM t WHERE c > {n} "
+        "GROUP BY ROLLUP (1)",
+        "remainder over 4,000,000 cells, 1,000 answers known": "SELECT sum((a + b + {n}) % 1000) "
+        "FROM t",
         "two sums": "SELECT sum(a + {n}), sum(b) FROM t",
         "100,000 groups": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 GROUP BY a, d",
         "100,000 groups, sorted": "SELECT a, d, count(*) FROM t WHERE b > {n} AND d < 50 "
@@ -109,13 +117,16 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+_EACH: Final = "SELECT a, count(*) FROM t WHERE a < 1000 GROUP BY a"
+
 # What is asked before a statement, which then bears on it.
 BEFORE: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         "60 common tables joined, 200 answers known": (
             _joined(_FROM, 100, " UNION ALL "),
             _joined(_UP_TO, 100, " UNION ALL "),
-        )
+        ),
+        "remainder over 4,000,000 cells, 1,000 answers known": (_EACH,),
     }
 )
 
@@ -126,7 +137,7 @@ EXACT: Final[Mapping[str, str]] = MappingProxyType(
         "100,000 groups under 2,000 totals": "SELECT a, count(*) FROM t GROUP BY a",
     }
 )
-_TOGETHER: Final = ("SET dp.mechanism = conditioned", "SET dp.source = fresh")
+TOGETHER: Final = ("SET dp.mechanism = conditioned", "SET dp.source = fresh")
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,7 @@ class Taken:
     rows: int | None
     sqlstate: str | None
     refusal: str | None
+    gaps: Mapping[str, float]
 
 
 def opened(base: Path, neighbours: str = "add_remove", exact: str | None = None) -> Gate:
@@ -170,24 +182,25 @@ def taken(gate: Gate, sql: str, settings: Sequence[str] = ()) -> Taken:
         (parsed,) = session.parse(setting)
         session.execute(parsed)
     start = time.process_time()
-    try:
-        (parsed,) = session.parse(sql)
-        session.describe(parsed)
-        rows = len(session.execute(parsed).rows)
-    except TallyveilError as error:
-        sqlstate, refusal = error.sqlstate, error.message
-    finally:
-        seconds = time.process_time() - start
-        session.close()
-    return Taken(seconds, rows, sqlstate, refusal)
+    with looking(session) as looks:
+        try:
+            (parsed,) = session.parse(sql)
+            session.describe(parsed)
+            rows = len(session.execute(parsed).rows)
+        except TallyveilError as error:
+            sqlstate, refusal = error.sqlstate, error.message
+    seconds = time.process_time() - start
+    session.close()
+    return Taken(seconds, rows, sqlstate, refusal, looks.milliseconds())
 
 
 def main() -> None:
     only = os.environ.get("ONLY")
+    warm_memory()
     for name in STATEMENTS if only is None else [only]:
         with tempfile.TemporaryDirectory() as directory, short_pauses():
             exact = EXACT.get(name)
-            gate, settings = opened(Path(directory), exact=exact), _TOGETHER if exact else ()
+            gate, settings = opened(Path(directory), exact=exact), TOGETHER if exact else ()
             for before in BEFORE.get(name, ()):
                 taken(gate, before)
             asked = [statement(name, 3 + number) for number in range(REPEATS)]
@@ -200,6 +213,7 @@ def main() -> None:
             cpu_s=round(best.seconds, 2),
             rows=best.rows,
             sqlstate=best.sqlstate,
+            **best.gaps,
         )
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import threading
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench import cliffs
 from bench.cancel import opened, statement
+from bench.looks import looking
 from tallyveil.accountant.pricing import Pricing
 from tallyveil.errors import QueryCanceled, StatementTooComplex
 from tallyveil.gate import Gate
 
-# Seconds that a statement's thread computes between two looks, on a busy machine; meant is 0.2.
+# Seconds that a statement's thread computes between two looks, on a busy machine; meant is 0.15.
 _BOUND = 1.0
 
 
@@ -40,23 +40,35 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     ],
 )
 def test_a_statement_looks_for_a_cancel_all_the_time(gate: Gate, name: str) -> None:
-    looks: list[float] = []
-    thread = threading.get_ident()
-
-    def look() -> bool:
-        if threading.get_ident() == thread:
-            looks.append(time.thread_time())
-        return False
-
-    session = gate.session("analyst")
-    (parsed,) = session.parse(statement(name, 1))
-    look()
     # The time limit may end it, where others compute too.
-    with contextlib.suppress(StatementTooComplex), session.limited(look):
+    _looks(gate, statement(name, 1))
+
+
+def _looks(gate: Gate, sql: str, *settings: str) -> None:
+    session = gate.session("analyst")
+    for setting in settings:
+        session.execute(*session.parse(setting))
+    with contextlib.suppress(StatementTooComplex), looking(session) as looks:
+        (parsed,) = session.parse(sql)
+        session.describe(parsed)
         session.execute(parsed)
-    look()
     session.close()
-    assert max(after - before for before, after in itertools.pairwise(looks)) < _BOUND
+    assert max(looks.longest.values()) < _BOUND, looks.longest
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("100,000 groups under 2,000 totals", marks=pytest.mark.slow),
+        "20,000 groups under ten totals",
+        "EXPLAIN over 4,000,000 cells",
+        "CUBE of 112,000 rows",
+    ],
+)
+def test_what_takes_long_looks_for_a_cancel_all_the_time(tmp_path: Path, name: str) -> None:
+    exact = cliffs.EXACT.get(name)
+    with contextlib.closing(cliffs.opened(tmp_path, exact=exact)) as gate:
+        _looks(gate, cliffs.statement(name, 3), *(cliffs.TOGETHER if exact else ()))
 
 
 def test_a_cancel_while_a_charge_is_worked_out_charges_nothing(
