@@ -44,7 +44,7 @@ _CHECK_SQL: Final = (
 )
 
 TEMPLATE: Final = "template1"
-ADMINISTRATION: Final = "postgres"
+ADMINISTRATION: Final = "internal"
 DATABASE: Final = "tallyveil"
 SUPERUSER: Final = "tallyveil"
 EVERYBODY: Final = "analyst"

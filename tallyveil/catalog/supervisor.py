@@ -107,7 +107,7 @@ class Supervisor:
         while not self._closing.is_set():
             lasted, why = 0.0, "it has ended, and is started again"
             try:
-                cluster.start(self._answers(cluster))
+                cluster.start(self._answers(cluster, TEMPLATE if fill else ADMINISTRATION))
                 if fill:
                     self._fill(cluster.socket)
                     fill = False
@@ -132,10 +132,10 @@ class Supervisor:
             seconds += LOOK
         return seconds
 
-    def _answers(self, cluster: Cluster) -> Iterator[bool]:
+    def _answers(self, cluster: Cluster, database: str) -> Iterator[bool]:
         while not self._closing.is_set():
             try:
-                Link(cluster.socket, SUPERUSER, ADMINISTRATION).close()
+                Link(cluster.socket, SUPERUSER, database).close()
                 yield True
             except (CatalogError, Failed):
                 yield False
@@ -146,6 +146,8 @@ class Supervisor:
             run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
             for alternatives in self._setup:
                 _first(link, alternatives)
+            # So that who connects to postgres, as tools do at first, has a copy of that name.
+            run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", PATIENCE)
         finally:
             link.close()
         link = Link(socket, SUPERUSER, ADMINISTRATION)

@@ -19,7 +19,7 @@ from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.catalog.cluster import PREFIX, sweep
 from tallyveil.catalog.link import Failed, Link, run
 from tallyveil.catalog.messages import simple
-from tallyveil.catalog.pool import SUPERUSER
+from tallyveil.catalog.pool import ADMINISTRATION, SUPERUSER
 from tallyveil.catalog.supervisor import Supervisor
 from tests.catalog.waiting import UNHEEDING, until
 
@@ -254,7 +254,7 @@ def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
         (UNHEEDING, 0.3, Failed),
         (too_large, 30.0, CatalogError),
     ):
-        link = Link(supervisor.address(), SUPERUSER, "postgres")
+        link = Link(supervisor.address(), SUPERUSER, ADMINISTRATION)
         with pytest.raises(error):
             list(link.ask(simple(statement), seconds))
         link.close()
@@ -264,7 +264,7 @@ def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
 
 def _is_there(supervisor: Supervisor) -> bool:
     try:
-        link = Link(supervisor.address(), SUPERUSER, "postgres")
+        link = Link(supervisor.address(), SUPERUSER, ADMINISTRATION)
         run(link, "SELECT 1", 10.0)
     except (Failed, CatalogError):  # it starts again
         return False
