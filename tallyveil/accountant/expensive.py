@@ -14,6 +14,7 @@ import numpy as np
 
 from tallyveil.accountant.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.mechanisms.losses.pairs import ClassLoss
+from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Attribute, Domain
 
 __all__ = ["most_expensive"]
@@ -61,17 +62,24 @@ def _of_tally(tally: Tally, domain: Domain) -> str:
 
 def _of_pair(loss: ClassLoss, domain: Domain) -> str:
     pair = np.unravel_index(int(loss.matrix.argmax()), loss.matrix.shape)
-    sides = []
-    for number in sorted(map(int, pair), key=lambda n: _first(loss, n)):
-        cells = loss.classes.labels == number
-        axes = loss.classes.axes
-        sides.append(_told(_corner(axes, cells), domain) if cells.any() else _OUTSIDE)
+    sides, own = [], loss.classes
+    # Kinds in the order of the first coordinate of each.
+    firsts = [np.unique(kinds, return_index=True)[1] for kinds in own.kinds]
+    labels = own.labels[np.ix_(*map(np.argsort, firsts))]
+    for number in sorted(map(int, pair), key=lambda n: _first(labels, n)):
+        cells = labels == number
+        found = _corner(own.axes, cells) if cells.any() else None
+        for axis, kinds, first in zip(own.axes, own.kinds, firsts, strict=True):
+            if found is not None and axis in found:
+                chosen = np.argsort(first)[found[axis]]
+                found[axis] = np.flatnonzero(np.isin(kinds, chosen))
+        sides.append(_OUTSIDE if found is None else _told(found, domain))
     return " against ".join(sides)
 
 
-def _first(loss: ClassLoss, number: int) -> int:
+def _first(labels: IntArray, number: int) -> int:
     """Where a class begins among the cells; the class without any comes last."""
-    cells = (loss.classes.labels == number).ravel()
+    cells = (labels == number).ravel()
     return int(cells.argmax()) if cells.any() else cells.size
 
 

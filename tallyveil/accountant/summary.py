@@ -34,7 +34,7 @@ from tallyveil.mechanisms.losses.tensors import Tensor
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 2  # of the file, and of what others derive
+_FORMAT: Final = 3  # of the file, and of what others derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -193,7 +193,8 @@ class _Writer:
     def _classes(self, loss: ClassLoss) -> list[Any]:
         own = loss.classes
         return [
-            own.axes, self._array(own.labels), own.count, own.outside, self._array(loss.matrix)
+            own.axes, [*map(self._array, own.kinds)], self._array(own.labels), own.count,
+            own.outside, self._array(loss.matrix),
         ]  # fmt: skip
 
     def _array(self, values: npt.NDArray[np.int64]) -> str:
@@ -216,6 +217,8 @@ def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
         return CellMeter(about["measure"], tallies[0])
     classes = None
     if about["classes"] is not None:
-        axes, labels, count, outside, matrix = about["classes"]
-        classes = ClassLoss(Partition(tuple(axes), arrays[labels], count, outside), arrays[matrix])
+        axes, kinds, labels, count, outside, matrix = about["classes"]
+        of_axes = tuple(arrays[name] for name in kinds)
+        own = Partition(tuple(axes), of_axes, arrays[labels], count, outside)
+        classes = ClassLoss(own, arrays[matrix])
     return PairMeter(about["measure"], classes, *tallies)

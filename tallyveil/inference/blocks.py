@@ -28,7 +28,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
-from tallyveil.inference.alike import alike
+from tallyveil.alike import alike
 from tallyveil.inference.exchangeable import (
     EXACT,
     LARGEST,

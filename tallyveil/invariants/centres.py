@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.inference.alike import alike
-from tallyveil.invariants.classes import Classes, stacked
+from tallyveil.alike import alike
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.orbits import orbits
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
+from tallyveil.workload.classes import Classes, stacked
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["centres", "posed", "translate_of"]

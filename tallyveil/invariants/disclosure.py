@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.invariants.classes import Classes
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.policy.domain import Domain
+from tallyveil.workload.classes import Classes
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Disclosure", "Exact", "disclosure"]

@@ -18,10 +18,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
-from tallyveil.invariants.classes import stacked
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.modular import Modular
 from tallyveil.invariants.span import Joint, Span
+from tallyveil.workload.classes import stacked
 from tallyveil.workload.workload import Column
 
 __all__ = ["Hierarchy", "hierarchy"]

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.inference.alike import alike
-from tallyveil.invariants.classes import stacked
+from tallyveil.alike import alike
 from tallyveil.invariants.combination import Combination, Rational
+from tallyveil.workload.classes import stacked
 from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["Modular"]

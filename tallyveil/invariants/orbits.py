@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallyveil.inference.alike import alike
-from tallyveil.invariants.classes import Classes, spread
+from tallyveil.alike import alike
+from tallyveil.workload.classes import Classes, spread
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Orbits", "orbits"]

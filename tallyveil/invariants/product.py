@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.invariants.classes import spread
 from tallyveil.invariants.combination import Combination, Rational
 from tallyveil.invariants.row_space import RowSpace, row_space
+from tallyveil.workload.classes import spread
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ProductSpace"]

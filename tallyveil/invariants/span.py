@@ -22,11 +22,11 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
-from tallyveil.invariants.classes import Classes, spread, stacked
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.product import ProductSpace
 from tallyveil.invariants.row_space import row_space
+from tallyveil.workload.classes import Classes, spread, stacked
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Joint", "Span"]

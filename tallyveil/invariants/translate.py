@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tallyveil.invariants.classes import spread
+from tallyveil.workload.classes import spread
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Translate", "translated"]

@@ -25,7 +25,8 @@ sum of tensors the bounds add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,18 +34,13 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
-from tallyveil.mechanisms.losses.partition import (
-    Partition,
-    distances,
-    join,
-    partition,
-    too_many,
-)
+from tallyveil.mechanisms.losses.partition import Partition, Rows, distances, join, partition
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.losses.weights import check_magnitude
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.units import IntArray, loss_units
-from tallyveil.workload.workload import Column, Factor
+from tallyveil.workload.classes import over_classes
+from tallyveil.workload.workload import Column
 
 __all__ = ["ClassLoss", "PairLoss"]
 
@@ -101,24 +97,20 @@ class PairLoss:
     @cached_property
     def by_class(self) -> ClassLoss | None:
         """All pairs of classes, or None where there are too many to look at."""
-        if any(map(too_many, self.columns)):
-            return None
-        factors: list[Factor] = []
-        parts: list[Partition] = []
+        parts, rows = list[Partition](), list[Rows]()
         for column in self.columns:
-            factor = column.multiplied_out(CELL_LIMIT)
-            part = None if factor is None else partition(factor, self.closed)
-            if factor is None or part is None:
+            found = partition(column, self.closed)
+            if found is None:
                 return None
-            factors.append(factor)
-            parts.append(part)
+            parts.append(found[0])
+            rows.append(found[1])
         joined = join(parts)
         if joined is None:
             return None
         classes, members = joined
         moves: list[IntArray] = []
-        for factor, part, member in zip(factors, parts, members, strict=True):
-            apart = distances(factor, part, power(self.measure))
+        for part, own, member in zip(parts, rows, members, strict=True):
+            apart = distances(own, part.count, power(self.measure))
             if apart is None:
                 return None
             moves.append(apart[np.ix_(member, member)])
@@ -130,11 +122,22 @@ class PairLoss:
             rate if self.measure == "epsilon" or _of_one_sign(column) else 2 * rate
             for column, rate in zip(self.columns, self.rates, strict=True)
         ]
-        return cell_losses(self.columns, rates, self.measure, merge=False)
+        return self._spelled(lambda columns: cell_losses(columns, rates, self.measure, merge=False))
 
     @cached_property
     def from_midrange(self) -> Sequence[Tensor]:
-        return midrange_losses(self.columns, self.rates, self.measure, self.closed)
+        return self._spelled(
+            lambda columns: midrange_losses(columns, self.rates, self.measure, self.closed)
+        )
+
+    def _spelled(self, losses: Callable[[Sequence[Column]], Sequence[Tensor]]) -> Sequence[Tensor]:
+        """The cells' losses, worked out once for cells that no row tells apart where all are
+        spelled out."""
+        sizes = dict(size for c in self.columns for size in zip(c.axes, c.shape, strict=True))
+        if math.prod(sizes.values()) > CELL_LIMIT:
+            return losses(self.columns)
+        kinds, columns = over_classes(self.columns)
+        return [one.spread(kinds.labels) for one in losses(columns)]
 
 
 def _of_one_sign(column: Column) -> bool:

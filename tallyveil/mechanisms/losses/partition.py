@@ -2,7 +2,8 @@
 
 Under replace-one the loss of a pair of cells depends only on what the queries say about the two.
 Cells on which all rows agree form one class; there are few classes even where there are very
-many cells, and all pairs of classes can be looked at.
+many cells, and all pairs of classes can be looked at. Nothing is spelled out for all cells: where
+no row of a column tells values of an attribute apart, they are one kind.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.inference.alike import alike
+from tallyveil.alike import alike
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
+from tallyveil.workload.classes import over_classes
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = [
-    "CLASS_LIMIT", "WORK_LIMIT", "Partition", "distances", "join", "partition", "too_many",
+    "CLASS_LIMIT", "WORK_LIMIT", "Partition", "Rows", "distances", "join", "partition", "too_many",
 ]  # fmt: skip
 
 CLASS_LIMIT = 1024
@@ -29,15 +33,40 @@ WORK_LIMIT = 20_000_000  # additions: about 0.2 s
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """``labels`` over ``axes`` (any order) number the classes 0..count−1, each occurring.
+    """``kinds[n]`` has the kind of each coordinate of ``axes[n]`` (in any order), and ``labels``,
+    over kinds, the number of each cell's class, 0..count−1, each occurring.
 
     ``outside`` is the class of a record outside the cube, or None if there is no such record.
     """
 
     axes: tuple[str, ...]
+    kinds: tuple[IntArray, ...]
     labels: IntArray
     count: int
     outside: int | None
+
+
+class Rows(NamedTuple):
+    """Row ``rows[t]`` has ``coefficients[t]`` on each cell of class ``classes[t]``; of other
+    classes it has none. In the order of the rows."""
+
+    rows: IntArray
+    classes: IntArray
+    coefficients: IntArray
+
+
+def partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
+    """Cells with equal columns C e_j in one class; None if there are more than `CLASS_LIMIT`, or
+    if they cannot be multiplied out. Kept while the column is."""
+    kept = _KEPT.setdefault(column, {})
+    if closed not in kept:
+        kept[closed] = _partition(column, closed)
+    return kept[closed]
+
+
+_KEPT: Final[WeakKeyDictionary[Column, dict[bool, tuple[Partition, Rows] | None]]] = (
+    WeakKeyDictionary()
+)
 
 
 def too_many(column: Column) -> bool:
@@ -56,47 +85,83 @@ def _first_rows(factor: Factor) -> int:
     return len(np.flatnonzero(np.bincount(first[first >= 0], minlength=1)))
 
 
-def partition(factor: Factor, closed: bool) -> Partition | None:
-    """Cells with equal columns F e_j in one class; None if there are more than `CLASS_LIMIT`."""
-    order = np.lexsort((factor.rows, factor.cells))
-    cells, starts = np.unique(factor.cells[order], return_index=True)
-    entries = [factor.rows[order], factor.coefficients[order]]
-    first = alike([], (np.append(starts, len(order)), entries))
-    distinct, of_cell = np.unique(first, return_inverse=True)
+def _partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
+    if too_many(column):
+        return None
+    kinds, [over] = over_classes([column])
+    factor = over.multiplied_out(CELL_LIMIT)
+    touched = None if factor is None else _touched(factor)
+    if factor is None or touched is None:
+        return None
+    cells, of_cell, firsts = touched
     rest = len(cells) < factor.size  # the class of the cells that no row touches comes first
-    labels, count = np.zeros(factor.size, dtype=np.int64), len(distinct) + rest
-    labels[cells] = of_cell.ravel() + rest
+    labels, count = np.zeros(factor.size, dtype=np.int64), len(firsts) + rest
     if count > CLASS_LIMIT:
         return None
-    if closed:
-        return Partition(factor.axes, labels.reshape(factor.shape), count, None)
-    outside = 0 if rest else count  # as a cell that no row touches
-    return Partition(factor.axes, labels.reshape(factor.shape), max(count, outside + 1), outside)
+    labels[cells] = of_cell + rest
+    outside = None
+    if not closed:
+        outside = 0 if rest else count  # as a cell that no row touches
+        count = max(count, outside + 1)
+    number = np.full(factor.size, -1, dtype=np.int64)
+    number[firsts] = labels[firsts]
+    classes = number[factor.cells]
+    own = np.flatnonzero(classes >= 0)
+    axes = factor.axes
+    found = Partition(
+        axes, tuple(kinds.labels[a] for a in axes), labels.reshape(factor.shape), count, outside
+    )
+    return found, Rows(factor.rows[own], classes[own], factor.coefficients[own])
 
 
-def distances(factor: Factor, classes: Partition, power: int) -> IntArray | None:
-    """D[a, b] = Σ_i |F_ij − F_ik|^p for cells j of class a and k of class b.
+def _touched(factor: Factor) -> tuple[IntArray, IntArray, IntArray] | None:
+    """The cells that some row touches, the class of each, and a cell of each class; None if there
+    are more than `CLASS_LIMIT`."""
+    deadline.check()
+    if int(np.bincount(factor.cells, minlength=1).max()) <= 1:  # no two rows overlap
+        if len(factor.starts) > CLASS_LIMIT:
+            return None
+        values = np.unique(factor.coefficients)
+        kinds = np.searchsorted(values, factor.coefficients)
+        of_cell, distinct = coded(factor.rows * len(values) + kinds)
+        firsts = np.zeros(len(distinct), dtype=np.int64)
+        firsts[of_cell] = factor.cells
+        return factor.cells, of_cell, firsts
+    order = np.argsort(factor.cells, kind="stable")
+    deadline.check()
+    own = factor.cells[order]
+    starts = np.flatnonzero(np.diff(own, prepend=-1))
+    entries = [factor.rows[order], factor.coefficients[order]]
+    first, of_cell = np.unique(
+        alike([], (np.append(starts, len(order)), entries)), return_inverse=True
+    )
+    cells = own[starts]
+    return cells, of_cell.ravel().astype(np.int64), cells[first]
+
+
+def distances(entries: Rows, count: int, power: int) -> IntArray | None:
+    """D[a, b] = Σ_i |C_ij − C_ik|^p for cells j of class a and k of class b.
 
     |u − v|^p = |u|^p + |v|^p except in rows where both have entries, so the sum of the norms is
     corrected row by row; a row costs the square of the number of classes it touches. None if that
     is more than `WORK_LIMIT` in all.
     """
-    representative = np.full(classes.count, -1, dtype=np.int64)
-    flat = classes.labels.ravel()
-    representative[flat[::-1]] = np.arange(len(flat))[::-1]
-    keep = representative[flat[factor.cells]] == factor.cells
-    members, rows = flat[factor.cells[keep]], factor.rows[keep]
-    values = factor.coefficients[keep]
+    rows, members, values = entries
     if int((np.bincount(rows, minlength=1) ** 2).sum()) > WORK_LIMIT:
         return None
-    norms = np.zeros(classes.count, dtype=np.int64)
+    norms = np.zeros(count, dtype=np.int64)
     np.add.at(norms, members, np.abs(values) ** power)
     matrix = norms[:, None] + norms[None, :]
+    np.fill_diagonal(matrix, 0)
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    for row in np.split(np.arange(len(rows)), starts[1:]):
-        touched, v = members[row], values[row]
+    ends = np.append(starts[1:], len(rows))
+    several = ends - starts > 1
+    for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
+        deadline.check()
+        touched, v = members[start:end], values[start:end]
         own = np.abs(v) ** power
         apart = own[:, None] + own[None, :] - np.abs(v[:, None] - v[None, :]) ** power
+        np.fill_diagonal(apart, 0)
         matrix[np.ix_(touched, touched)] -= apart
     return matrix
 
@@ -104,20 +169,28 @@ def distances(factor: Factor, classes: Partition, power: int) -> IntArray | None
 def join(parts: Sequence[Partition]) -> tuple[Partition, tuple[IntArray, ...]] | None:
     """The coarsest partition finer than all ``parts``, and each part's label of its classes.
 
-    None if that means more than `CLASS_LIMIT` classes or `CELL_LIMIT` cells.
+    None if that means more than `CLASS_LIMIT` classes, or `CELL_LIMIT` combinations of kinds.
     """
     axes = join_axes(*(part.axes for part in parts))
-    sizes = {n: k for p in parts for n, k in zip(p.axes, p.labels.shape, strict=True)}
-    if math.prod(sizes.values()) > CELL_LIMIT:
+    found: dict[str, IntArray] = {}
+    for part in parts:
+        for axis, own in zip(part.axes, part.kinds, strict=True):
+            before = found.get(axis)
+            found[axis] = own if before is None else coded(before * (int(own.max()) + 1) + own)[0]
+    kinds = tuple(found[axis] for axis in axes)
+    shape = [int(own.max()) + 1 for own in kinds]
+    if math.prod(shape) > CELL_LIMIT:
         return None
-    shape = [sizes[name] for name in axes]
+    firsts = {axis: np.unique(own, return_index=True)[1] for axis, own in found.items()}
     labels, outside = np.zeros(math.prod(shape), dtype=np.int64), np.zeros(0, dtype=np.int64)
     if parts and parts[0].outside is not None:
         outside = np.zeros(1, dtype=np.int64)
     members: list[IntArray] = []
     joint = np.append(labels, outside)
     for part in parts:
-        own = np.broadcast_to(align(part.labels, part.axes, axes), shape).ravel()
+        deadline.check()
+        at = [own[firsts[axis]] for axis, own in zip(part.axes, part.kinds, strict=True)]
+        own = np.broadcast_to(align(part.labels[np.ix_(*at)], part.axes, axes), shape).ravel()
         if part.outside is not None:
             own = np.append(own, part.outside)
         joint, present = coded(joint * part.count + own)
@@ -128,4 +201,4 @@ def join(parts: Sequence[Partition]) -> tuple[Partition, tuple[IntArray, ...]] |
     beyond = None if not len(outside) else int(joint[-1])
     cells = joint[:-1] if len(outside) else joint
     count = len(members[0]) if members else 1
-    return Partition(axes, cells.reshape(shape), count, beyond), tuple(members)
+    return Partition(axes, kinds, cells.reshape(shape), count, beyond), tuple(members)

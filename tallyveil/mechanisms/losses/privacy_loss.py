@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -65,7 +66,21 @@ def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
 
     add/remove: max_j Σ_i |C_ij|^p, of a product of factors the product of theirs. Replace:
     max_{j,k} Σ_i |C_ij − C_ik|^p, or an upper bound where there are too many classes of cells.
+    Kept while the column is.
     """
+    kept = _SENSITIVITIES.setdefault(column, {})
+    key = relation.neighbours, relation.closed, measure
+    if key not in kept:
+        kept[key] = _sensitivity(column, relation, measure)
+    return kept[key]
+
+
+_SENSITIVITIES: Final[WeakKeyDictionary[Column, dict[tuple[str, bool, Measure], int]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
     if relation.neighbours == "add_remove":
         check_magnitude(column, power(measure))
         return from_zero(column, power(measure), merge=False).highest

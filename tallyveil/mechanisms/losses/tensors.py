@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.mechanisms.units import CEILING, IntArray
 
 __all__ = ["CELL_LIMIT", "Tensor", "align", "independent", "join_axes", "place"]
@@ -58,6 +59,15 @@ class Tensor:
         others = (flat[:first], flat[first + 1 :])
         second = max(self.outside, *(int(part.max(initial=0)) for part in others))
         return int(flat[first]) + second
+
+    def spread(self, kinds: Mapping[str, IntArray]) -> Tensor:
+        """Over the coordinates of the axes, from those of their kinds."""
+        values = self.values
+        for n, name in enumerate(self.axes):
+            if len(kinds[name]) > values.shape[n]:
+                deadline.check()
+                values = values.take(kinds[name], axis=n)
+        return self if values is self.values else replace(self, values=values)
 
     def plus(self, other: Tensor) -> Tensor:
         """The sum, over the union of the axes, cut off at `CEILING`."""

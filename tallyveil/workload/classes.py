@@ -10,14 +10,17 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.inference.alike import alike
+from tallyveil.alike import alike, scrambled
+from tallyveil.cache import Cache
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Classes", "spread", "stacked"]
+__all__ = ["Classes", "over_classes", "spread", "stacked"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,11 @@ class Classes:
         return Column(factors, column.multiplier, column.selected)
 
     def _factor(self, factor: Factor) -> Factor:
-        if not factor.axes:
+        identity = (
+            len(self.firsts[axis]) == size and (np.diff(self.labels[axis]) == 1).all()
+            for axis, size in zip(factor.axes, factor.shape, strict=True)
+        )
+        if all(identity):
             return factor
         at = np.unravel_index(factor.cells, factor.shape)
         shape = tuple(len(self.firsts[axis]) for axis in factor.axes)
@@ -78,18 +85,64 @@ class Classes:
         )
 
 
+def over_classes(columns: Sequence[Column]) -> tuple[Classes, tuple[Column, ...]]:
+    """The classes that some columns tell apart, and the columns over these; kept for some time."""
+    own = tuple(columns)
+
+    def made() -> tuple[Classes, tuple[Column, ...]]:
+        classes = Classes.of(own)
+        return classes, tuple(map(classes.column, own))
+
+    return _OVER_CLASSES.get(own, made)
+
+
+def _held(_: object, own: tuple[Classes, tuple[Column, ...]]) -> int:
+    classes, columns = own
+    return sum(map(len, classes.labels.values())) * 8 + sum(column.nbytes for column in columns)
+
+
+_OVER_CLASSES: Final[Cache[tuple[Classes, tuple[Column, ...]]]] = Cache(256, 1 << 26, _held)
+
+
 def _labels(factor: Factor, axis: str) -> IntArray:
-    """For each value of the axis the first that no row of the factor tells apart from it."""
-    place = factor.axes.index(axis)
-    at = np.unravel_index(factor.cells, factor.shape)
-    own = at[place]
-    rest = np.ravel_multi_index(
-        [np.zeros_like(c) if n == place else c for n, c in enumerate(at)], factor.shape
-    ).astype(np.int64)
-    order = np.lexsort((rest, factor.rows, own))
-    starts = np.searchsorted(own[order], np.arange(factor.shape[place] + 1))
-    entries = [factor.rows[order], rest[order], factor.coefficients[order]]
-    return alike([], (starts, entries))
+    """For each value of the axis the first that no row of the factor tells apart from it; kept
+    while the factor is."""
+    kept = _LABELS.setdefault(factor, {})
+    if axis not in kept:
+        kept[axis] = _found_labels(factor, axis)
+    return kept[axis]
+
+
+def _found_labels(factor: Factor, axis: str) -> IntArray:
+    deadline.check()
+    size = factor.shape[factor.axes.index(axis)]
+    inner = math.prod(factor.shape[factor.axes.index(axis) + 1 :])
+    own = factor.cells // inner % size if len(factor.axes) > 1 else factor.cells
+    rest = factor.cells - own * inner
+    marks = scrambled(factor.rows, rest, factor.coefficients)
+    sums = np.zeros(size, dtype=np.uint64)
+    np.add.at(sums, own, marks)
+    _, kinds, counts = np.unique(sums, return_inverse=True, return_counts=True)
+    labels = np.arange(size)
+    # Where the sums differ, so do the entries.
+    doubtful = np.flatnonzero(counts[kinds] > 1)
+    if not len(doubtful):
+        return labels
+    number = np.full(size, -1, dtype=np.int64)
+    number[doubtful] = np.arange(len(doubtful))
+    kept = np.flatnonzero(number[own] >= 0)
+    deadline.check()
+    # Entries are in the order of rows and cells already; numpy sorts short integers by their bits.
+    short = number[own[kept]].astype(np.min_scalar_type(len(doubtful)))
+    kept = kept[np.argsort(short, kind="stable")]
+    starts = np.searchsorted(number[own[kept]], np.arange(len(doubtful) + 1))
+    labels[doubtful] = doubtful[
+        alike([], (starts, [factor.rows[kept], rest[kept], factor.coefficients[kept]]))
+    ]
+    return labels
+
+
+_LABELS: Final[WeakKeyDictionary[Factor, dict[str, IntArray]]] = WeakKeyDictionary()
 
 
 def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int) -> Factor | None:

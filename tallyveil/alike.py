@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["alike"]
+__all__ = ["alike", "scrambled"]
 
 _Ints = npt.NDArray[np.int64]
 _Marks = npt.NDArray[np.uint64]
@@ -24,15 +24,15 @@ def alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _In
         return np.zeros(1, dtype=np.int64)
     sums = np.zeros(number, dtype=np.uint64)
     for label in labels:
-        sums = _scrambled(sums + label.astype(np.uint64))
+        sums = _mixed(sums + label.astype(np.uint64))
     for starts, columns in lists:
         places = np.arange(len(columns[0])) - np.repeat(starts[:-1], np.diff(starts))
         mixed = places.astype(np.uint64)
         for column in columns:
-            mixed = _scrambled(mixed + column.view(np.uint64))
+            mixed = _mixed(mixed + column.view(np.uint64))
         total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
-        sums = _scrambled(sums + np.diff(starts).astype(np.uint64))
-        sums = _scrambled(sums + total[starts[1:]] - total[starts[:-1]])
+        sums = _mixed(sums + np.diff(starts).astype(np.uint64))
+        sums = _mixed(sums + total[starts[1:]] - total[starts[:-1]])
     _, first, sort = np.unique(sums, return_index=True, return_inverse=True)
     result: _Ints = first[sort.ravel()]
     for starts, columns in lists:
@@ -50,7 +50,15 @@ def alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _In
     return result
 
 
-def _scrambled(values: _Marks) -> _Marks:
+def scrambled(*columns: _Ints) -> _Marks:
+    """Numbers that look random, equal where all columns are."""
+    marks = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        marks = _mixed(marks + column.view(np.uint64))
+    return marks
+
+
+def _mixed(values: _Marks) -> _Marks:
     mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     result: _Marks = mixed ^ (mixed >> np.uint64(31))
