@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -35,6 +36,22 @@ class Drawn:
     places: IntArray
     laws: tuple[ConditionalLaw, ...]
     tree: Tree
+
+    @cached_property
+    def marginals(self) -> tuple[IntArray, tuple[tuple[ConditionalLaw, int], ...]]:
+        """For each row −1, or the number of the law of its noise by itself; and of each of these
+        laws a draw and a place in it."""
+        found: dict[tuple[int, int], int] = {}
+        laws = list[tuple[ConditionalLaw, int]]()
+        numbers = np.full(len(self.owners), -1, dtype=np.int64)
+        for row in np.flatnonzero(self.owners >= 0).tolist():
+            law = self.laws[self.owners[row]]
+            place = int(law.marginals[self.places[row]])
+            number = found.setdefault((law.number, place), len(laws))
+            if number == len(laws):
+                laws.append((law, place))
+            numbers[row] = number
+        return numbers, tuple(laws)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tallyveil.gate.control import Control
 from tallyveil.gate.designed import Comparison, Designed
 from tallyveil.gate.purchase import Purchase
 from tallyveil.gate.request import Request
+from tallyveil.gate.settings import Target
 from tallyveil.gate.translations import Follow, Saving, Translations
 from tallyveil.knowledge import Knowledge
 from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, IMAGED, PROJECTED, TOGETHER
@@ -94,6 +95,9 @@ class ByInvariants:
             return purchases
         if asked == EXTENDED:
             return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
+        target = request.target
+        if asked in TOGETHER:
+            purchases = [self._widened(one, target, asked) for one in purchases]
         best = [
             one.translated(
                 self.translations[one.table],
@@ -107,8 +111,18 @@ class ByInvariants:
         ]
         if asked not in TOGETHER:
             return best
-        target = request.target
         return [self.conditionings[one.table].conditioned(one, target, asked) for one in best]
+
+    def _widened(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
+        """With the noise that meets a half-width where it is drawn together. Raises what is known
+        before it is laid out."""
+        own, charge = self.conditionings[purchase.table], purchase.charge
+        scales = own.widest(charge, target, asked)
+        if scales == charge.scales or purchase.raised:
+            return purchase
+        noise = Noise(purchase.mechanism, scales)
+        paid = self.choice.at_least_cost(noise, charge.workload, scales)
+        return replace(purchase, charge=replace(charge, scales=paid), raised=paid != scales)
 
     def _follow(self, request: Request, table: str) -> Follow | None:
         """Whether rows may be told from others that are bought in their place: for a cost, where

@@ -258,8 +258,10 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
         for index, scale in scales.items():
             column, wanted = plan.workloads[table].columns[index], forecast.noise[table]
             if request.target.half_width is not None and scale > wanted.scales[index]:
+                together = table in forecast.spreads
+                why = "noise drawn together" if together else "history makes up for the rest"
                 lines.append(
-                    f"  aggregate {index + 1}: history makes up for the rest, scale"
+                    f"  aggregate {index + 1}: {why}, scale"
                     f" {number(float(column.multiplier) * scale)} suffices"
                 )
     return lines

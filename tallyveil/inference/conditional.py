@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
@@ -45,7 +46,7 @@ from tallyveil.inference.circle import (
     with_noise,
 )
 from tallyveil.inference.laws import NoiseLaw
-from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.noise import FloatArray, Noises, Together
 from tallyveil.inference.tree import Node, Tree
 from tallyveil.inference.weighted_draw import Groups, Weighted
 
@@ -100,15 +101,50 @@ class ConditionalLaw:
         """By place, those of independent noises which, given what is exact, have the covariance
         of these, as nearly as independent noises can; weights of estimates are chosen by them. Of
         leaves whose sum alone is known c(I − J/n), as of independent ones of variance c."""
-        own = [0.0 if law is None else law.variance for law in self._laws]
+        own = self._alone.copy()
         if self._flat and self._leaves[0] > 1:
-            own[1:] = [self._spread] * self._leaves[0]
-        return np.array(own)
+            own[1:] = self._spread
+        return own
+
+    @cached_property
+    def _alone(self) -> FloatArray:
+        """By count, of its own noise if it were independent."""
+        each = {law: 0.0 if law is None else law.variance for law in set(self._laws)}
+        return np.array([each[law] for law in self._laws])
 
     @cached_property
     def _spread(self) -> float:
         n = self._leaves[0]
         return variance_of(self.masses(0, 1)) * n / (n - 1)
+
+    def scaled(self, factor: float) -> ConditionalLaw:
+        """Of noises that are so many times as wide."""
+        wider = {law: law and type(law)(law.scale * factor) for law in set(self._laws)}
+        return _law(self._parents, tuple(wider[law] for law in self._laws))
+
+    def single(self, place: int) -> Noises:
+        """The noise in one place, by itself."""
+        own = self._laws[place] or type(self.law)(0.0)
+        here = np.array([place])
+        together = Together(np.zeros(1, dtype=np.int64), here, {0: self})
+        return replace(Noises.of(own.family, own.scale), together=together)
+
+    @cached_property
+    def marginals(self) -> _Ints:
+        """By count one of the same law by itself: the first of trees that are alike."""
+        inside: list[list[int]] = [[] for _ in self._parents]
+        kinds, known = [0] * len(inside), dict[tuple[NoiseLaw | None, tuple[int, ...]], int]()
+        for count in reversed(range(len(inside))):
+            kind = self._laws[count], tuple(sorted(inside[count]))
+            kinds[count] = known.setdefault(kind, len(known))
+            if count:
+                inside[self._parents[count]].append(kinds[count])
+        firsts, found = dict[tuple[int, int], int](), list[int]()
+        for count, parent in enumerate(self._parents):
+            above = found[parent] if count else -1
+            found.append(firsts.setdefault((above, kinds[count]), count))
+        result: _Ints = self.places[np.array(found)]
+        return result
 
     def functional(self, places: _Ints, weights: FloatArray) -> Weighted:
         """Σ weights · noises, each of a noise of its own."""
@@ -123,8 +159,7 @@ class ConditionalLaw:
             added[v] += added.get(parent, 0.0)
             more = [(weight + added[v], count) for weight, count in own[v]]
             own[v] = [*more, (added[v], self._leaves[v] - len(more))]
-        variances = [0.0 if law is None else law.variance for law in self._laws]
-        bound = float(weights**2 @ np.array(variances)[places])
+        bound = float(weights**2 @ self._alone[places])
         return Weighted.of(self, own, bound)
 
     @property

@@ -59,18 +59,18 @@ class Laminar:
         if len(np.unique(factor.cells)) == len(factor.cells):
             owner[factor.cells] = factor.rows
             return cls(factor, owner, parent)
-        ends = np.searchsorted(factor.rows, np.arange(factor.height + 1))
-        sizes, top = factor.entries, owner.copy()
-        for row in np.argsort(sizes, kind="stable").tolist():
+        sizes, top, height = factor.entries, owner.copy(), max(1, factor.height)
+        for rows, cells in _by_size(factor):
             deadline.check()
-            cells = factor.cells[ends[row] : ends[row + 1]]
-            tops, counts = np.unique(top[cells], return_counts=True)
+            tops = top[cells]
             inside = tops >= 0
-            if (counts[inside] != sizes[tops[inside]]).any():
+            pairs, counts = np.unique(tops[inside] * height + rows[inside], return_counts=True)
+            sets, around = np.divmod(pairs, height)
+            if (counts != sizes[sets]).any():
                 return None
-            parent[tops[inside]] = row
-            owner[cells[top[cells] < 0]] = row
-            top[cells] = row
+            parent[sets] = around
+            owner[cells[~inside]] = rows[~inside]
+            top[cells] = rows
         return cls(factor, owner, parent)
 
     def _nearest(self, outermost_first: IntArray) -> IntArray:
@@ -192,3 +192,16 @@ class Laminar:
 def _shared(sets: Sequence[int], values: Sequence[int], coefficients: Sequence[int]) -> Combination:
     factors = tuple(ratio(v, c) for v, c in zip(values, coefficients, strict=True))
     return Combination(tuple(sets), factors)
+
+
+def _by_size(factor: Factor) -> Iterator[tuple[IntArray, IntArray]]:
+    """The rows and cells of a factor's entries, those of smaller sets first: of all sets of one
+    size if these are disjoint, else of each."""
+    sizes = factor.entries[factor.rows]
+    order = np.argsort(sizes, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):
+        rows, cells = factor.rows[own], factor.cells[own]
+        ends = np.flatnonzero(np.diff(rows)) + 1
+        if len(np.unique(cells)) == len(cells):
+            ends = ends[:0]
+        yield from zip(np.split(rows, ends), np.split(cells, ends), strict=True)

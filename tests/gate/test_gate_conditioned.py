@@ -16,6 +16,7 @@ import tallyveil
 from tallyveil.accountant import Accountant, codec, pricing
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooComplex
 from tallyveil.gate import rows
+from tallyveil.gate.translations import Translations
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 
 Connect = Callable[..., tallyveil.Connection]
@@ -415,3 +416,71 @@ def test_a_k_norm_is_for_disjoint_groups_and_a_budget_of_epsilon(connect: Connec
             with pytest.raises(FeatureNotSupported, match=f"knorm cannot .* {reason}"):
                 ask(sql)
         assert spent(connection) == 0
+
+
+PAIRS = (
+    "SELECT state, sex, count(*) AS n, dp_interval_high(n) - n AS half FROM person"
+    " WHERE sex IS NOT NULL GROUP BY state, sex"
+)
+
+
+@pytest.mark.parametrize("sql", [PAIRS, PAIRS.replace("BY state, sex", "BY ROLLUP (state, sex)")])
+@pytest.mark.parametrize("half", [7, 40])
+def test_a_half_width_is_met_by_what_is_drawn_and_not_by_far(
+    connect: Connect, sql: str, half: int
+) -> None:
+    """Of two counts of a known total the noise spreads half as far as noise by itself."""
+    connection = conditioned(connect)
+    connection.execute(f"SET dp.half_width = {half}")
+    lines = [row[0] for row in connection.execute("EXPLAIN " + sql).fetchall()]
+    assert any("noise drawn together, scale" in line for line in lines)
+    halves = {row[-1] for row in connection.execute(sql).fetchall()} - {0}
+    assert max(halves) <= half
+    assert max(halves) >= half - max(1, half // 20)
+    cost = spent(connection)
+    connection.execute(sql)
+    assert spent(connection) == cost
+    connection.execute("SET dp.mechanism = auto")
+    connection.execute("SET dp.source = fresh")
+    connection.execute(sql)
+    assert cost < 0.7 * (spent(connection) - cost)
+
+
+@pytest.mark.parametrize("name", ["projected", "imaged", "extended", "conditioned", "auto"])
+def test_a_half_width_is_met_by_all_mechanisms(connect: Connect, name: str) -> None:
+    budget = {"epsilon": 1000.0} if name == "imaged" else {"rho": 1000.0, "delta": 1e-9}
+    connection = conditioned(connect, budget=budget, defaults={"half_width": 30})
+    connection.execute(f"SET dp.mechanism = {name}")
+    for sql in (PAIRS, GROUPS.replace("dp_stddev(n) AS deviation", "dp_interval_high(n) - n AS h")):
+        halves = {row[-1] for row in connection.execute(sql).fetchall()} - {0}
+        assert max(halves) <= 30
+        assert max(halves) >= 28 or name != "conditioned"
+
+
+def test_it_is_refused_before_anything_is_worked_out(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = conditioned(connect)
+    for late in (Translations, Accountant):
+        for name in {"best", "price"} & set(vars(late)):
+            monkeypatch.setattr(late, name, lambda *_: pytest.fail("too late"))
+    with pytest.raises(FeatureNotSupported, match="nested or disjoint"):
+        connection.execute(
+            "SELECT count(*) FILTER (WHERE age < 30), count(*) FILTER (WHERE age > 20) FROM person"
+        )
+
+
+def test_rows_have_intervals_of_their_own(connect: Connect) -> None:
+    """In one state two groups, in the other two 30 and 40."""
+    connection = conditioned(connect)
+    found = connection.execute(
+        "SELECT state, part, count(*) AS n, dp_interval_high(n) - dp_interval_low(n) FROM (SELECT"
+        " state, CASE state WHEN 'AL' THEN age % 2 WHEN 'AK' THEN age % 30 ELSE age % 40 END AS"
+        " part FROM person WHERE age IS NOT NULL) AS p GROUP BY ROLLUP (state, part)"
+    ).fetchall()
+    widths = {
+        state: {w for s, p, _, w in found if s == state and p is not None}
+        for state in ("AL", "AK", "WY")
+    }
+    assert all(len(own) == 1 for own in widths.values())
+    assert max(widths["AL"]) < 0.7 * max(widths["AK"]) <= max(widths["WY"])

@@ -17,7 +17,7 @@ from scipy import stats
 
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained import conditioned, groups
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total
@@ -194,18 +194,62 @@ def test_beyond_the_tables_the_fallback_is_likely_enough(tree: Tree) -> None:
     (root,) = tree.atoms
     atom = Atom(root)
     bounds = atom.bounds
-    leaves = list(range(min(3, len(root.leaves))))
-    for number in (1, len(leaves) - root.exact):
+    places = {leaf: place for place, leaf in enumerate(root.leaves)}
+    sums = (halves for number, halves in atom.tables.halves.items() if number != root.number)
+    sets = [root.leaves[:1], *([leaf for one in halves for leaf in one.leaves] for halves in sums)]
+    for leaves in {len(own): own for own in sets}.values():
         values = [0] * len(root.leaves)
-        bound = bounds.bound(number)
-        for place in leaves[:number]:
-            values[place] = bound // number + 1
+        for leaf in leaves:
+            values[places[leaf]] = bounds.bound(len(leaves)) // len(leaves) + 1
         if root.exact:
-            values[-1] -= sum(values)
+            outside = next(place for leaf, place in places.items() if leaf not in leaves)
+            values[outside] -= sum(values)
         assert not atom.within(values)
         with localcontext(prec=40):
             chance = (-Decimal(float(atom.exponent(values))) - Decimal(atom.scale)).exp()
             assert (chance / atom.proposed(values)).ln() <= LOG_FALLBACK
+
+
+WIDE = DiscreteLaplaceLaw(40.0)
+NESTED = Tree((*[n // 8 + 96 for n in range(96)], *[108] * 12, -1), (WIDE,) * 108 + (None,))
+
+
+@pytest.mark.parametrize("tree", [SMALL[0][0], SMALL[2][0], taxi(2.0), one(37, WIDE, None), NESTED])
+def test_a_table_holds_no_less_than_its_halves_add_up_to(tree: Tree) -> None:
+    """As drawing needs: else rare outcomes would be too rare. In their own powers of two."""
+    (root,) = tree.atoms
+    tables = Atom(root).tables
+    laws = {node.number: node.law for node in nodes(root) if node.children and not node.exact}
+    seen = set()
+    for number, halves in tables.halves.items():
+        here, inside = tables.of[number], [tables.of[half.number] for half in halves]
+        if id(here) in seen or len(inside) < 2:
+            continue
+        seen.add(id(here))
+        sums = np.convolve(inside[0].weights, inside[1].weights)
+        middle, bound = len(sums) // 2, here.bound
+        sums = sums[middle - bound : middle + bound + 1]
+        law = laws.get(number)
+        if law is not None:
+            sums = sums * weights_of(law).at(np.arange(-bound, bound + 1.0))
+        ratios = np.ldexp(here.weights / sums, here.power - sum(one.power for one in inside))
+        assert ratios.min() > 1 - 1e-12
+        assert ratios[bound] == pytest.approx(1, rel=1e-12)
+
+
+def nodes(root: Node) -> list[Node]:
+    found = [root]
+    for node in found:
+        found += node.children
+    return found
+
+
+def test_alike_counts_share_tables() -> None:
+    """64 groups of 32: five halvings of a group, six of all."""
+    tree = Tree((*[n // 32 + 2048 for n in range(2048)], *[2112] * 64, -1), (LAPLACE,) * 2113)
+    (root,) = tree.atoms
+    tables = Atom(root).tables
+    assert len({id(table) for table in tables.of.values()}) == 1 + 5 + 6
 
 
 def test_a_draw_is_decided_by_as_many_digits_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,10 +109,10 @@ class Conditioned:
         for _, law, places in laws_of_atoms(self._tree):
             each = {
                 place: law.functional(np.array([place]), np.ones(1)).variance
-                for place in set(places.values())
+                for place in set(law.marginals.tolist())
             }
             for number, place in places.items():
-                found[number] = each[place]
+                found[number] = each[int(law.marginals[place])]
         return found
 
 
@@ -170,12 +170,10 @@ class Atom:
     @cached_property
     def _sets(self) -> list[_Set]:
         found = [self._set([place]) for place in self._places.values()]
-        for children in self.tables.order.values():
-            inside: list[int] = []
-            for child in children:
-                inside += map(self._places.__getitem__, child.leaves)
-                if not (self.root.exact and len(inside) == len(self._places)):
-                    found.append(self._set(inside))
+        for halves in self.tables.halves.values():
+            inside = [self._places[leaf] for half in halves for leaf in half.leaves]
+            if not (self.root.exact and len(inside) == len(self._places)):
+                found.append(self._set(inside))
         return found
 
     def _set(self, leaves: Sequence[int]) -> _Set:
@@ -205,24 +203,26 @@ class Atom:
         todo = [(self.root, start)]
         while todo:
             node, left = todo.pop()
-            table = self.tables.of[node.number]
             if not node.children:
                 values[self._places[node.number]] = left
                 continue
-            children = self.tables.order[node.number]
-            for number in range(len(children) - 1, 0, -1):
-                inside, prefix = table.children[number], table.prefixes[number]
-                own, others = inside.bound, len(prefix) // 2
-                low, high = max(-own, left - others), min(own, left + others)
-                rest = prefix[others + left - high : others + left - low + 1][::-1]
-                place, count = self._step(
-                    inside.weights[own + low : own + high + 1] * rest, next(draws)
-                )
+            first, *others = self.tables.halves[node.number]
+            for other in others:
+                mine, count = self._split(first.number, other.number, left, next(draws))
                 counts.append(count)
-                todo.append((children[number], low + place))
-                left -= low + place
-            todo.append((children[0], left))
+                todo.append((other, left - mine))
+                left = mine
+            todo.append((first, left))
         return values if self._kept(values, counts, int(words[-1])) else None
+
+    def _split(self, one: int, other: int, total: int, draw: np.int64) -> tuple[int, int]:
+        """How much of a total the one of two nodes has, and of how many draws, as `_step`."""
+        mine, rest = self.tables.of[one], self.tables.of[other]
+        low, high = max(-mine.bound, total - rest.bound), min(mine.bound, total + rest.bound)
+        left = rest.weights[rest.bound + total - high : rest.bound + total - low + 1][::-1]
+        weights = mine.weights[mine.bound + low : mine.bound + high + 1] * left
+        place, count = self._step(weights, draw)
+        return low + place, count
 
     def _step(self, weights: FloatArray, draw: np.int64) -> tuple[int, int]:
         """An outcome by its weight, and of how many draws of 2⁶¹ it is the outcome: at least its
@@ -297,12 +297,11 @@ class Atom:
         """Whether the tables have the outcome."""
         if max(map(abs, values)) > self.bounds.bound(1):
             return False
-        for number, children in self.tables.order.items():
-            prefixes, total = self.tables.of[number].prefixes, 0
-            for child, prefix in zip(children, prefixes[1:], strict=True):
-                total += sum(values[self._places[leaf]] for leaf in child.leaves)
-                if abs(total) > len(prefix) // 2:
-                    return False
+        sums: dict[int, int] = dict(zip(self.root.leaves, values, strict=True))
+        for number, halves in self.tables.halves.items():
+            sums[number] = sum(sums[half.number] for half in halves)
+            if abs(sums[number]) > self.tables.of[number].bound:
+                return False
         return True
 
 

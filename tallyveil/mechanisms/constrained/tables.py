@@ -2,14 +2,17 @@
 
     π_v = g_v · (π_1 ∗ … ∗ π_m) over the children of v,   π = f at a leaf,   f(0) = g(0) = 1.
 
-A table ends where the sums of some children, or one leaf, lie beyond a bound B; `Bounds` chooses it
-such that what lies beyond is as unlikely as `conditioned` needs. All sums are of positive terms, so
+The children of a count are joined in two halves, and these in two, so that of a hundred alike few
+joins differ; those of one kind share a table. A table ends where the sum of a half, or one leaf, is
+beyond a bound B; `Bounds` chooses it such that what lies beyond is as unlikely as `conditioned`
+needs. All sums are of positive terms, so
 that each number has a small relative error, however small it is. Tables are kept near 1 by powers
 of two, which change no digit: of 250 leaves the weights would be larger than any float.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.noise import FloatArray
@@ -28,7 +32,11 @@ __all__ = ["LOG_FALLBACK", "MOST", "Bounds", "Table", "Tables", "too_many_sums"]
 
 LOG_FALLBACK: Final = -58 * math.log(2)  # ln of how often what lies beyond the tables is proposed
 MOST: Final = 10_000_000  # numbers of all tables
+_WORK: Final = 10_000_000_000  # multiplications: about 3 s
+_PIECE: Final = 200_000_000
 _Kind: TypeAlias = tuple[object, ...]
+_Pair: TypeAlias = tuple[int, Node]
+"""A node after the number of its kind."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +59,13 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """``weights`` of −B … B, times 2^``power`` for all; ``prefixes[j]`` those of the sums of the
-    first j of the ``children``, each up to a constant, none of a leaf."""
+    """``weights`` of −B … B of the sum of ``size`` leaves, times 2^``power`` for all. ``plain``: of
+    leaves without noise on their sums."""
 
     weights: FloatArray
     size: int
-    children: Sequence[Table] = ()
-    prefixes: Sequence[FloatArray] = ()
     power: int = 0
+    plain: bool = True
 
     @cached_property
     def bound(self) -> int:
@@ -67,18 +74,20 @@ class Table:
 
 class Tables:
     """Of an atom, whose leaves have noise of one ``law``: ``of[number]`` is a node's table, and
-    ``order[number]`` are its children in the order that the table has them.
+    ``halves[number]`` are the one or two nodes it is the sum of; those that are nobody's count have
+    negative numbers.
 
     Raises ValueError for leaves of several laws, and StatementTooComplex for too large tables.
     """
 
     def __init__(self, root: Node, law: NoiseLaw, bounds: Bounds) -> None:
         self.bounds = bounds
-        self._law, self._left = law, MOST
+        self._law, self._left, self._work = law, MOST, _WORK
         self._kinds: dict[_Kind, int] = {}
         self._tables: list[Table] = []
         self.of: dict[int, Table] = {}
-        self.order: dict[int, tuple[Node, ...]] = {}
+        self.halves: dict[int, tuple[Node, ...]] = {}
+        self._joins = itertools.count(1)
         kind = self._add(root)
         table = self._tables[kind]
         weights = table.weights
@@ -92,49 +101,73 @@ class Tables:
         return MOST - self._left
 
     def _add(self, node: Node) -> int:
-        """The number of the node's kind: those of one kind share a table."""
+        """The number of the node's kind."""
         pairs = sorted(((self._add(child), child) for child in node.children), key=_first)
-        law = None if node.exact else node.law
+        return self._join(node, None if node.exact else node.law, pairs)
+
+    def _join(self, node: Node, law: NoiseLaw | None, pairs: Sequence[_Pair]) -> int:
+        if len(pairs) > 2:
+            half = len(pairs) // 2
+            pairs = [self._half(pairs[:half]), self._half(pairs[half:])]
         kind = (law, *(number for number, _ in pairs))
         number = self._kinds.setdefault(kind, len(self._tables))
         if number == len(self._tables):
             inside = [self._tables[own] for own, _ in pairs]
             self._tables.append(self._inner(law, inside) if inside else self._leaf(law))
         self.of[node.number] = self._tables[number]
-        self.order[node.number] = tuple(child for _, child in pairs)
+        if pairs:
+            self.halves[node.number] = tuple(child for _, child in pairs)
         return number
+
+    def _half(self, pairs: Sequence[_Pair]) -> _Pair:
+        if len(pairs) == 1:
+            return pairs[0]
+        node = Node(-next(self._joins), None, tuple(child for _, child in pairs))
+        return self._join(node, None, pairs), node
 
     def _leaf(self, law: NoiseLaw | None) -> Table:
         if law != self._law:
             raise ValueError("the leaves of an atom have noise of one law")
         bound = self.bounds.bound(1)
-        return Table(self._take(weights_of(self._law).at(_steps(bound))), 1)
+        self._take(2 * bound + 1, 0)
+        return Table(weights_of(self._law).at(_steps(bound)), 1)
 
     def _inner(self, law: NoiseLaw | None, inside: Sequence[Table]) -> Table:
-        prefixes, size, power = [np.ones(1)], 0, 0
-        for table in inside:
-            size, power = size + table.size, power + table.power
-            last = prefixes[-1]
-            if not table.children:
-                longer = weights_of(self._law).convolved(last, table.bound)
-            else:
-                longer = np.convolve(last, table.weights)
-            middle = len(longer) // 2
-            bound = min(middle, self.bounds.bound(size))
-            kept = self._take(longer[middle - bound : middle + bound + 1])
-            more = math.frexp(float(kept.max()))[1]
-            prefixes.append(np.ldexp(kept, -more))
-            power += more
-        weights = prefixes[-1]
+        *others, whole = sorted(inside, key=_length)
+        for other in others:
+            whole = self._sum(whole, other)
+        weights, power = whole.weights, whole.power
         if law is not None:
-            weights = weights * weights_of(law).at(_steps(len(weights) // 2))
-        return Table(weights, size, tuple(inside), tuple(prefixes), power)
+            own = weights_of(law).at(_steps(len(weights) // 2))
+            weights, more = _near_1(weights * own)
+            power += more
+        return Table(weights, whole.size, power, whole.plain and law is None)
 
-    def _take(self, table: FloatArray) -> FloatArray:
-        self._left -= len(table)
-        if self._left < 0:
+    def _sum(self, one: Table, other: Table) -> Table:
+        """Of two, the second no longer than the first: leaf by leaf if that is less work. Then it
+        is of all that the halves can add up to, or a little more: what is drawn needs no less."""
+        law, leaf, size = weights_of(self._law), self.bounds.bound(1), one.size + other.size
+        bound = min(one.bound + other.bound, self.bounds.bound(size))
+        by_leaf = other.size * law.work(bound + leaf * (other.size + 1) // 2, leaf)
+        work = len(one.weights) * len(other.weights)
+        self._take(2 * bound + 1, min(work, by_leaf) if other.plain else work)
+        if other.plain and (other.size == 1 or by_leaf < work):
+            weights, power = one.weights, one.power
+            for left in reversed(range(other.size)):
+                deadline.check()
+                longer = _cut(law.convolved(weights, leaf), bound + left * leaf)
+                weights, more = _near_1(longer)
+                power += more
+        else:
+            weights, more = _near_1(_cut(_convolved(one.weights, other.weights), bound))
+            power = one.power + other.power + more
+        return Table(weights, size, power, one.plain and other.plain)
+
+    def _take(self, numbers: int, work: int) -> None:
+        self._left -= numbers
+        self._work -= work
+        if min(self._left, self._work) < 0:
             raise too_many_sums()
-        return table
 
 
 def too_many_sums() -> StatementTooComplex:
@@ -144,8 +177,35 @@ def too_many_sums() -> StatementTooComplex:
     )
 
 
-def _first(pair: tuple[int, Node]) -> int:
+def _first(pair: _Pair) -> int:
     return pair[0]
+
+
+def _length(table: Table) -> int:
+    return len(table.weights)
+
+
+def _near_1(weights: FloatArray) -> tuple[FloatArray, int]:
+    """Divided by a power of two, and which."""
+    power = math.frexp(float(weights.max()))[1]
+    return np.ldexp(weights, -power), power
+
+
+def _cut(weights: FloatArray, bound: int) -> FloatArray:
+    """Without what lies beyond a bound."""
+    middle = len(weights) // 2
+    return weights if bound >= middle else weights[middle - bound : middle + bound + 1]
+
+
+def _convolved(one: FloatArray, other: FloatArray) -> FloatArray:
+    """By pieces of the other, so that a cancelled statement ends soon."""
+    found = np.zeros(len(one) + len(other) - 1)
+    step = max(1, _PIECE // len(one))
+    for start in range(0, len(other), step):
+        deadline.check()
+        piece = other[start : start + step]
+        found[start : start + len(one) + len(piece) - 1] += np.convolve(one, piece)
+    return found
 
 
 def _steps(bound: int) -> FloatArray:

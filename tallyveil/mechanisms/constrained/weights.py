@@ -58,6 +58,10 @@ class Weights(ABC):
         positive terms; ``bound`` longer on each side."""
 
     @abstractmethod
+    def work(self, reach: int, bound: int) -> int:
+        """About how many operations that takes, of numbers of −reach … reach."""
+
+    @abstractmethod
     def log_total(self) -> Decimal:
         """ln Σ_k f(k), in the precision of the context."""
 
@@ -98,6 +102,9 @@ class _Laplace(Weights):
             reach *= 2
         result: FloatArray = found + found[::-1] - plain
         return result
+
+    def work(self, reach: int, bound: int) -> int:
+        return 8 * reach * reach.bit_length()
 
     def log_total(self) -> Decimal:
         return _log_both(self.scale, self.scale)
@@ -144,6 +151,9 @@ class _Gaussian(Weights):
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
         result: FloatArray = np.convolve(others, self.at(np.arange(-bound, bound + 1.0)))
         return result
+
+    def work(self, reach: int, bound: int) -> int:
+        return 4 * reach * bound
 
     def log_total(self) -> Decimal:
         return _log_sum(1 / (2 * Fraction(self.scale) ** 2), getcontext().prec)
