@@ -225,3 +225,41 @@ def test_users_that_are_gone_let_nobody_in(house: House) -> None:
     for _ in range(2):
         with pytest.raises(psycopg.OperationalError, match="password"):
             house.client("eve", "any")
+
+
+def test_noise_drawn_together_is_drawn_once_for_all_workers(tmp_path: Path) -> None:
+    """Both are asked at once, and again after a restart: groups agree with what is exact, and are
+    the same, and are paid for once."""
+    ages = [i * i % 100 for i in range(1_000)]
+    (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, ages)) + "\n")
+    policy = tmp_path / "policy.toml"
+    exact = "SELECT age / 20, count(*) FROM person GROUP BY 1"
+    budget = "budget = { epsilon = 1.0 }"
+    table = f'{budget}\nneighbours = "replace"\ninvariants = [{{ sql = "{exact}" }}]'
+    policy.write_text(POLICY.replace(budget, table))
+    read_user_file(policy.with_suffix(".users"), create=True).add("alice", "first", replace=False)
+    sql = "SELECT age / 20 AS part, age / 5 AS fifth, count(*) FROM person GROUP BY ROLLUP (1, 2)"
+    answers: list[set[tuple[Any, ...]]] = []
+
+    def ask(client: Client) -> None:
+        client.execute("SET dp.mechanism = conditioned")
+        answers.append(set(client.execute(sql).fetchall()))
+
+    for _ in range(2):
+        with contextlib.closing(House(policy)) as house, one_each(house) as clients:
+            asked = [threading.Thread(target=ask, args=(client,)) for client in clients]
+            for thread in asked:
+                thread.start()
+            for thread in asked:
+                thread.join()
+            assert spent(clients[0]) == spent(clients[1]) == 0.02
+    first, *others = answers
+    assert len(others) == 3
+    assert all(other == first for other in others)
+    counts = {part: n for part, fifth, n in first if fifth is None}
+    assert counts == {None: 1_000} | {part: sum(a // 20 == part for a in ages) for part in range(5)}
+    for part in range(5):
+        assert sum(n for p, fifth, n in first if p == part and fifth is not None) == counts[part]
+    assert sorted(n for p, fifth, n in first if fifth is not None) != sorted(
+        sum(age // 5 == fifth for age in ages) for fifth in range(20)
+    )
