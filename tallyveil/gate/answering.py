@@ -86,9 +86,9 @@ class Answering:
     def _guarantees(self, plan: Plan) -> tuple[Notice, ...]:
         """With a session's first answer about each table that has invariants, or the records of one
         that has."""
-        every = {t: own for t, own in self._gate.guarantees.items() if own.agreeing}
-        tables = [t for t in plan.workloads if t in every.keys() - self.guaranteed]
-        self.guaranteed = self.guaranteed.union(tables)
+        every, told = self._gate.guarantees, self.guaranteed
+        tables = [t for t in plan.workloads if every[t].agreeing and t not in told]
+        self.guaranteed = told.union(tables)
         return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
 
     def rows(

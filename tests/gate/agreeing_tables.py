@@ -76,7 +76,8 @@ class Case:
             "analysts": dict.fromkeys(USERS, share),
         }
         statements = [one for _ in range(6) for one in asked(rolled, measure)]
-        statements.append("SELECT * FROM dp.budget, dp.invariants, dp.attributes")
+        statements += ["SELECT * FROM dp.budget", "SELECT * FROM dp.invariants"]
+        statements.append("SELECT analyst, mechanism, cost, rows, spent FROM dp.history")
         return cls(policy, statements, exact, pair(rolled, exact), rows)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,18 +71,18 @@ class Attack:
         with (
             TemporaryDirectory(dir=self.folder) as base,
             people(self.case.tables[number]) as source,
+            ExitStack() as opened,
         ):
             policy = tallyveil.parse_policy(self.case.policy, base=Path(base))
             # What a busy machine does to one of two transcripts is nothing that tables are told.
             gates = {
-                user: Connection(Gate(policy, source, time_limit=600.0), user) for user in USERS
+                user: opened.enter_context(Connection(Gate(policy, source, time_limit=600), user))
+                for user in USERS
             }
             for sql in self.case.statements:
                 self.user = turns.choice(USERS)
                 found.append((sql, *self.told(gates[self.user], sql)))
             spent = {row["analyst"]: row for gate in gates.values() for row in gate.budget()}
-            for gate in gates.values():
-                gate.close()
         return found, spent
 
     def told(self, gate: tallyveil.Connection, sql: str) -> tuple[Any, ...]:
@@ -215,6 +216,8 @@ def outcome(attack: Attack) -> tuple[bool, float]:
     excess = attack.excess(spent)
     assert attack.released
     others, _ = attack.transcript(1)
+    for statement, rows, *_ in told[-3:]:
+        assert isinstance(rows, list), statement
     return alike(told, others), excess
 
 
