@@ -199,6 +199,25 @@ def test_an_option_of_explain_is_refused_or_kept(connect: Connect) -> None:
     assert connection.execute(f"explain (({query}))").fetchall()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "set session authorization default",
+        "set local session authorization default",
+        "set role none",
+        "set session role none",
+        "reset role",
+    ],
+)
+def test_pools_may_set_the_user_to_who_connected(connect: Connect, statement: str) -> None:
+    """Npgsql does, before it lends a connection again."""
+    connection = connect()
+    before = connection.execute("select current_user").fetchall()
+    connection.execute(statement)
+    assert connection.execute("select current_user").fetchall() == before
+    assert refused(connection, f"{statement} bob") == "42601"
+
+
 MEANINGLESS = [
     ("begin isolation level serializable", "0A000"),
     ("set transaction isolation level serializable", "0A000"),

@@ -60,13 +60,15 @@ def parse_set(piece: Piece) -> Change:
         reader.usage = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
         reader.expect("AS", "TRANSACTION")
         return Change({f"default_{name}": value for name, value in parse_modes(reader).items()})
-    _refuse_another_user(reader)
+    if _keeps_the_user(reader):
+        return Change({})
     reader.take("SESSION")
     return _setting(reader)
 
 
 def _setting(reader: Reader) -> Change:
-    _refuse_another_user(reader)
+    if _keeps_the_user(reader):
+        return Change({})
     if reader.take("TRANSACTION"):
         _refuse_snapshot(reader)
         return Change({}, block=parse_modes(reader))
@@ -84,14 +86,21 @@ def _refuse_snapshot(reader: Reader) -> None:
         )
 
 
-def _refuse_another_user(reader: Reader) -> None:
+def _keeps_the_user(reader: Reader) -> bool:
+    """Whether it sets the user to who connected, as pools do between two clients. Raises
+    InsufficientPrivilege for another."""
     position = reader.position()
-    if reader.take("ROLE") or reader.take("SESSION", "AUTHORIZATION"):
-        raise InsufficientPrivilege(
-            "who asks is who connected: it cannot be changed",
-            hint="Connect as the user you mean.",
-            position=position,
-        )
+    role = reader.take("ROLE")
+    if not role and not reader.take("SESSION", "AUTHORIZATION"):
+        return False
+    if reader.take("NONE" if role else "DEFAULT"):
+        reader.end()
+        return True
+    raise InsufficientPrivilege(
+        "who asks is who connected: it cannot be changed",
+        hint="Connect as the user you mean.",
+        position=position,
+    )
 
 
 def _constraints(reader: Reader) -> Change:
