@@ -1,5 +1,6 @@
 """Sessions of one gate, each in a thread, that ask different questions: python many_sessions.py
-DIRECTORY SESSIONS QUESTIONS prints how many were answered and how many refused.
+DIRECTORY SESSIONS QUESTIONS says when it could begin, does so once it reads a line, and prints how
+many were answered and how many refused.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ def ask_all(gate: Gate, sessions: int, questions: int) -> Counter[str]:
 
 def main(directory: str, sessions: str, questions: str) -> None:
     opened = gate(Path(directory))
+    print("ready", flush=True)
+    sys.stdin.readline()
     try:
         outcome = ask_all(opened, int(sessions), int(questions))
     finally:

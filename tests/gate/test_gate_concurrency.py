@@ -62,17 +62,22 @@ def test_eight_sessions_with_different_questions_come_to_an_end(
 
 
 def two_processes(directory: Path, sessions: int, questions: int) -> None:
-    many_sessions.gate(directory).close()
-    command = [sys.executable, str(SCRIPT), str(directory), str(sessions), str(questions)]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    try:
-        counts = [list(map(int, one.communicate(timeout=PATIENCE)[0].split())) for one in running]
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-    assert [sum(count) for count in counts] == [sessions * questions] * 2
+    """This one, and another that begins with it."""
     gate = many_sessions.gate(directory)
+    command = [sys.executable, str(SCRIPT), str(directory), str(sessions), str(questions)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
+        try:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            assert other.stdout.readline() == "ready\n"
+            other.stdin.write("begin\n")
+            other.stdin.flush()
+            ours = ask_all(gate, sessions, questions)
+            theirs = other.communicate(timeout=PATIENCE)[0].split()
+        finally:
+            other.kill()
+    assert [sum(ours.values()), sum(map(int, theirs))] == [sessions * questions] * 2
     assert gate.accountant.balance("person").remaining >= 0
     gate.close()
 
