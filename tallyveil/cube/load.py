@@ -53,13 +53,23 @@ def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[
     """
     if source is not None and not isinstance(source, duckdb.DuckDBPyConnection):
         return dict.fromkeys(policy.tables, frozenset({"the data frame"}))
+    files = {name: _file(table) for name, table in policy.tables.items()}
+    if all(files.values()):
+        return {name: frozenset({file}) for name, file in files.items() if file}
     with opened(policy, source) as cursor:
-        return {name: _relations(table, cursor) for name, table in policy.tables.items()}
+        return {
+            name: frozenset({file}) if file else _relations(policy.tables[name], cursor)
+            for name, file in files.items()
+        }
+
+
+def _file(table: Table) -> str | None:
+    """The file that is one relation, whatever the table calls it."""
+    url = table.source_url
+    return url if url is not None and source_kind(url) != "duckdb" else None
 
 
 def _relations(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    if table.source_url is not None and source_kind(table.source_url) != "duckdb":
-        return frozenset({table.source_url})
     with suppress(duckdb.Error):
         names = cursor.get_table_names(f"FROM (\n{origin(table)}\n)")
         if names:

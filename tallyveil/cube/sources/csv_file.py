@@ -14,7 +14,7 @@ import gzip
 from pathlib import Path
 from typing import Final
 
-from tallyveil.cube.sources.file_kind import FileKind, text, views
+from tallyveil.cube.sources.file_kind import FileKind, public_views, text, views
 from tallyveil.errors import SourceError
 
 __all__ = ["CSV"]
@@ -51,5 +51,6 @@ def _header(path: Path) -> list[str]:
 
 
 CSV: Final = FileKind(
-    confidential=views(_confidential), public=views(lambda path: f"read_csv({text(str(path))})")
+    confidential=views(_confidential),
+    public=public_views(lambda path: f"read_csv({text(str(path))})"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import duckdb
 
 from tallyveil.cube.reading import quoted
 
-__all__ = ["CONFIG", "FileKind", "Open", "text", "views"]
+__all__ = ["CONFIG", "FileKind", "Open", "public_views", "text", "views"]
 
 CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -31,16 +32,31 @@ class FileKind:
     public: Open
 
 
-def views(relation: Callable[[Path], str]) -> Open:
-    """Opens a file that is one relation: a private database with a view of it by every name."""
+def views(
+    relation: Callable[[Path], str],
+    connected: Callable[[], duckdb.DuckDBPyConnection] = lambda: duckdb.connect(config=CONFIG),
+) -> Open:
+    """Opens a file that is one relation: a connection with a view of it by every name."""
 
     def opened(path: Path, names: Iterable[str]) -> duckdb.DuckDBPyConnection:
-        memory = duckdb.connect(":memory:", config=CONFIG)
+        memory = connected()
         for name in dict.fromkeys(name.lower() for name in (path.name.split(".")[0], *names)):
-            memory.execute(f"CREATE VIEW {quoted(name)} AS FROM {relation(path)}")
+            memory.execute(f"CREATE TEMP VIEW {quoted(name)} AS FROM {relation(path)}")
         return memory
 
     return opened
+
+
+def public_views(relation: Callable[[Path], str]) -> Open:
+    """As `views`, for what is public: all such files are read in one database, which is opened once
+    in this process and keeps nothing. To open one takes longer than to read most of them.
+    """
+    return views(relation, lambda: _shared().cursor())
+
+
+@functools.cache
+def _shared() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={**CONFIG, "enable_external_file_cache": False})
 
 
 def text(value: str) -> str:

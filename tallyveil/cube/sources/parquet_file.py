@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tallyveil.cube.sources.file_kind import FileKind, text, views
+from tallyveil.cube.sources.file_kind import FileKind, public_views, text, views
 
 __all__ = ["PARQUET"]
 
@@ -14,4 +14,4 @@ def _relation(path: Path) -> str:
     return f"read_parquet({text(str(path))})"
 
 
-PARQUET: Final = FileKind(confidential=views(_relation), public=views(_relation))
+PARQUET: Final = FileKind(confidential=views(_relation), public=public_views(_relation))
