@@ -244,6 +244,19 @@ def _starts(rows: IntArray) -> IntArray:
     return np.flatnonzero(np.diff(rows, prepend=-1)).astype(np.int64)
 
 
+def _divisors(magnitude: npt.NDArray[np.uint64], starts: IntArray) -> npt.NDArray[np.uint64]:
+    """The greatest common divisor of each run; of a single one as soon as it is 1."""
+    if len(starts) != 1:
+        return np.gcd.reduceat(magnitude, starts)
+    divisor = 0
+    for start in range(0, len(magnitude), _PORTION):
+        deadline.check()
+        divisor = math.gcd(divisor, int(np.gcd.reduce(magnitude[start : start + _PORTION])))
+        if divisor == 1:
+            break
+    return np.array([divisor], dtype=np.uint64)
+
+
 def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntArray]:
     """For each run of entries the greatest common divisor, with the sign of its first entry, and
     the entries divided by it.
@@ -252,7 +265,7 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
     still determines the coefficient.
     """
     magnitude = np.abs(coefficients).view(np.uint64)
-    divisor = np.gcd.reduceat(magnitude, starts)
+    divisor = _divisors(magnitude, starts)
     deadline.check()
     if (divisor == 1).all() and (coefficients[starts] > 0).all():
         return divisor.view(np.int64), coefficients

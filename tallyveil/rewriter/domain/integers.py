@@ -17,7 +17,7 @@ from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue
 
 __all__ = [
-    "GRID_BITS", "MAX_COEFFICIENT", "IntArray", "integers_of", "portions", "whole",
+    "GRID_BITS", "MAX_COEFFICIENT", "PORTION", "IntArray", "integers_of", "portions", "whole",
 ]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
@@ -26,9 +26,9 @@ _Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 MAX_COEFFICIENT: Final = 2**52
 GRID_BITS: Final = 40
 # How many decimals are looked at between two looks at the deadline.
-_PORTION: Final = 1024
+_DECIMALS: Final = 1024
 # And how many other numbers.
-_NUMBERS: Final = 1 << 16
+PORTION: Final = 1 << 16
 
 
 def integers_of(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
@@ -144,7 +144,7 @@ def _binary_places(values: _Numbers) -> int:
 def portions(array: npt.NDArray[Any], width: int = 1) -> Iterator[npt.NDArray[Any]]:
     """So that it can be stopped in between, and what is made of one stays in the cache; each entry
     is so many numbers."""
-    step = max(1, _NUMBERS // width)
+    step = max(1, PORTION // width)
     for start in range(0, len(array), step):
         deadline.check()
         yield array[start : start + step]
@@ -153,7 +153,7 @@ def portions(array: npt.NDArray[Any], width: int = 1) -> Iterator[npt.NDArray[An
 def _of_decimals(values: list[Decimal]) -> tuple[IntArray, Fraction]:
     exact = []
     for number, value in enumerate(values):
-        if not number % _PORTION:
+        if not number % _DECIMALS:
             deadline.check()
         exact.append(Fraction(value))
     denominator = math.lcm(*{q.denominator for q in exact}) if exact else 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import numpy as np
 from scipy import sparse
 
 from tallyveil import deadline
-from tallyveil.rewriter.domain.integers import IntArray, portions
+from tallyveil.rewriter.domain.integers import PORTION, IntArray, portions
 
 __all__ = ["in_order", "order_of"]
 
@@ -25,31 +26,29 @@ def in_order(
 
     Sorted by laying them out where that takes little room, since DuckDB gives them in any order.
     """
+    several = bool(rows.any())
+    places = rows * size + cells if several else cells
+    deadline.check()
+    ascending = _ascending(places)
+    if not ascending and height * size <= 2 * len(places):
+        laid_out = np.zeros(height * size, dtype=np.int64)
+        for some, own in zip(portions(places), portions(coefficients), strict=True):
+            laid_out[some] = own
+        places = np.flatnonzero(laid_out)
+        deadline.check()
+        if len(places) == np.count_nonzero(coefficients):
+            if len(places) < len(laid_out):
+                laid_out = laid_out[places]
+            deadline.check()
+            return (*(np.divmod(places, size) if several else (0 * places, places)), laid_out)
     if not coefficients.all():
         keep = np.flatnonzero(coefficients)
         rows, cells, coefficients = (
             of.take(keep) for of in deadline.stoppable((rows, cells, coefficients), 1)
         )
     deadline.check()
-    places = rows * size + cells if rows.any() else cells
-    deadline.check()
-    if (places[1:] > places[:-1]).all():
+    if ascending:
         return rows, cells, coefficients
-    deadline.check()
-    if height * size <= 2 * len(places):
-        laid_out = np.zeros(height * size, dtype=np.int64)
-        for some, own in zip(portions(places), portions(coefficients), strict=True):
-            laid_out[some] = own
-        deadline.check()
-        if len(places) == len(laid_out) and laid_out.all():
-            every = np.broadcast_arrays(np.arange(height)[:, None], np.arange(size))
-            return every[0].ravel(), every[1].ravel(), laid_out
-        places = np.flatnonzero(laid_out)
-        if len(places) == len(cells):
-            deadline.check()
-            coefficients = laid_out[places]
-            deadline.check()
-            return (*(np.divmod(places, size) if rows.any() else (rows, places)), coefficients)
     alike = bool((coefficients == coefficients[0]).all())
     deadline.check()
     if (cells[1:] < cells[:-1]).any():
@@ -66,6 +65,13 @@ def in_order(
         cells, coefficients = cells[order], coefficients[order]
     deadline.check()
     return np.repeat(np.arange(height), np.bincount(rows, minlength=height)), cells, coefficients
+
+
+def _ascending(values: IntArray) -> bool:
+    return all(
+        (some[1:] > some[:-1]).all() and (some[-1:] < values[stop : stop + 1]).all()
+        for stop, some in zip(itertools.count(PORTION, PORTION), portions(values), strict=False)
+    )
 
 
 def order_of(numbers: IntArray, size: int) -> IntArray:
