@@ -41,6 +41,9 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Priced", "Pricing", "Recomposition", "charge_of"]
 
+Made: TypeAlias = tuple[StoredCharge, Charge]
+"""A charge as it is recorded, and as it was accounted for."""
+
 
 @dataclass(frozen=True)
 class Priced:
@@ -155,10 +158,6 @@ def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
         Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates,
         plainly=event.plainly, joint=event.joint,
     )  # fmt: skip
-
-
-Made: TypeAlias = tuple[StoredCharge, Charge]
-"""A charge as it is recorded, and as it was accounted for."""
 
 
 class Recomposition:

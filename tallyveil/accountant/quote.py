@@ -20,6 +20,8 @@ from tallyveil.mechanisms.measure import Measure
 
 __all__ = ["Quote", "Recording", "TableQuote", "exceeded"]
 
+_UP = Context(prec=6, rounding=ROUND_CEILING)
+
 
 @dataclass(frozen=True)
 class TableQuote:
@@ -67,9 +69,6 @@ class Quote:
     @property
     def allowed(self) -> bool:
         return self.refused is None
-
-
-_UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
 def exceeded(quote: TableQuote) -> BudgetExceeded:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tallyveil.files import flush
+
 __all__ = [
     "APPLICATION_ID",
     "FIRST_VERSION",
@@ -147,17 +149,9 @@ def create_file(path: Path) -> None:
             connection.execute("COMMIT")
         finally:
             connection.close()
-        _flush(draft)
+        flush(draft)
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
     finally:
         draft.unlink()
-    _flush(path.parent)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush(path.parent)

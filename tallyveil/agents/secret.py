@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tallyveil.errors import InvalidParameterValue, OutputError, PolicyError
+from tallyveil.files import flush
 from tallyveil.mechanisms.constrained.shared import derived
 
 __all__ = ["Secret"]
@@ -172,7 +173,7 @@ class Secret:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(draft, self._path)
-            _flush(self._path.parent)
+            flush(self._path.parent)
         except OSError as error:
             draft.unlink(missing_ok=True)
             raise OutputError(f"{self._path} cannot be written: {error.strerror}") from None
@@ -195,11 +196,3 @@ def _locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             raise OutputError(f"another process uses the secret {path}") from None
         yield
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -31,6 +31,12 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 # Events looked at while choosing: more would only be slower.
 _MOST_EVENTS: Final = 2000
 
+# P(K = k) for k = lowest, lowest + 1, …; what is left of 1 lies anywhere else.
+Chances: TypeAlias = tuple[int, FloatArray]
+
+# Pearson's statistic is near its limit law where every bin expects this many draws or more.
+_LEAST_EXPECTED: Final = 50
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -121,13 +127,6 @@ def _above(successes: IntArray, trials: int, error: float) -> FloatArray:
     """The Clopper–Pearson upper bound of a chance; 1 for nothing but successes."""
     bound = beta.isf(error, successes + 1, trials - successes)
     return np.where(successes < trials, bound, 1.0)
-
-
-# P(K = k) for k = lowest, lowest + 1, …; what is left of 1 lies anywhere else.
-Chances: TypeAlias = tuple[int, FloatArray]
-
-# Pearson's statistic is near its limit law where every bin expects this many draws or more.
-_LEAST_EXPECTED: Final = 50
 
 
 def chances_of(law: NoiseLaw, draws: int) -> Chances:

@@ -41,6 +41,12 @@ __all__ = [
 
 Columns: TypeAlias = Sequence[Sequence[Fraction]]
 
+# Odd and even, and past the n = 2α/(1−α) at which mechanisms change for most α.
+RANGES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 15)
+_DRAWN: Final = 7
+# Those that answer queries; the others are there to be compared with.
+_ANSWER: Final = ("GM", "WH", "WM", "EM")
+
 
 def flaw(columns: Columns) -> str | None:
     """Why the columns are not laws on one set of outputs; None if they are."""
@@ -97,13 +103,6 @@ def _neighbours(
     columns: Columns, any_two: bool
 ) -> Iterator[tuple[Sequence[Fraction], Sequence[Fraction]]]:
     return combinations(columns, 2) if any_two else pairwise(columns)
-
-
-# Odd and even, and past the n = 2α/(1−α) at which mechanisms change for most α.
-RANGES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 15)
-_DRAWN: Final = 7
-# Those that answer queries; the others are there to be compared with.
-_ANSWER: Final = ("GM", "WH", "WM", "EM")
 
 
 def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Finding]:

@@ -42,6 +42,12 @@ _DRAWN: Final = 6
 # Elements with and without a value for NULL.
 _SETS: Final = ((2,), (2, 2, 2), (3, 2, 2), (3, 3))
 
+# Times, and values a time with its NULL.
+_SHAPES: Final = ((1, 4), (2, 2), (2, 5), (2, 6), (3, 4))
+_DRAWN_SHAPE: Final = (2, 5)
+# What drawing may add to the logarithm of a ratio (`mechanisms.series_noise`).
+_ROOM: Final = Fraction(1, 2**159)
+
 
 def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """Randomised response: how many of all 2⁶⁴ draws lead where, counted, and proved."""
@@ -174,13 +180,6 @@ def drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterato
     first, second = (law.perturb(np.full(draws, code, dtype=np.int64)) for code in codes)
     yield bounded(name, first, second, law.epsilon, Fraction(0))
     yield follows(name, first, (0, chances))
-
-
-# Times, and values a time with its NULL.
-_SHAPES: Final = ((1, 4), (2, 2), (2, 5), (2, 6), (3, 4))
-_DRAWN_SHAPE: Final = (2, 5)
-# What drawing may add to the logarithm of a ratio (`mechanisms.series_noise`).
-_ROOM: Final = Fraction(1, 2**159)
 
 
 def series_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:

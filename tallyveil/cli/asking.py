@@ -23,6 +23,9 @@ __all__ = ["ask", "explain", "opened", "posterior"]
 
 _PREFIX = "EXPLAIN "
 
+_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DRAWN: Final = 8
+
 
 def ask(session: GateSession, query: str, *, json: bool) -> None:
     """Execute the statements of ``query`` and print each result; with ``json``, one object per
@@ -103,10 +106,6 @@ def _say(notices: tuple[Notice, ...]) -> None:
             typer.echo(f"DETAIL: {notice.detail}", err=True)
         if notice.hint:
             typer.echo(f"HINT: {notice.hint}", err=True)
-
-
-_QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
-_DRAWN: Final = 8
 
 
 def posterior(

@@ -25,6 +25,8 @@ from tallyveil.rewriter import PublicDatabase, Rewriter
 
 __all__ = ["check"]
 
+_LISTED = 20
+
 
 def check(path: Path, *, json: bool, source: bool) -> None:
     """Print the policy's summary; with ``source``, after reading the source as serving would, and
@@ -65,9 +67,6 @@ def _compare(policy: Policy, cubes: Mapping[str, Cube]) -> None:
             check_tables(ledger, accounts(policy, relations_read(policy)))
         for name, cube in cubes.items():
             check_data(ledger, name, cube.digest)
-
-
-_LISTED = 20
 
 
 class _Examined(NamedTuple):

@@ -29,6 +29,17 @@ from tallyveil.proxy import Server, ServerThread
 
 __all__ = ["Question", "demo", "tour"]
 
+_HOST = "127.0.0.1"
+_MARK = ".tallyveil-demo"
+_STYLES = {
+    "heading": "bold",
+    "sql": "cyan",
+    "rows": "",
+    "notice": "green",
+    "error": "red",
+    "remark": "dim",
+}
+
 
 @dataclass(frozen=True)
 class Question:
@@ -147,18 +158,6 @@ def _refusal(error: psycopg.DatabaseError, sql: str) -> list[str]:
         hint=said.message_hint,
         pointed=(sql, position),
     )
-
-
-_HOST = "127.0.0.1"
-_MARK = ".tallyveil-demo"
-_STYLES = {
-    "heading": "bold",
-    "sql": "cyan",
-    "rows": "",
-    "notice": "green",
-    "error": "red",
-    "remark": "dim",
-}
 
 
 def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:

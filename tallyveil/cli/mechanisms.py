@@ -48,6 +48,11 @@ _CHOSEN: Final = (*_DESIGNED, _AUTO)
 _WIDEST: Final = 15  # larger matrices do not fit a line
 _LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
 
+# Randomised response is not among the paper's curves: it answers another question.
+NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
+# n, α and the loss of each of `NAMES`.
+Row = tuple[int, Fraction, tuple[float, ...]]
+
 
 def listing(*, json: bool) -> None:
     """Print noise for any count first, then what needs a public range."""
@@ -203,12 +208,6 @@ def _kind(family: Additive) -> str:
     return f"{family.name} noise, " + (
         "for every budget" if pure else "for budgets of rho, or with delta"
     )
-
-
-# Randomised response is not among the paper's curves: it answers another question.
-NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
-# n, α and the loss of each of `NAMES`.
-Row = tuple[int, Fraction, tuple[float, ...]]
 
 
 def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bool) -> None:

@@ -44,6 +44,16 @@ from tallyveil.proxy.processes import Assigned, Supervisor, WorkerFailed
 
 __all__ = ["Options", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
 
+_BELIEVED: Final = (
+    "without users whoever connects is believed, so anybody can spend any analyst's share; the "
+    "tables' budgets hold all the same."
+)
+_MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})
+
+
+# Seconds after the signal by which the process has ended.
+_LATEST: Final = 3.5
+
 
 def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice:
     """What the command line says goes before the policy: a folder, or off."""
@@ -77,17 +87,6 @@ def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[Catalog | None
     with closing(supervisor), closing(Catalog(supervisor.address, names)) as catalog:
         supervisor.start()
         yield catalog
-
-
-_BELIEVED: Final = (
-    "without users whoever connects is believed, so anybody can spend any analyst's share; the "
-    "tables' budgets hold all the same."
-)
-_MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})
-
-
-# Seconds after the signal by which the process has ended.
-_LATEST: Final = 3.5
 
 
 @dataclass(frozen=True)

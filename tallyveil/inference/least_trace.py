@@ -34,6 +34,10 @@ __all__ = ["correlated", "least_trace"]
 _STEPS: Final = 500
 _TINY: Final = 1e-9  # of the largest root
 
+_ELLIPSOID_STEPS: Final = 20_000
+_CLOSE: Final = 1e-4
+_AGAIN: Final = 50  # steps between two factorisations
+
 
 class LeastTrace(NamedTuple):
     """``covariance`` Σ (k×k) and ``factors`` Λ (k×r); ``bound``: no covariance has a lesser
@@ -69,11 +73,6 @@ def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> Le
         p /= p.sum()
     whole = (vectors * roots) @ vectors.T * (roots.sum() * share.max())
     return LeastTrace(whole, factors, float(roots.sum() ** 2))
-
-
-_ELLIPSOID_STEPS: Final = 20_000
-_CLOSE: Final = 1e-4
-_AGAIN: Final = 50  # steps between two factorisations
 
 
 def correlated(rows: FloatArray, exact: FloatArray) -> tuple[FloatArray, FloatArray]:

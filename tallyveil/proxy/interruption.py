@@ -22,6 +22,9 @@ from tallyveil import deadline
 
 __all__ = ["CancelKeys", "Interruption", "worker_of"]
 
+_BITS: Final = 6
+MOST_WORKERS: Final = 1 << _BITS
+
 
 class Interruption:
     """The cancel flag of one connection.
@@ -73,10 +76,6 @@ class Interruption:
             yield
         finally:
             self._flagged = False
-
-
-_BITS: Final = 6
-MOST_WORKERS: Final = 1 << _BITS
 
 
 def worker_of(pid: int) -> int:

@@ -36,6 +36,27 @@ _PROHIBITED: Final = (
     stringprep.in_table_c9,
 )
 
+PLAIN: Final = "SCRAM-SHA-256"
+PLUS: Final = "SCRAM-SHA-256-PLUS"
+"""Without and with channel binding."""
+
+ITERATIONS: Final = 4096
+"""As PostgreSQL has it; RFC 7677 asks for no fewer."""
+
+_MOST_ITERATIONS: Final = 10_000_000
+_SALT: Final = 16
+_NONCE: Final = 18
+_KEY: Final = 32
+_VERIFIER: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([\w+/=]+)\$([\w+/=]+):([\w+/=]+)", re.A)
+_FIRST: Final = re.compile(
+    rb"(?P<header>(?P<binding>n|y|p=(?P<type>[A-Za-z0-9.-]+)),(?P<authzid>a=[^,]*)?,)"
+    rb"(?P<bare>(?P<mandatory>m=[^,]*,)?n=[^,\0]*,r=(?P<nonce>[!-+\--~]+)(,[^\0]*)?)"
+)
+_FINAL: Final = re.compile(
+    rb"(?P<unproved>c=(?P<binding>[^,]+),r=(?P<nonce>[!-+\--~]+)(,[A-Za-z]=[^,\0]*)*)"
+    rb",p=(?P<proof>[^,]+)"
+)
+
 
 def saslprep(password: str) -> str:
     """The normalised password; unchanged if it has prohibited characters or nothing would be left.
@@ -59,28 +80,6 @@ def _one_direction(text: str) -> bool:
         return True
     ends = stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1])
     return ends and not any(map(stringprep.in_table_d2, text))
-
-
-PLAIN: Final = "SCRAM-SHA-256"
-PLUS: Final = "SCRAM-SHA-256-PLUS"
-"""Without and with channel binding."""
-
-ITERATIONS: Final = 4096
-"""As PostgreSQL has it; RFC 7677 asks for no fewer."""
-
-_MOST_ITERATIONS: Final = 10_000_000
-_SALT: Final = 16
-_NONCE: Final = 18
-_KEY: Final = 32
-_VERIFIER: Final = re.compile(r"SCRAM-SHA-256\$(\d{1,8}):([\w+/=]+)\$([\w+/=]+):([\w+/=]+)", re.A)
-_FIRST: Final = re.compile(
-    rb"(?P<header>(?P<binding>n|y|p=(?P<type>[A-Za-z0-9.-]+)),(?P<authzid>a=[^,]*)?,)"
-    rb"(?P<bare>(?P<mandatory>m=[^,]*,)?n=[^,\0]*,r=(?P<nonce>[!-+\--~]+)(,[^\0]*)?)"
-)
-_FINAL: Final = re.compile(
-    rb"(?P<unproved>c=(?P<binding>[^,]+),r=(?P<nonce>[!-+\--~]+)(,[A-Za-z]=[^,\0]*)*)"
-    rb",p=(?P<proof>[^,]+)"
-)
 
 
 def fresh_nonce() -> bytes:

@@ -25,6 +25,12 @@ __all__ = ["HANDSHAKE", "Channel", "Tls", "end_point", "self_sign"]
 
 _YEARS: Final = 10
 
+HANDSHAKE: Final = 0x16
+"""The first byte of a TLS connection; of no startup packet, which would be too long."""
+
+_ALPN: Final = "postgresql"
+_RECORDS: Final = 1 << 16
+
 
 def end_point(pem: bytes) -> bytes | None:
     """The hash ``tls-server-end-point`` (RFC 5929, section 4.1) of the first certificate.
@@ -103,13 +109,6 @@ def _write(path: Path, data: bytes, mode: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-
-
-HANDSHAKE: Final = 0x16
-"""The first byte of a TLS connection; of no startup packet, which would be too long."""
-
-_ALPN: Final = "postgresql"
-_RECORDS: Final = 1 << 16
 
 
 class Tls:

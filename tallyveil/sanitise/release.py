@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.cube import load_cubes
 from tallyveil.errors import BudgetExceeded, OutputError
+from tallyveil.files import flush
 from tallyveil.mechanisms import Sanitiser
 from tallyveil.policy import Attribute, Policy
 from tallyveil.sanitise.description import KEY, describe
@@ -72,7 +73,7 @@ def sanitise(
             draft.flush()
             os.fsync(draft.fileno())
             os.link(draft.name, out)
-            _flush(out.parent)
+            flush(out.parent)
         except OSError as error:
             raise OutputError(
                 f"the sanitised copy {out} could not be written: {_reason(error)}",
@@ -136,14 +137,6 @@ def _draft(out: Path) -> Iterator[BinaryIO]:
             yield draft
     finally:
         path.unlink()
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _reason(error: OSError) -> str:
