@@ -74,7 +74,8 @@ class Relation:
         return "\n".join([str(self._rows).rstrip(), *map(_text, self.notices)])
 
     def _repr_html_(self) -> str:
-        shown = self._rows.limit(_SHOWN).fetchall()
+        # As texts: DuckDB's instants as Python values need a package of time zones.
+        shown = self._rows.limit(_SHOWN).project("CAST(COLUMNS(*) AS VARCHAR)").fetchall()
         more = len(self) - len(shown)
         rows = [_row("th", self._rows.columns), *(_row("td", row) for row in shown)]
         said = [*([f"{more:,} more rows"] if more else []), *map(_text, self.notices)]

@@ -218,6 +218,8 @@ def test_a_relation_shows_its_cost_and_intervals(connect: Connect) -> None:
         assert notice.message in said
     many = connection.sql("SELECT age, count(*) FROM person GROUP BY age")
     assert "81 more rows" in many._repr_html_()
+    instants = connection.sql("SELECT to_timestamp(0) AS at, NULL AS nothing, 1.5 AS number")
+    assert "<td>1970-01-01 00:00:00+00</td><td>None</td><td>1.5</td>" in instants._repr_html_()
     # Other libraries take it for what it is, and it asks nothing more.
     (total,) = duckdb.sql('SELECT sum("n<") FROM relation').fetchall()
     assert total == relation.aggregate('sum("n<")').fetchall()[0]

@@ -8,7 +8,7 @@ import duckdb
 
 from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
-from tallyveil.proxy import Limits, Server, run
+from tallyveil.proxy import Limits, Server, leave, run
 
 
 def main(folder: str, connection: int, memory: int) -> None:
@@ -20,6 +20,7 @@ def main(folder: str, connection: int, memory: int) -> None:
     server = Server(gate.session, port=0, limits=limits)
     run(server, ready=lambda server: print(server.port, flush=True))
     gate.close()
+    leave()
 
 
 if __name__ == "__main__":
