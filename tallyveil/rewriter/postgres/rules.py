@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from tallyveil.rewriter.postgres import casts, comparisons, identifiers, numbers, texts, times
-from tallyveil.rewriter.postgres.build import need_family, takes
+from tallyveil.rewriter.postgres.arguments import need_family, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import visit
 from tallyveil.rewriter.sql.types import is_literal_text

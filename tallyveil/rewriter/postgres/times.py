@@ -16,7 +16,7 @@ from tallyveil.errors import (
     InvalidDatetimeFormat,
     InvalidTimeZoneDisplacement,
 )
-from tallyveil.rewriter.postgres.build import need_family
+from tallyveil.rewriter.postgres.arguments import need_family
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import spoken

@@ -7,7 +7,6 @@ function as a column. ``*`` leaves it out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -194,7 +193,7 @@ def _number(select: exp.Select, name: str) -> int | None:
 
 def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:
     """The column of FROM that an item of the same SELECT gives the name."""
-    items: Sequence[exp.Expr] = [i for i in select.expressions if i.alias_or_name == column.name]
+    items = [item for item in select.expressions if item.alias_or_name == column.name]
     value = items[0].unalias().unnest() if len(items) == 1 and not column.table else None
     return value if isinstance(value, exp.Column) else None
 

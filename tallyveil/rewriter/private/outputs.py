@@ -8,6 +8,7 @@ claims about them in ``__p0 …``), and everything else stays as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
@@ -124,9 +125,7 @@ class Outputs:
     def _query(self, node: exp.Expr) -> exp.Expr:
         """A query nested above the aggregation, which may ask about the group keys."""
         copy = node.copy()
-        pairs = zip(outer_columns(copy), outer_columns(node), strict=True)
-        for column, original in list(pairs):
-            column.replace(self.rewrite(original))
+        self._replace(outer_columns(copy), outer_columns(node))
         return copy
 
     def _counted(self, aggregate: exp.Expr) -> exp.Expr:
@@ -144,24 +143,21 @@ class Outputs:
 
     def _children(self, node: exp.Expr) -> exp.Expr:
         copy = node.copy()
-        for child, original in zip(
-            list(copy.iter_expressions()), list(node.iter_expressions()), strict=True
-        ):
-            child.replace(self.rewrite(original))
+        self._replace(copy.iter_expressions(), node.iter_expressions())
         return copy
+
+    def _replace(self, copies: Iterable[exp.Expr], originals: Iterable[exp.Expr]) -> None:
+        for copy, original in list(zip(copies, originals, strict=True)):
+            copy.replace(self.rewrite(original))
 
     def _window(self, node: exp.Window) -> exp.Expr:
         """A window over the noisy rows: its function is applied to rows, not to records."""
         copy = node.copy()
         function, original = copy.this, node.this
         if isinstance(function, exp.Filter):
-            function.expression.this.replace(self.rewrite(original.expression.this))
+            self._replace([function.expression.this], [original.expression.this])
             function, original = function.this, original.this
-        for child, inner in zip(
-            list(function.iter_expressions()), list(original.iter_expressions()), strict=True
-        ):
-            if not isinstance(child, exp.Star):
-                child.replace(self.rewrite(inner))
+        self._replace(function.iter_expressions(), original.iter_expressions())
         for name in ("partition_by", "order"):
             parts = node.args.get(name)
             if isinstance(parts, list):

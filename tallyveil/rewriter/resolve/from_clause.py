@@ -24,6 +24,7 @@ from tallyveil.rewriter.resolve.records import (
     holds_noise,
     holds_records,
     own_parts,
+    renamed,
     yields_records,
 )
 from tallyveil.rewriter.resolve.union import unite
@@ -221,16 +222,16 @@ class FromClause:
         """A public item of FROM under a name of ours, and its columns."""
         copy = source.copy()
         alias = copy.args.get("alias")
-        renamed = list(alias.columns) if alias is not None else []
+        columns = list(alias.columns) if alias is not None else []
         table = source.alias_or_name
         copy.set(
             "alias",
             exp.TableAlias(
                 this=exp.to_identifier(f"__joined_{next(self._numbers)}", quoted=True),
-                columns=renamed,
+                columns=columns,
             ),
         )
-        if isinstance(source, exp.Table) and source.meta.get(KIND) == "public" and not renamed:
+        if isinstance(source, exp.Table) and source.meta.get(KIND) == "public" and not columns:
             names = list(self._catalog.public[source.name.removeprefix("__public_")])
         else:
             names = self._describe(copy, source)
@@ -276,17 +277,16 @@ def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
 
 def _named(records: Records, source: exp.Expr) -> Records:
     """The columns under the name they have in FROM."""
-    alias = source.args.get("alias")
-    renamed = [c.name for c in alias.columns] if alias is not None else []
-    if len(renamed) > len(records.fields):
+    names = renamed(source, ())
+    if len(names) > len(records.fields):
         raise AmbiguousColumn(
             f'table "{source.alias_or_name}" has {len(records.fields)} columns but '
-            f"{len(renamed)} names are given",
+            f"{len(names)} names are given",
             position=position(source),
         )
     fields = [
         Field(source.alias_or_name, name or f.name)
-        for f, name in zip_longest(records.fields, renamed, fillvalue=None)
+        for f, name in zip_longest(records.fields, names, fillvalue=None)
         if f is not None
     ]
     return Records(records.domain, fields, records.branches, records.size, records.types)

@@ -25,6 +25,9 @@ __all__ = [
 ]
 
 
+N = TypeVar("N", bound=exp.Expr)
+
+
 def position(node: exp.Expr) -> int | None:
     """Where the node begins in its statement, counting characters from 1."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
@@ -45,11 +48,10 @@ def is_star(item: exp.Expr) -> bool:
     return isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star)
 
 
-N = TypeVar("N", bound=exp.Expr)
-
-
 def visit(nodes: Iterable[N], look: Callable[[N], None]) -> None:
-    """Look at each. An error without a position is where the node begins, but for a query's."""
+    """Look at each node. An error that names no position gets the place where the node begins; one
+    about a whole query keeps none.
+    """
     for node in nodes:
         deadline.check()
         try:
@@ -76,6 +78,7 @@ def own_alias(table: exp.Table) -> exp.TableAlias:
 
 
 def duckdb_sql(node: exp.Expr) -> str:
+    """The tree as DuckDB reads it, every name in quotes."""
     deadline.check()
     return node.sql("duckdb", identify=True, comments=False)
 

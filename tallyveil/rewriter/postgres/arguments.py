@@ -1,4 +1,4 @@
-"""Small pieces of syntax tree, built around nodes without copying them, and what functions take."""
+"""What functions take: PostgreSQL has none of other types, where DuckDB converts the argument."""
 
 from __future__ import annotations
 
