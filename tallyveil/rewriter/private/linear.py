@@ -6,6 +6,7 @@ together and add up their noise. What they are divided by can be zero though the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -87,39 +88,39 @@ def is_constant(node: exp.Expr) -> bool:
     return not any(isinstance(n, varying) for n in node.walk())
 
 
-def linear(node: exp.Expr) -> Linear | None:
-    """The node as a linear combination of aggregates, or None where it is not one.
+def _is_total(node: exp.Expr) -> bool:
+    total = node.this if isinstance(node, exp.Filter) else node
+    return isinstance(total, exp.Count | exp.Sum)
+
+
+def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> Linear | None:
+    """The node as a linear combination of what ``combines`` holds for, such as aggregates; None
+    where it is not one.
 
     Division is left to the noisy rows: PostgreSQL's integer division is not linear, and dividing
     by a constant after the noise is the same as before it.
     """
     if isinstance(node, exp.Paren):
-        return linear(node.this)
+        return linear(node.this, combines)
     if _is_number(node):
         return Linear((), ((False, node),))
-    if isinstance(node, exp.Count | exp.Sum) or (
-        isinstance(node, exp.Filter) and isinstance(node.this, exp.Count | exp.Sum)
-    ):
-        return Linear((Term(False, None, node),), ())
     if isinstance(node, exp.Neg):
-        inner = linear(node.this)
+        inner = linear(node.this, combines)
         return None if inner is None else -inner
     if isinstance(node, exp.Add | exp.Sub):
-        left, right = linear(node.this), linear(node.expression)
+        left, right = linear(node.this, combines), linear(node.expression, combines)
         if left is None or right is None:
             return None
         return left + (-right if isinstance(node, exp.Sub) else right)
     if isinstance(node, exp.Mul):
-        return _scaled(node.this, node.expression) or _scaled(node.expression, node.this)
-    return None
+        for scale, other in ((node.this, node.expression), (node.expression, node.this)):
+            inner = linear(other, combines) if _is_number(scale) else None
+            if inner is not None:
+                return _scaled(scale, inner)
+    return Linear((Term(False, None, node),), ()) if combines(node) else None
 
 
-def _scaled(scale: exp.Expr, node: exp.Expr) -> Linear | None:
-    if not _is_number(scale):
-        return None
-    inner = linear(node)
-    if inner is None:
-        return None
+def _scaled(scale: exp.Expr, inner: Linear) -> Linear:
     return Linear(
         tuple(Term(t.negative, _product(scale, t.scale), t.aggregate) for t in inner.terms),
         tuple((negative, _product(scale, c)) for negative, c in inner.constants),

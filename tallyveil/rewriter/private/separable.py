@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from sqlglot import exp
@@ -19,6 +18,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
 from tallyveil.rewriter.domain.evaluate import Types
+from tallyveil.rewriter.private.linear import Linear, Term, linear
 from tallyveil.rewriter.sql.nodes import conjunction
 
 __all__ = ["apart", "ties_too_much"]
@@ -41,12 +41,14 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
         return None
     if not ties_too_much(domain, aggregate.this):
         return None
-    types, found = Types(domain), _terms(aggregate.this, negative=False, scales=())
-    terms = [(term, types(term.value) == "DATE") for term in found]
-    dates = Counter((term.negative, term.scales) for term, is_date in terms if is_date)
-    if any(dates[not negative, scales] != times for (negative, scales), times in dates.items()):
+    form = linear(aggregate.this, lambda value: True) or Linear((), ())
+    found = [*form.terms, *(Term(negative, None, value) for negative, value in form.constants)]
+    types = Types(domain)
+    terms = [(term, types(term.aggregate) == "DATE") for term in found]
+    dates = Counter((term.negative, term.scale) for term, is_date in terms if is_date)
+    if any(dates[not negative, scale] != times for (negative, scale), times in dates.items()):
         return None  # it is no number of days
-    parts = _parts([term.written(days=is_date) for term, is_date in terms])
+    parts = _parts([_written(term, days=is_date) for term, is_date in terms])
     if len(parts) < 2:
         return None
     given = [node.expression.this] if isinstance(node, exp.Filter) else []
@@ -65,45 +67,15 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
     return total
 
 
-@dataclass(frozen=True)
-class _Term:
-    """What is added up or subtracted, times constant factors."""
-
-    value: exp.Expr
-    negative: bool
-    scales: tuple[exp.Expr, ...]
-
-    def written(self, *, days: bool) -> exp.Expr:
-        """``days``: a date as the number of days since one."""
-        term: exp.Expr = exp.paren(self.value)
-        if days:
-            term = exp.paren(exp.Sub(this=term, expression=_SINCE.copy()), copy=False)
-        for scale in self.scales:
-            term = exp.paren(exp.Mul(this=scale.copy(), expression=term), copy=False)
-        return exp.paren(exp.Neg(this=term), copy=False) if self.negative else term
-
-
-def _terms(node: exp.Expr, *, negative: bool, scales: tuple[exp.Expr, ...]) -> Iterator[_Term]:
-    match node:
-        case exp.Paren():
-            yield from _terms(node.this, negative=negative, scales=scales)
-        case exp.Neg():
-            yield from _terms(node.this, negative=not negative, scales=scales)
-        case exp.Add() | exp.Sub():
-            turned = negative != isinstance(node, exp.Sub)
-            yield from _terms(node.this, negative=negative, scales=scales)
-            yield from _terms(node.expression, negative=turned, scales=scales)
-        case exp.Mul() if _is_number(node.this):
-            yield from _terms(node.expression, negative=negative, scales=(*scales, node.this))
-        case exp.Mul() if _is_number(node.expression):
-            yield from _terms(node.this, negative=negative, scales=(*scales, node.expression))
-        case _:
-            yield _Term(node, negative, scales)
-
-
-def _is_number(node: exp.Expr) -> bool:
-    inner = node.unnest()
-    return isinstance(inner, exp.Literal) and not inner.is_string
+def _written(term: Term, *, days: bool) -> exp.Expr:
+    """What is added up or subtracted; ``days``: a date as the number of days since one."""
+    written = exp.paren(term.aggregate)
+    if days:
+        written = exp.paren(exp.Sub(this=written, expression=_SINCE.copy()), copy=False)
+    if term.scale is not None:
+        product = exp.Mul(this=exp.paren(term.scale), expression=written)
+        written = exp.paren(product, copy=False)
+    return exp.paren(exp.Neg(this=written), copy=False) if term.negative else written
 
 
 def _parts(terms: list[exp.Expr]) -> list[exp.Expr]:
