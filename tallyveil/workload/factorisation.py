@@ -270,10 +270,12 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
     if (divisor == 1).all() and (coefficients[starts] > 0).all():
         return divisor.view(np.int64), coefficients
     deadline.check()
-    run = np.zeros(len(coefficients), dtype=np.int64)
-    run[starts[1:]] = 1
-    run = np.cumsum(run)
+    run = np.zeros(1 if len(starts) == 1 else len(coefficients), dtype=np.int64)
+    if len(starts) > 1:
+        run[starts[1:]] = 1
+        run = np.cumsum(run)
     negative = coefficients[starts] < 0
     content = np.where(negative, -divisor.view(np.int64), divisor.view(np.int64))
     quotient = (magnitude // divisor[run]).view(np.int64)
+    deadline.check()
     return content, np.where((coefficients < 0) ^ negative[run], -quotient, quotient)
