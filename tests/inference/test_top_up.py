@@ -17,7 +17,6 @@ from tallyveil.inference import (
     Noises,
     best_combination,
     combined,
-    scale_for_half_width,
     top_up,
 )
 
@@ -84,7 +83,7 @@ def test_without_history_it_is_the_plain_purchase() -> None:
     for half_width in (0, 3, 60):
         bought = top_up(None, half_width, 0.95)
         assert bought is not None
-        assert bought.scale == scale_for_half_width(half_width, 0.95)
+        assert bought.scale == DiscreteLaplaceLaw.scale_for_half_width(half_width, 0.95)
         assert bought.weight == 1
 
 
@@ -102,7 +101,7 @@ def test_a_history_that_nearly_suffices_leaves_little_to_buy() -> None:
         assert bought is not None
         scales.append(bought.scale)
     assert scales == sorted(scales, reverse=True)
-    assert scales[0] > 5 * scale_for_half_width(round(enough), 0.95)
+    assert scales[0] > 5 * DiscreteLaplaceLaw.scale_for_half_width(round(enough), 0.95)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
