@@ -216,6 +216,12 @@ class Decision:
             exact.comparisons(plain, purchases),
         )
 
+    def knows(self, request: Request) -> bool:
+        """Whether something is known of every row. Free; it changes nothing."""
+        found, _ = self._weigh(replace(request, source="history"), self._wanted(request))
+        rows = (own for one in found.values() for own in one.rows)
+        return all(row is not None for own in rows for row in own)
+
     def _recorded(self, request: Request) -> list[int]:
         """How much is recorded about the request's tables; it grows with every answer."""
         return [self._knowledge[table].recorded for table in request.workloads]

@@ -250,7 +250,15 @@ class GateSession:
     ) -> tuple[Plan, tuple[Notice, ...]]:
         plan = self._planner.plan(query, parameters, parameter_types)
         deadline.check()
+        if plan.sums and self.settings.source == "history":
+            apart = self._planner.plan(query, parameters, parameter_types, shares=False)
+            plan = plan if self._knows(plan, query) and not self._knows(apart, query) else apart
         return plan, warnings(plan, query.offset)
+
+    def _knows(self, plan: Plan, query: Query) -> bool:
+        """Whether history knows every row: of sets asked apart it may know rows better than as sums
+        of others, and sums of too many rows it does not look for."""
+        return self._gate.decision.knows(request_of(plan, self.settings, query.sql, self._user))
 
     def _repeatable(self, query: Query, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""

@@ -111,5 +111,10 @@ class Plan:
     projection: Projection | None = None
 
     @property
+    def sums(self) -> bool:
+        """Whether rows of a grouping set are summed up from those of another."""
+        return any(output.sums is not None for table in self.noisy for output in table.outputs)
+
+    @property
     def private(self) -> bool:
         return any(workload.columns for workload in self.workloads.values())

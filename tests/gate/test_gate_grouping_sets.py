@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import duckdb
+
 import tallyveil
 from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
 
@@ -49,6 +51,29 @@ def test_history_knows_the_sums_of_what_it_knows(connect: Connect) -> None:
     assert {n for grouped, n in rows if not grouped} == {None}
     whole = connection.execute("SELECT count(*) FROM person").fetchall()[0]
     assert [row for row in rows if row[0]] == [(1, *whole)]
+
+
+def test_history_knows_a_total_whose_groups_it_does_not_know(connect: Connect) -> None:
+    connection = connect()
+    ((n,),) = connection.execute("SELECT count(*) FROM person").fetchall()
+    connection.execute("SET dp.source = history")
+    rows = connection.execute(ROLLUP).fetchall()
+    assert {known for grouped, known, _ in rows if not grouped} == {None}
+    assert [known for grouped, known, _ in rows if grouped] == [n]
+
+
+def test_history_sums_up_more_groups_than_it_looks_at_together(
+    connect: Connect, source: duckdb.DuckDBPyConnection
+) -> None:
+    source.execute("CREATE TABLE many AS SELECT i % 1500 AS a, i % 2 AS b FROM range(3000) t(i)")
+    attributes = {"a": {"range": [0, 1499]}, "b": {"range": [0, 1]}}
+    connection = connect(**{"from": "many", "attributes": attributes})
+    sql = "SELECT a, b, count(*) AS n FROM person GROUP BY ROLLUP (a, b) ORDER BY 1, 2"
+    bought = connection.execute(sql).fetchall()
+    connection.execute("SET dp.source = history")
+    assert (
+        None not in {n for *_, n in connection.execute(sql).fetchall()} == {n for *_, n in bought}
+    )
 
 
 def test_a_sum_of_no_groups_is_exactly_nothing(connect: Connect) -> None:
