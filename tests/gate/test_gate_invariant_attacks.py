@@ -228,8 +228,9 @@ def test_tables_that_agree_are_told_apart_by_what_was_charged(attack: Make) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_tables_that_agree_in_many_more_cases(attack: Make) -> None:
-    for seed in range(1_000, 1_200):
+    for seed in range(1_000, 1_060):
         assert outcome(attack(seed)) == (True, pytest.approx(0, abs=1e-9)), seed
 
 
