@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.cache import Cache
 from tallyveil.inference.circle import (
     AT_ONCE,
     Complex,
@@ -61,6 +62,27 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 _numbers = itertools.count()
 
 
+@dataclass
+class _Kept:
+    """Of a law whose circle has this ``size``; ``own``, ``sums`` and ``outside`` by count."""
+
+    size: int
+    sums: dict[int, FloatArray]
+    own: dict[int, FloatArray]
+    outside: dict[int, FloatArray] | None = None
+    masses: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Once all is worked out."""
+        return 8 * self.size * (3 * len(self.sums) + 4)
+
+
+# What is too large to be kept beside others is kept until the next that is.
+_ROOM: Final = 1 << 28
+_KEPT: Final[Cache[_Kept]] = Cache(4096, _ROOM, lambda _, kept: min(kept.nbytes, _ROOM))
+
+
 class ConditionalLaw:
     """Of an atom: ``parents[i]`` is the count around count i, after which it comes, −1 for the
     root 0; ``laws[i]`` is None for one without noise of its own. Places are those of the counts,
@@ -89,7 +111,6 @@ class ConditionalLaw:
         self.law, self._laws, self._parents = law, laws, parents
         self.places = np.array(places, dtype=np.int64)
         self.exact = laws[0] is not None and not laws[0].scale
-        self._masses: dict[tuple[int, int], FloatArray] = {}
 
     @cached_property
     def size(self) -> int:
@@ -195,7 +216,6 @@ class ConditionalLaw:
         """f̂."""
         return transformed(np.exp(self.law.log_mass(self.steps())))
 
-    @cached_property
     def _upward(self) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
         """By count the transform of its sum, as what is inside it alone has it; and g_v where it
         has noise of its own, over how likely that is such a sum: the product of hundreds of these
@@ -216,19 +236,25 @@ class ConditionalLaw:
         return sums, own
 
     @property
-    def _sums(self) -> dict[int, FloatArray]:
-        return self._upward[0]
+    def _kept(self) -> _Kept:
+        return _KEPT.get(self.number, lambda: _Kept(self.size, *self._upward()))
 
     def _own(self, v: int) -> FloatArray | None:
         """g_v up to a constant, None for a count without noise of its own."""
-        return self._upward[1].get(v)
+        return self._kept.own.get(v)
 
     def _noisy(self, v: int, sums: FloatArray) -> FloatArray:
         own = self._own(v)
         return sums if own is None else transformed(back(sums, self.size) * own)
 
-    @cached_property
+    @property
     def _outside(self) -> dict[int, FloatArray]:
+        kept = self._kept
+        if kept.outside is None:
+            kept.outside = self._downward()
+        return kept.outside
+
+    def _downward(self) -> dict[int, FloatArray]:
         """By count how likely all else makes its sum, by s."""
         root = np.zeros(self.size)
         root[0] = 1
@@ -237,7 +263,7 @@ class ConditionalLaw:
         for v, inside in self._inside.items():
             deadline.check()
             rest = transformed(found[v]) * self._leaf ** self._leaves[v]
-            sums = [self._noisy(child, self._sums[child]) for child in inside]
+            sums = [self._noisy(child, self._kept.sums[child]) for child in inside]
             for child, besides in zip(inside, others(sums), strict=True):
                 outside = back(rest * besides, self.size)
                 own = self._own(child)
@@ -246,19 +272,20 @@ class ConditionalLaw:
 
     def masses(self, v: int, leaves: int) -> FloatArray:
         """P(S = s), s = 0, 1, …, of so many leaves right inside a count, or of all inside it."""
-        if (v, leaves) not in self._masses:
-            self._masses[v, leaves] = self._massed(v, leaves)
-        return self._masses[v, leaves]
+        found = self._kept.masses
+        if (v, leaves) not in found:
+            found[v, leaves] = self._massed(v, leaves)
+        return found[v, leaves]
 
     def _massed(self, v: int, leaves: int) -> FloatArray:
         if leaves:
             here = back(self._leaf**leaves, self.size)
             rest = self._leaf ** (self._leaves[v] - leaves)
             for child in self._inside[v]:
-                rest = rest * self._noisy(child, self._sums[child])
+                rest = rest * self._noisy(child, self._kept.sums[child])
             here = here * back(transformed(self._outside[v]) * rest, self.size)
         else:
-            here = back(self._sums[v], self.size) * self._outside[v]
+            here = back(self._kept.sums[v], self.size) * self._outside[v]
         here = np.maximum(here / float(here.sum()), 0.0)[: (self.size + 1) // 2]
         last = int(np.flatnonzero(here > _NOTHING)[-1])
         result: FloatArray = here[: last + 1]
@@ -368,6 +395,9 @@ def laws_of_atoms(tree: Tree) -> list[tuple[Node, ConditionalLaw, dict[int, int]
     return found
 
 
-@lru_cache(maxsize=1024)
+_LAWS: Final[Cache[ConditionalLaw]] = Cache(1024, 1 << 27, lambda _, law: _COUNT * len(law.places))
+_COUNT: Final = 500  # bytes
+
+
 def _law(parents: tuple[int, ...], laws: tuple[NoiseLaw | None, ...]) -> ConditionalLaw:
-    return ConditionalLaw(parents, laws)
+    return _LAWS.get((parents, laws), lambda: ConditionalLaw(parents, laws))
