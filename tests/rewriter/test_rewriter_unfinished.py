@@ -27,6 +27,11 @@ UNFINISHED = [
     "SELECT 1 AS",
     "SELECT count(*) FILTER FROM person",
     "SELECT sex, count(*) FROM person GROUP BY sex, ORDER BY 1",
+    "SELECT count(*) FROM person GROUP ''",
+    "SELECT count(*) FROM person GROUP ' a'",
+    "SELECT count(*) FROM person GROUP $$ a$$",
+    'SELECT count(*) FROM person ORDER " "',
+    'SELECT count(*) FROM person ORDER "a  b"',
 ]
 
 WHOLE = [

@@ -46,5 +46,8 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str) -> None:
 def _unexpected(rest: Sequence[Token], sql: str) -> SQLSyntaxError:
     if not rest:
         return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
-    text = rest[0].text.split()[0]  # ORDER BY is one token
-    return SQLSyntaxError(f'syntax error at or near "{text[:40]}"', position=rest[0].start + 1)
+    first = rest[0]
+    text = sql[first.start : first.end + 1]
+    if first.token_type in (TokenType.GROUP_BY, TokenType.ORDER_BY):  # two words are one token
+        text = text.split()[0]
+    return SQLSyntaxError(f'syntax error at or near "{text[:40]}"', position=first.start + 1)
