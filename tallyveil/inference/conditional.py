@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -36,24 +36,21 @@ from tallyveil.inference.circle import (
     AT_ONCE,
     Complex,
     Jet,
-    back,
     circle,
     log_of,
-    others,
     power,
     product,
-    transformed,
     variance_of,
     with_noise,
 )
 from tallyveil.inference.laws import NoiseLaw
 from tallyveil.inference.noise import FloatArray, Noises, Together
 from tallyveil.inference.tree import Node, Tree
+from tallyveil.inference.tree_sums import Levels, TreeSums, steps
 from tallyveil.inference.weighted_draw import Groups, Weighted
 
 __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
-_NOTHING: Final = 1e-18
 _LARGE: Final = 20_000  # numbers of all tables
 _DEAD: Final = -48.0  # the logarithm of a transform that is nothing
 
@@ -62,25 +59,9 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 _numbers = itertools.count()
 
 
-@dataclass
-class _Kept:
-    """Of a law whose circle has this ``size``; ``own``, ``sums`` and ``outside`` by count."""
-
-    size: int
-    sums: dict[int, FloatArray]
-    own: dict[int, FloatArray]
-    outside: dict[int, FloatArray] | None = None
-    masses: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        """Once all is worked out."""
-        return 8 * self.size * (3 * len(self.sums) + 4)
-
-
 # What is too large to be kept beside others is kept until the next that is.
 _ROOM: Final = 1 << 28
-_KEPT: Final[Cache[_Kept]] = Cache(4096, _ROOM, lambda _, kept: min(kept.nbytes, _ROOM))
+_SUMS: Final[Cache[TreeSums]] = Cache(4096, _ROOM, lambda _, sums: min(sums.nbytes, _ROOM))
 
 
 class ConditionalLaw:
@@ -206,90 +187,21 @@ class ConditionalLaw:
             found += self._inside[one]
         return found
 
-    # On the circle: arrays of all s, 0 first, and of θ ≥ 0.
+    @property
+    def _sums(self) -> TreeSums:
+        def made() -> TreeSums:
+            levels = Levels(self._inside, self._leaves, self._laws, self.exact)
+            return TreeSums(self.law, levels, self.size)
+
+        return _SUMS.get(self.number, made)
 
     def steps(self) -> FloatArray:
-        return np.fft.fftfreq(self.size, 1 / self.size).astype(np.float64)
-
-    @cached_property
-    def _leaf(self) -> FloatArray:
-        """f̂."""
-        return transformed(np.exp(self.law.log_mass(self.steps())))
-
-    def _upward(self) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
-        """By count the transform of its sum, as what is inside it alone has it; and g_v where it
-        has noise of its own, over how likely that is such a sum: the product of hundreds of these
-        chances would be less than any float."""
-        sums, own = dict[int, FloatArray](), dict[int, FloatArray]()
-        for v in reversed(self._inside):
-            deadline.check()
-            sums[v] = self._leaf ** self._leaves[v]
-            for child in self._inside[v]:
-                here = sums[child]
-                if child in own:
-                    here = transformed(back(here, self.size) * own[child])
-                sums[v] = sums[v] * here
-            law = self._laws[v]
-            if law is not None and law.scale:
-                masses = np.exp(law.log_mass(self.steps()))
-                own[v] = masses / float(back(sums[v], self.size) @ masses)
-        return sums, own
-
-    @property
-    def _kept(self) -> _Kept:
-        return _KEPT.get(self.number, lambda: _Kept(self.size, *self._upward()))
-
-    def _own(self, v: int) -> FloatArray | None:
-        """g_v up to a constant, None for a count without noise of its own."""
-        return self._kept.own.get(v)
-
-    def _noisy(self, v: int, sums: FloatArray) -> FloatArray:
-        own = self._own(v)
-        return sums if own is None else transformed(back(sums, self.size) * own)
-
-    @property
-    def _outside(self) -> dict[int, FloatArray]:
-        kept = self._kept
-        if kept.outside is None:
-            kept.outside = self._downward()
-        return kept.outside
-
-    def _downward(self) -> dict[int, FloatArray]:
-        """By count how likely all else makes its sum, by s."""
-        root = np.zeros(self.size)
-        root[0] = 1
-        own = self._own(0)
-        found = {0: root if self.exact else np.ones(self.size) if own is None else own}
-        for v, inside in self._inside.items():
-            deadline.check()
-            rest = transformed(found[v]) * self._leaf ** self._leaves[v]
-            sums = [self._noisy(child, self._kept.sums[child]) for child in inside]
-            for child, besides in zip(inside, others(sums), strict=True):
-                outside = back(rest * besides, self.size)
-                own = self._own(child)
-                found[child] = outside / outside[0] * (1.0 if own is None else own)
-        return found
+        """All s, 0 first."""
+        return steps(self.size)
 
     def masses(self, v: int, leaves: int) -> FloatArray:
         """P(S = s), s = 0, 1, …, of so many leaves right inside a count, or of all inside it."""
-        found = self._kept.masses
-        if (v, leaves) not in found:
-            found[v, leaves] = self._massed(v, leaves)
-        return found[v, leaves]
-
-    def _massed(self, v: int, leaves: int) -> FloatArray:
-        if leaves:
-            here = back(self._leaf**leaves, self.size)
-            rest = self._leaf ** (self._leaves[v] - leaves)
-            for child in self._inside[v]:
-                rest = rest * self._noisy(child, self._kept.sums[child])
-            here = here * back(transformed(self._outside[v]) * rest, self.size)
-        else:
-            here = back(self._kept.sums[v], self.size) * self._outside[v]
-        here = np.maximum(here / float(here.sum()), 0.0)[: (self.size + 1) // 2]
-        last = int(np.flatnonzero(here > _NOTHING)[-1])
-        result: FloatArray = here[: last + 1]
-        return result
+        return self._sums.masses(v, leaves)
 
     def log_phi(self, groups: Groups, points: FloatArray) -> FloatArray:
         """Of Σ a_i u_i, by θ."""
@@ -342,7 +254,7 @@ class ConditionalLaw:
             here = here * self._phi(angles) ** left
             for child in self._inside[v]:
                 here = here * found.pop(child)
-            own = self._own(v)
+            own = self._sums.own_of(v)
             found[v] = here if own is None or not v else np.fft.fft(np.fft.ifft(here) * own)
         return self._at_root(found[0])
 
@@ -355,9 +267,9 @@ class ConditionalLaw:
         if self._flat and self._leaves[0] > 1:
             sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]
             return max(0.0, self._spread * (sums[1] - sums[0] ** 2 / self._leaves[0]))
-        steps, found = self.steps(), dict[int, Jet]()
-        law = np.exp(self.law.log_mass(steps))
-        leaf = [np.fft.fft((1j * steps) ** k * law) for k in range(3)]
+        line, found = self.steps(), dict[int, Jet]()
+        law = np.exp(self.law.log_mass(line))
+        leaf = [np.fft.fft((1j * line) ** k * law) for k in range(3)]
         for v in reversed(self._inside):
             left = self._leaves[v] - sum(count for _, count in groups.get(v, ()))
             here = power((leaf[0], 0 * leaf[1], 0 * leaf[2]), left)
@@ -365,7 +277,7 @@ class ConditionalLaw:
                 here = product(here, power((leaf[0], a * leaf[1], a * a * leaf[2]), count))
             for child in self._inside[v]:
                 here = product(here, found.pop(child))
-            own = self._own(v)
+            own = self._sums.own_of(v)
             if own is not None and v:
                 here = with_noise(here, own)
             found[v] = here
@@ -374,7 +286,7 @@ class ConditionalLaw:
 
     def _at_root(self, sums: Complex) -> npt.NDArray[np.float64]:
         """The sum over the last axis, which goes through θ, of what the root lets through."""
-        own = self._own(0)
+        own = self._sums.own_of(0)
         if self.exact:
             return np.real(sums.mean(axis=-1))
         return np.real(sums[..., 0] if own is None else (np.fft.ifft(sums) * own).sum(axis=-1))
