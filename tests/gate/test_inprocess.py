@@ -221,6 +221,8 @@ def test_a_relation_shows_its_cost_and_intervals(connect: Connect) -> None:
     instants = connection.sql("SELECT to_timestamp(0) AS at, NULL AS nothing, 1.5 AS number")
     assert "<td>1970-01-01 00:00:00+00</td><td>None</td><td>1.5</td>" in instants._repr_html_()
     # Other libraries take it for what it is, and it asks nothing more.
+    ((at, *_),) = instants.fetchall()
+    assert at == dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     (total,) = duckdb.sql('SELECT sum("n<") FROM relation').fetchall()
     assert total == relation.aggregate('sum("n<")').fetchall()[0]
     assert pa.table(relation).num_rows == len(relation) == 5
