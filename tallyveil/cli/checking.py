@@ -110,10 +110,10 @@ def _said(policy: Policy, tables: Mapping[str, _Examined]) -> Iterator[str]:
             f" {len(found.counts):,} counts are known exactly"
         )
         bounded = [count for count in found.counts if count.bounded]
-        yield from map(_line, [count for count in found.counts if not count.bounded][:_LISTED])
+        yield from _listed([count for count in found.counts if not count.bounded])
         if bounded:
             yield f"  {len(bounded):,} of them since counts are 0 or more"
-            yield from map(_line, bounded[:_LISTED])
+            yield from _listed(bounded)
         if found.unprotected:
             yield (
                 f"  {found.unprotected:,} cells are known one by one: the records in them have no"
@@ -126,8 +126,11 @@ def _said(policy: Policy, tables: Mapping[str, _Examined]) -> Iterator[str]:
         yield f"  guaranteed: {held[name].sentence}"
 
 
-def _line(count: Exact) -> str:
-    return f"    {count.name}: {count.value:,}"
+def _listed(counts: Sequence[Exact]) -> Iterator[str]:
+    for count in counts[:_LISTED]:
+        yield f"    {count.name}: {count.value:,}"
+    if len(counts) > _LISTED:
+        yield f"    and {len(counts) - _LISTED:,} more; --json lists all"
 
 
 def _as_json(tables: Mapping[str, _Examined]) -> dict[str, Any]:

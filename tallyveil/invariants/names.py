@@ -21,7 +21,11 @@ def row_names(column: Column, domain: Domain) -> list[str]:
     """A condition for each row that counts records; of others, what they sum up over."""
     names = domain.names
     found = [
-        (names.index(factor.axes[0]), _factor_names(factor, domain), numbers.tolist())
+        (
+            names.index(factor.axes[0]) if factor.axes else 0,  # of nobody
+            _factor_names(factor, domain),
+            numbers.tolist(),
+        )
         for factor, numbers in zip(column.factors, column.factor_rows(column.numbers), strict=True)
     ]
     found.sort(key=itemgetter(0))

@@ -35,7 +35,8 @@ def add_up(
     they do."""
     system = outlook.system
     if system is None:
-        return outlook.outside
+        # Of rows that are estimated all the same, each has its own answer: nothing ties them.
+        return outlook.outside or any(map(any, outlook.rows))
     starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
     of = np.repeat(outlook.columns, np.diff(starts))
     values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)

@@ -44,11 +44,18 @@ def check_linear(sql: str, catalog: Catalog) -> None:
         if query is not tree and (query.args.get("group") or aggregated):
             raise _refused("an invariant aggregates once", query)
     own = [item.unalias() for item in tree.expressions]
+    for ordered in (tree.args.get("order") or exp.Order()).find_all(exp.Ordered):
+        if any(map(is_aggregate, ordered.walk())) and ordered.this not in own:
+            raise _refused("an invariant publishes what is in its SELECT list", ordered)
     for item in own:
         for node in item.find_all(exp.Window, exp.Query):
             raise _refused("an invariant has no window and no query in its SELECT list", node)
-        if any(map(is_aggregate, item.walk())) and linear(item) is None:
-            raise _refused("an invariant is linear: COUNT and SUM are, this is not", item)
+        if any(map(is_aggregate, item.walk())):
+            found = linear(item)
+            if found is None:
+                raise _refused("an invariant is linear: COUNT and SUM are, this is not", item)
+            if found.cancels:
+                raise _refused("an invariant counts records: this is 0 whatever they are", item)
     if not any(map(linear, own)):
         raise _refused("an invariant counts records: it has a COUNT or SUM", tree)
 

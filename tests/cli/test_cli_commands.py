@@ -234,6 +234,8 @@ def test_check_says_what_invariants_give_away(shell: Shell, policy: Path, tmp_pa
     total, *states = told["counts"]
     assert total["name"] == "all records"
     assert told["rank"] == len(states)  # the total follows from them
+    left = len(told["counts"]) - 20
+    assert (f"and {left} more; --json lists all" in found.stdout) == (left > 0)
     assert sum(one["value"] for one in states) == total["value"]
     assert all(one["name"].startswith("state ") for one in states)
     assert not list(tmp_path.glob("*.sqlite"))

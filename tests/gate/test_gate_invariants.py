@@ -43,6 +43,15 @@ EXACT: dict[str, set[tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.parametrize("sql", ["sum(0) FROM person", "count(*) FROM person WHERE state = 'TX'"])
+def test_a_count_of_nobody_gives_nothing_away(connect: Connect, sql: str) -> None:
+    connection = connect(**invariants(f"SELECT {sql}"))
+    listed = connection.execute("SELECT counted, value FROM dp.invariants").fetchall()
+    assert ("no record", 0) in listed
+    assert connection.execute(f"SELECT {sql}").fetchall() in ([(0,)], [(None,)])
+    assert connection.execute("SELECT count(*) FROM person WHERE age < 30").fetchall()
+
+
 @pytest.mark.parametrize("answers", ["auto", "history", "fresh"])
 def test_what_follows_is_exact_and_free(connect: Connect, answers: str) -> None:
     connection = connect(**invariants(BY_STATE))
@@ -274,6 +283,13 @@ def test_moved_records_are_counted_where_the_total_is_open(connect: Connect) -> 
         ("SELECT count(*) FROM person WHERE height > 3", "height", 35),
         ("SELECT count(*) FROM people", "people", 22),
         ("SELECT row_number() OVER (), count(*) FROM person", "window", 8),
+        ("SELECT sex, sum(age) FROM person GROUP BY 1 ORDER BY count(*)", "SELECT list", 54),
+        (
+            "SELECT sum(age) - count(*) FROM person ORDER BY sum(age)",
+            "publishes what is in its SELECT list",
+            49,
+        ),
+        ("SELECT 0 * count(*) FROM person", "0 whatever they are", 8),
     ],
 )
 def test_what_is_no_linear_count_is_refused_at_its_place(
@@ -702,6 +718,17 @@ def test_rows_add_up_to_a_total_that_follows(
             counts = rows[0][1:] if case == "columns in place of groups" else [r[-1] for r in rows]
             assert sum(counts) == 3000
             assert not nonnegative or min(counts) >= 0
+
+
+def test_rows_that_nothing_ties_are_not_said_to_miss_sums(connect: Connect) -> None:
+    connection = connect(**invariants(BY_STATE))
+    for sql in (
+        "SELECT state, count(*) FROM person WHERE sex = 'F' GROUP BY 1",
+        "SELECT state, count(*) FROM person WHERE sex = 'F' GROUP BY ROLLUP (1)",
+        "SELECT state, count(*) FROM person WHERE age < 30 GROUP BY 1",
+    ):
+        connection.execute(sql)
+        assert connection.notices[0].hint is None
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])
