@@ -197,10 +197,12 @@ def taking(turn: Turn | None) -> Iterator[None]:
         _turn.reset(token)
 
 
-def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+def portions(values: Sequence[T]) -> Iterable[Sequence[T]]:
     """Slices. A call that handles all values at once, such as `set` or `dict.update`, would keep
     every other thread of the process waiting; between two slices they go on, also under a lock.
     """
+    if len(values) <= PORTION:
+        return (values,)
     return (values[start : start + PORTION] for start in range(0, len(values), PORTION))
 
 

@@ -208,7 +208,7 @@ class Growing:
         for name, entry in zip(ARRAYS, entries, strict=True):
             getattr(self._all, name)[place] = entry
         rows, wide = entries[2], entries[-1]
-        self._bound(place, np.array([[variance, *rows]])[[not wide]])
+        self._bound(place, np.array([[variance, *rows]], dtype=np.float64)[[not wide]])
         self._count += 1
 
     def best(self, axes: frozenset[str]) -> tuple[FloatArray, IntArray]:

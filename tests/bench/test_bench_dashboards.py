@@ -50,7 +50,7 @@ def test_it_says_why_there_is_no_corpus(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(dashboards, "CORPUS", tmp_path / "absent")
-    monkeypatch.setattr(dashboards, "asked", lambda book: [("", Taken(0.1, 1, None, None))])
+    monkeypatch.setattr(dashboards, "asked", lambda book: [("", Taken(0.1, 1, None, None, {}))])
     dashboards.main()
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert first["skipped"] == "there is no such folder"
