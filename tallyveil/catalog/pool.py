@@ -57,6 +57,10 @@ _SHARE: Final = 2
 _ROLES: Final = 1000
 """Connections kept open though nobody asks; those of one role in use; roles made on demand."""
 
+_HELD: Final = 32 << 20
+"""Bytes that a connection may hold while nobody asks: PostgreSQL keeps a prepared statement with
+all that its views stand for, which a text of 5 kB makes 20 MB."""
+
 _DATABASES: Final = 8
 """Beside the one that there is at first, each of 8 MB."""
 
@@ -151,6 +155,9 @@ class Pool:
         return None
 
     def _keep(self, key: _Key, link: Link) -> None:
+        if link.held > _HELD:
+            link.close()
+            return
         with self._lock:
             self._idle.append((key, link))
             old = self._idle.popleft() if len(self._idle) > _IDLE else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import threading
 import time
@@ -159,6 +161,27 @@ def test_what_a_statement_may_take_is_bounded(
             connection.execute(statement)
         assert refused.value.sqlstate in sqlstates
         assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+def test_what_waits_for_the_next_question_holds_little_memory(catalogued: Any) -> None:
+    """Views are kept as what they stand for: 20 MB of a statement of 5 kB."""
+    views = " UNION ALL ".join(["SELECT FROM information_schema.columns WHERE false"] * 100)
+    waiting = "SELECT pid FROM pg_stat_activity WHERE usename = 'bob'"
+    with catalogued.connect("bob") as asking, catalogued.connect() as looking:
+        for number in range(5):
+            for _ in range(3):
+                sql = f"SELECT count(*), {number} FROM ({views}) AS views"
+                asking.pgconn.prepare(b"", sql.encode())
+        until(lambda: sum(_held(pid) for (pid,) in looking.execute(waiting)) < 64 << 20)
+
+
+def _held(pid: int) -> int:
+    """Bytes of the memory that is a process's own; none of one that has ended."""
+    with contextlib.suppress(FileNotFoundError):
+        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+        return (resident - shared) * resource.getpagesize()
+    return 0
 
 
 def test_a_statement_has_the_sessions_time_and_can_be_cancelled(catalogued: Any) -> None:
