@@ -139,7 +139,7 @@ class Link:
             return name, b""
         _, old = self._kept.popitem(last=False) if len(self._kept) >= _MOST_KEPT else (None, None)
         self._made += 1
-        name = self._kept[key] = f"tallyveil_{self._made}"
+        name = self._kept[key] = f"\1{self._made}"
         room = b"" if old is None else close(old)
         return name, room + parse(name, sql, oids)
 

@@ -34,9 +34,10 @@ __all__ = [
 Settings: TypeAlias = tuple[tuple[str, str], ...]
 _Key: TypeAlias = tuple[str, str, Settings]  # a role and a database
 
-CHECK: Final = "tallyveil_check"
-"""A prepared statement of each connection: how many relations that are not PostgreSQL's own this
-transaction has named. Its own have numbers below 16384."""
+CHECK: Final = "\1check"
+"""A prepared statement of each connection, with a sign that clients use in no name: how many
+relations that are not PostgreSQL's own, whose numbers are below 16384, this transaction has named.
+"""
 
 _CHECK_SQL: Final = (
     "SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) "

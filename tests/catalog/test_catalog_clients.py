@@ -122,6 +122,15 @@ def test_what_is_prepared_in_sql_is_executed_as_postgresql_does(catalogued: Any)
             ask(execute)
 
 
+@pytest.mark.parametrize("name", ["PÄ", "ä" * 40, "p" * 80, "tallyveil_check", "tallyveil_1"])
+def test_a_question_may_be_prepared_by_any_name(catalogued: Any, name: str) -> None:
+    with catalogued.connect() as connection:
+        connection.execute(f"PREPARE {name} AS SELECT relname FROM pg_class WHERE oid = 1259")
+        for _ in range(3):
+            assert connection.execute(f"EXECUTE {name}").fetchall() == [("pg_class",)]
+            connection.execute("SELECT relkind FROM pg_class WHERE oid = 1259")
+
+
 def test_plans_of_questions_about_the_catalogs_are_shown(catalogued: Any) -> None:
     with catalogued.connect() as connection:
         query = "SELECT relname FROM pg_class WHERE oid = 'patients'::regclass"

@@ -36,6 +36,10 @@ TALKS: list[list[str]] = [
     ["PREPARE p AS SELECT 1; EXECUTE p; DEALLOCATE p"],
     ["PREPARE", "PREPARE p", "PREPARE p AS", "PREPARE p () AS SELECT 1", "EXECUTE", "EXECUTE p (",
      "EXECUTE p ()", "EXECUTE p (1,)", "DEALLOCATE", "EXECUTE p q"],
+    ["PREPARE PÄ AS SELECT 1", "EXECUTE pä", "EXECUTE PÄ", 'EXECUTE "pÄ"'],
+    ["SET client_min_messages = warning", f"PREPARE {64 * 'p'} AS SELECT 1",
+     f"EXECUTE {63 * 'p'}", f"EXECUTE {65 * 'p'}",
+     f"PREPARE {40 * 'ä'} AS SELECT 2", f"EXECUTE {31 * 'ä'}"],
     ["PREPARE p AS SELECT * FROM (VALUES (1, 'a'), (2, 'b')) t(n, s)", "EXECUTE p"],
 ]  # fmt: skip
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import SQLSyntaxError
+from tallyveil.gate.settings.values import cut
 from tallyveil.rewriter import Piece
 
 __all__ = ["Reader"]
 
+_FOLDED: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 _WORD: Final = re.compile(r"[^\W\d][\w$]*")
 _ESCAPED: Final = re.compile(r"(?:[^\\]|\\[bfnrt'\\])*", re.DOTALL)
 _STRINGS: Final = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING})
@@ -77,16 +80,17 @@ class Reader:
         return word
 
     def name(self) -> str:
-        """An identifier: in lower case, unless it is quoted."""
+        """An identifier as PostgreSQL knows it: of 63 bytes, and unless it is quoted, A to Z in
+        lower case."""
         token = self._next()
         if token is not None and token.token_type is TokenType.IDENTIFIER:
             self._at += 1
-            return token.text
+            return cut(token.text)
         word = self.word()
         if not _WORD.fullmatch(word):
             raise self.error()
         self._at += 1
-        return word.lower() if token is None else token.text.lower()
+        return cut((word if token is None else token.text).translate(_FOLDED))
 
     def dotted_name(self) -> str:
         """Identifiers with points between; names of settings have no case."""

@@ -20,6 +20,7 @@ from tallyveil.truth import truth
 __all__ = [
     "Reading",
     "always_on",
+    "cut",
     "date_style",
     "duration",
     "encoding",
@@ -91,10 +92,15 @@ def always_on(name: str, value: str, now: str = "") -> str:
     return "on"
 
 
+def cut(name: str) -> str:
+    """As much of a name as PostgreSQL reads."""
+    return name.encode()[:63].decode(errors="ignore")
+
+
 def label(name: str, value: str, now: str = "") -> str:
-    """A name that stands for itself, cut where PostgreSQL cuts names: clients are told of it in one
-    message, and lose their way in a long one."""
-    return value.encode()[:63].decode(errors="ignore")
+    """A name that stands for itself, cut: clients are told of it in one message, and lose their way
+    in a long one."""
+    return cut(value)
 
 
 def whole(least: int, most: int, hint: str) -> Reading:
