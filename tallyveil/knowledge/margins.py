@@ -25,7 +25,7 @@ from tallyveil.workload.workload import IntArray
 __all__ = ["rounded_in_margins"]
 
 _SUMS = 2_000
-_ROWS = 20_000
+_ROWS = 100_000
 _WHOLE = 1e-6  # so near to an integer a value is one
 
 

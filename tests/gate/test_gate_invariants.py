@@ -596,28 +596,31 @@ def test_giving_up_translates_is_held_to_all_shares(connect: Connect) -> None:
         bob.execute(OLD.format("= 42"))
 
 
+@pytest.mark.parametrize("sizes", [(12, 20, 20), (5, 100, 200)])
 def test_both_margins_of_many_tables_are_met(
-    connect: Connect, source: duckdb.DuckDBPyConnection
+    connect: Connect, source: duckdb.DuckDBPyConnection, sizes: tuple[int, ...]
 ) -> None:
-    """4,800 cells in 480 sums, two for each."""
-    sizes = {"building": 12, "hour": 20, "team": 20}
+    """4,800 cells in 480 sums, two for each; and 100,000 in 1,500."""
+    tables, hours, teams = sizes
     source.execute(
         "CREATE TABLE visits AS SELECT b.i AS building, h.i AS hour, t.i AS team"
-        " FROM range(12) b(i), range(20) h(i), range(20) t(i), range(10)"
+        f" FROM range({tables}) b(i), range({hours}) h(i), range({teams}) t(i)"
     )
     by = "SELECT building, {0}, count(*) FROM person GROUP BY building, {0}"
+    names = ("building", "hour", "team")
     connection = connect(
         **invariants(by.format("hour"), by.format("team")),
         **{"from": "visits"},
-        attributes={name: {"range": [0, size - 1]} for name, size in sizes.items()},
+        attributes={n: {"range": [0, size - 1]} for n, size in zip(names, sizes, strict=True)},
     )
     rows = connection.execute(by.format("hour, team")).fetchall()
     sums: dict[tuple[str, int, int], int] = {}
     for building, hour, team, count in rows:
         for key in (("hour", building, hour), ("team", building, team)):
             sums[key] = sums.get(key, 0) + count
-    assert len(rows) == 4_800
-    assert set(sums.values()) == {200}
+    assert len(rows) == math.prod(sizes)
+    assert connection.notices[0].hint is None
+    assert all(count == (teams if key == "hour" else hours) for (key, _, _), count in sums.items())
 
 
 def test_projected_charges_the_rows_and_extended_their_projection(connect: Connect) -> None:
