@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 
@@ -27,6 +28,14 @@ UNFINISHED = [
     "SELECT 1 AS",
     "SELECT count(*) FILTER FROM person",
     "SELECT sex, count(*) FROM person GROUP BY sex, ORDER BY 1",
+    "SELECT count(*) FROM person LIMIT",
+    "SELECT count(*) FROM (SELECT * FROM person LIMIT) t",
+    "SELECT count(*) FROM person JOIN person b ON",
+    "SELECT count(*) FROM person JOIN person b USING",
+    "SELECT sum(count(*)) OVER FROM person",
+    "SELECT sum(count(*)) OVER (PARTITION BY) FROM person",
+    "SELECT count(DISTINCT) FROM person",
+    "SELECT DISTINCT ON",
     "SELECT count(*) FROM person GROUP ''",
     "SELECT count(*) FROM person GROUP ' a'",
     "SELECT count(*) FROM person GROUP $$ a$$",
@@ -40,6 +49,8 @@ WHOLE = [
     "SELECT count(*) FILTER (WHERE true), 'GROUP', 'a, ', 1 AS fetch",
     "SELECT 1 WHERE 1 IN (1) ORDER BY 1 OFFSET 0",
     "SELECT 1 AS is",
+    "SELECT sum(1) OVER w, 1 AS limit WINDOW w AS (PARTITION BY 1)",
+    "SELECT sum(1) OVER (), 1 AS over",
 ]
 
 
@@ -61,3 +72,19 @@ def test_names_that_are_words_of_the_grammar_are_names(
 ) -> None:
     postgres.execute(sql.encode())
     parse_query(sql, "postgres")
+
+
+@pytest.mark.parametrize("sql", UNFINISHED)
+def test_what_is_not_finished_is_refused_in_duckdbs_dialect_where_duckdb_refuses_it(
+    database: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    database.execute("CREATE TABLE person (age INTEGER, sex VARCHAR)")
+    try:
+        database.execute(sql)
+    except duckdb.ParserException:
+        with pytest.raises(SQLSyntaxError):
+            parse_query(sql, "duckdb")
+    except duckdb.Error:  # it is understood
+        pass
+    else:
+        parse_query(sql, "duckdb")

@@ -238,8 +238,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         raise _no_query(tokens[0].text, tokens[0].start + 1)
     if len(pieces) > 1:
         raise SQLSyntaxError("expected one statement", position=1)
-    if dialect == "postgres":
-        refuse_unfinished(tokens, sql)
+    refuse_unfinished(tokens, sql, whole_lists=dialect == "postgres")
     try:
         parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
         trees = parser.parse(tokens, sql)

@@ -17,13 +17,19 @@ __all__ = ["refuse_unfinished"]
 
 _CLOSE: Final = frozenset({")", "]"})
 _CLAUSES: Final = frozenset({"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION"})
-_LEADING: Final = frozenset({"AS", "GROUP BY", "OFFSET", "FETCH", "IN", "IS"})
+_LEADING: Final = frozenset({
+    "AS", "DISTINCT", "FETCH", "GROUP BY", "IN", "IS", "LIMIT", "OFFSET", "ON", "PARTITION BY",
+    "USING",
+})  # fmt: skip
 _HALVES: Final = frozenset({"GROUP", "ORDER"})  # with BY they are one token
 _NO_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING})
 
 
-def refuse_unfinished(tokens: Sequence[Token], sql: str) -> None:
-    """Raise SQLSyntaxError where PostgreSQL does: at what follows what is not finished."""
+def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> None:
+    """Raise SQLSyntaxError where PostgreSQL does: at what follows what is not finished.
+
+    ``whole_lists``: whether no list may be empty or end in a comma, as DuckDB lets it.
+    """
     words = ["" if t.token_type in _NO_WORDS else t.text.upper() for t in tokens]
     closed = [word in _CLOSE for word in words] + [True]
     for number, word in enumerate(words):
@@ -32,11 +38,13 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str) -> None:
         if before in ("AS", "."):  # whatever it is, it is a name
             continue
         if word == ",":
-            wrong = closed[number + 1] or following in _CLAUSES
+            wrong = whole_lists and (closed[number + 1] or following in _CLAUSES)
         elif word in _HALVES or (word == "FILTER" and before == ")"):
             wrong = following != "("
+        elif word == "OVER" and before == ")":
+            wrong = closed[number + 1] or following in _CLAUSES
         elif word == "(" and before == "IN":
-            wrong = following == ")"
+            wrong = whole_lists and following == ")"
         else:
             wrong = word in _LEADING and closed[number + 1]
         if wrong:
