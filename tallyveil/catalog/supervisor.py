@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import subprocess
 import threading
@@ -22,7 +23,7 @@ from tallyveil.catalog.pool import (
     making,
 )
 from tallyveil.catalog.schema import Statements
-from tallyveil.errors import TallyveilError
+from tallyveil.errors import StatementTooComplex, TallyveilError
 from tallyveil.events import report
 
 __all__ = ["Supervisor"]
@@ -61,11 +62,12 @@ class Supervisor:
         self._thread.start()
 
     def address(self) -> str:
-        """The path of its socket. Waits while it starts; raises CatalogError if it does not, and
-        what `deadline.check` raises."""
+        """The path of its socket. Waits while it starts; raises CatalogError if it does not in
+        time, and QueryCanceled."""
         until = time.monotonic() + PATIENCE
-        while not self._settled.wait(LOOK) and time.monotonic() < until:
-            deadline.check()
+        with contextlib.suppress(StatementTooComplex):  # it is no fault of the question's
+            while not self._settled.wait(LOOK) and time.monotonic() < until:
+                deadline.check()
         if not self._running or self._cluster is None:
             raise unavailable(self._why or "it is still starting")
         return self._cluster.socket

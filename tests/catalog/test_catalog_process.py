@@ -21,6 +21,8 @@ from tallyveil.catalog.link import Failed, Link, run
 from tallyveil.catalog.messages import simple
 from tallyveil.catalog.pool import ADMINISTRATION, SUPERUSER
 from tallyveil.catalog.supervisor import Supervisor
+from tallyveil.deadline import Deadline
+from tallyveil.errors import QueryCanceled
 from tests.catalog.waiting import UNHEEDING, until
 
 NOTHING = tuple[tuple[str, ...], ...]()
@@ -149,6 +151,15 @@ def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     with pytest.raises(NoPostgreSQL, match="does not run"):
         find_binaries(tmp_path)
+
+
+def test_a_question_without_time_to_wait_hears_that_it_starts() -> None:
+    """And not that it asks for too much."""
+    starting = Supervisor(find_binaries(), NOTHING)  # never started
+    with Deadline(limit=0.05).entered(), pytest.raises(CatalogError, match="still starting"):
+        starting.address()
+    with Deadline(timeout=0.05).entered(), pytest.raises(QueryCanceled, match="timeout"):
+        starting.address()
 
 
 def test_an_older_version_is_not_started(tmp_path: Path) -> None:
