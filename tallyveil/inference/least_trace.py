@@ -33,6 +33,8 @@ __all__ = ["correlated", "least_trace"]
 
 _STEPS: Final = 500
 _TINY: Final = 1e-9  # of the largest root
+_LEAST: Final = 1e-6  # of all weight: so that Λ is found of cells that bear nothing, too
+_DEPENDENT: Final = 1e-12  # of the largest: what exact rows that follow from others leave
 
 _ELLIPSOID_STEPS: Final = 20_000
 _CLOSE: Final = 1e-4
@@ -58,7 +60,8 @@ def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> Le
     for _ in range(_STEPS):
         deadline.check()
         weighted = exact * p
-        factors = rows @ weighted.T @ np.linalg.pinv(weighted @ exact.T, hermitian=True)
+        inverse = np.linalg.pinv(weighted @ exact.T, _DEPENDENT, hermitian=True)
+        factors = rows @ weighted.T @ inverse
         left = rows - factors @ exact
         values, vectors = np.linalg.eigh((left * p) @ left.T)
         roots = np.sqrt(np.clip(values, 0, None))
@@ -69,7 +72,7 @@ def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> Le
         share = ((vectors.T @ left) ** 2 / roots[:, None]).sum(axis=0) / roots.sum()
         if share.max() <= within:
             break
-        p = p * np.sqrt(share)
+        p = np.maximum(p * np.sqrt(share), _LEAST / len(p))
         p /= p.sum()
     whole = (vectors * roots) @ vectors.T * (roots.sum() * share.max())
     return LeastTrace(whole, factors, float(roots.sum() ** 2))

@@ -54,9 +54,6 @@ class _Share(NamedTuple):
         return cls(work, max(1, KINDS * columns // every))
 
 
-_EXACT: Final = _Share(_WRITTEN_OUT, 0)  # by exact rows alone
-
-
 class Looks:
     """At one table. Threads may share it."""
 
@@ -87,14 +84,16 @@ class Looks:
         return tuple(found)
 
     def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
-        """By exact rows alone: so fresh answers, and those of large statements, agree with them."""
+        """By exact rows alone: so fresh answers, and those of large statements, agree with them;
+        the latter have no laws of their own."""
         some = [columns[n] for n in which]
         if not sum(column.height for column in some):
             return ()
-        key = _key(some, _EXACT)
+        share = _Share(_WRITTEN_OUT, 0 if is_large(some) else KINDS)
+        key = _key(some, share)
         found = self._outlooks.find(key)
         if found is None:
-            system = System.of(self._state, some, (), *_EXACT)
+            system = System.of(self._state, some, (), *share)
             found = replace(Outlook.nothing(tuple(which), some, -1), system=system)
             self._outlooks.put(key, found)
         return (replace(found, columns=tuple(which)),)

@@ -196,6 +196,17 @@ def test_intervals_hold_the_truth_as_often_as_they_say(connect: Connect, cost: f
         assert max(map(abs, off.values())) / times < 6 * (2.83 / cost + 1) / math.sqrt(times)
 
 
+def test_fresh_intervals_are_those_of_what_is_told(connect: Connect) -> None:
+    """By the law of three groups' errors, not by a bound of its tails that is 3.9 deviations."""
+    connection = connect(**invariants(BY_STATE))
+    connection.execute("SET dp.source = fresh")
+    ends = "count(*) AS n, dp_interval_low(n), dp_interval_high(n), dp_stddev(n)"
+    for *_, low, high, deviation in connection.execute(
+        f"SELECT sex, {ends} FROM person WHERE state = 'AL' GROUP BY sex"
+    ).fetchall():
+        assert 3.9 * deviation < high - low < 4.4 * deviation
+
+
 def test_they_are_listed_with_their_values(connect: Connect) -> None:
     connection = connect(**invariants("SELECT count(*) FROM person WHERE sex = 'F'"))
     assert connection.execute("SELECT * FROM dp.invariants").fetchall() == [

@@ -159,6 +159,17 @@ def test_correlated_noise_costs_the_same_and_is_less_precise(connect: Connect) -
     assert found["correlated"] > found["optimal"] * 1.1
 
 
+@pytest.mark.parametrize("state", ["AL", "WY"])
+def test_groups_of_one_of_several_totals(connect: Connect, state: str) -> None:
+    """Records of other states bear nothing, and the states together are everybody."""
+    exact = [{"sql": "SELECT state, count(*) FROM person GROUP BY state"}]
+    connection = connect(**RHO | {"neighbours": "replace", "invariants": exact})
+    connection.execute("SET dp.mechanism = optimal")
+    sql = f"SELECT sex, count(*) FROM person WHERE state = '{state}' GROUP BY sex"
+    assert sum(count for _, count in connection.execute(sql).fetchall()) == 1000
+    assert spent(connection) == pytest.approx(0.01)
+
+
 def test_what_it_is_not_for(connect: Connect) -> None:
     """Nothing is charged."""
     connection = connect(**RHO)
