@@ -21,6 +21,7 @@ _LEADING: Final = frozenset({
     "AS", "DISTINCT", "FETCH", "GROUP BY", "IN", "IS", "LIMIT", "OFFSET", "ON", "PARTITION BY",
     "USING",
 })  # fmt: skip
+_LISTS: Final = frozenset({"IN", "ROLLUP", "CUBE"})
 _HALVES: Final = frozenset({"GROUP", "ORDER"})  # with BY they are one token
 _NO_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING})
 
@@ -43,8 +44,10 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> N
             wrong = following != "("
         elif word == "OVER" and before == ")":
             wrong = closed[number + 1] or following in _CLAUSES
-        elif word == "(" and before == "IN":
-            wrong = whole_lists and following == ")"
+        elif word == "(" and before in _LISTS:
+            wrong = following == ")" and (whole_lists or before != "IN")
+        elif before == "FETCH":
+            wrong = closed[number + 1]
         else:
             wrong = word in _LEADING and closed[number + 1]
         if wrong:
