@@ -33,6 +33,10 @@ SAME = [
     "SELECT 'infinity'::timestamptz AS a, '-infinity'::timestamptz AS b",
     "SELECT timestamptz '2020-06-02' - timestamptz '2020-06-01' AS a, "
     "timestamptz '2020-06-02' > date '2020-06-01' AS b",
+    "SELECT date '2020-06-01'::timestamptz >= '2020-06-01 04:00+00' AS a",
+    "SELECT date_trunc('day', date '2020-06-01') BETWEEN '2020-05-31 22:00+00' "
+    "AND '2020-06-01 02:30+00' AS a",
+    "SELECT date '2020-06-01'::timestamptz IN ('2020-06-01 04:00+00', '2020-05-31 22:00+00') AS a",
 ]
 
 

@@ -39,6 +39,10 @@ _ZONED: Final = (
     exp.TimestampTrunc, exp.DateTrunc, exp.CurrentTimestamp, exp.StrToTime, exp.UnixToTime,
     exp.AtTimeZone,
 )  # fmt: skip
+_COMPARISONS: Final = (
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+)  # fmt: skip
 _DAYS: Final = frozenset({"current_date"})
 _UTC: Final = frozenset(
     {"utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu", "etc/zulu", "universal", "etc/universal"}
@@ -84,6 +88,7 @@ def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf
     Raises FeatureNotSupported, InvalidTextRepresentation, InvalidParameterValue,
     NumericValueOutOfRange.
     """
+    _zone_texts(tree, type_of)
     epochs: list[exp.Expr] = []
     zoned = False
     nodes = list(tree.find_all(exp.Func, exp.AtTimeZone))
@@ -105,6 +110,16 @@ def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf
             hint="SET timezone = 'UTC', or write the seconds as a number.",
             position=position(epochs[0]),
         )
+
+
+def _zone_texts(tree: exp.Expr, type_of: TypeOf) -> None:
+    """Cast, in place, texts compared with a timestamp with a zone to one: theirs would be lost."""
+    for node in tree.find_all(*_COMPARISONS):
+        operands = [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
+        texts = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
+        if texts and any(type_of(o) == "TIMESTAMPTZ" for o in operands if o not in texts):
+            for text in texts:
+                text.replace(exp.cast(text.copy(), "timestamptz"))
 
 
 def _settled(
