@@ -202,7 +202,7 @@ def portions(values: Sequence[T]) -> Iterable[Sequence[T]]:
     every other thread of the process waiting; between two slices they go on, also under a lock.
     """
     if len(values) <= PORTION:
-        return (values,)
+        return (values,) if len(values) else ()
     return (values[start : start + PORTION] for start in range(0, len(values), PORTION))
 
 

@@ -166,7 +166,8 @@ def _settle_instants(planning: Planning) -> None:
     outputs = Outputs(resolved, catalog, planning.dialect)
     if has_zones(tree):
         planning.with_zone = outputs.with_zone(tree)
-    settle_instants(tree, planning.now, planning.cursor.time_zone, outputs.type_of)
+    zone = planning.cursor.time_zone
+    settle_instants(tree, planning.now, zone, outputs.type_of, planning.dialect)
 
 
 def _zone_outputs(planning: Planning) -> None:

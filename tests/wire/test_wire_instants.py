@@ -33,6 +33,17 @@ SAME = [
     "SELECT 'infinity'::timestamptz AS a, '-infinity'::timestamptz AS b",
     "SELECT timestamptz '2020-06-02' - timestamptz '2020-06-01' AS a, "
     "timestamptz '2020-06-02' > date '2020-06-01' AS b",
+    # Where clocks are put forward and back.
+    "SELECT timestamptz '2020-03-28 12:00' + interval '24 hours' AS a, "
+    "timestamptz '2020-03-28 12:00' + interval '1 day' AS b, "
+    "interval '1 month 2 hours' + timestamptz '2020-02-29 01:00' AS c",
+    "SELECT timestamptz '2020-11-01 12:00' - interval '24 hours' AS a, "
+    "timestamptz '2020-10-25 12:00' - interval '1 day 30 minutes' AS b",
+    "SELECT timestamptz '2020-03-30' - timestamptz '2020-03-28' AS a, "
+    "timestamptz '2020-11-02 12:00' - timestamptz '2020-10-24' AS b",
+    "SELECT now() - interval '100 days' < now() AS a, now() - now() AS b, "
+    "now() + interval '24 hours' - now() = interval '24 hours' AS c",
+    "SELECT (date '2020-03-08'::timestamptz + interval '24 hours') - interval '3 hours' AS a",
     "SELECT date '2020-06-01'::timestamptz >= '2020-06-01 04:00+00' AS a",
     "SELECT date_trunc('day', date '2020-06-01') BETWEEN '2020-05-31 22:00+00' "
     "AND '2020-06-01 02:30+00' AS a",

@@ -43,6 +43,7 @@ _COMPARISONS: Final = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.NullSafeEQ,
     exp.NullSafeNEQ,
 )  # fmt: skip
+_SUMS: Final = (exp.Add, exp.Sub)
 _DAYS: Final = frozenset({"current_date"})
 _UTC: Final = frozenset(
     {"utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu", "etc/zulu", "universal", "etc/universal"}
@@ -81,7 +82,9 @@ def has_zones(tree: exp.Expr) -> bool:
     )
 
 
-def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf) -> None:
+def settle_instants(
+    tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf, dialect: str
+) -> None:
     """Replace, in place, all of them by constants; ``now`` is as a clock in the session's time
     zone shows it.
 
@@ -91,11 +94,15 @@ def settle_instants(tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf
     _zone_texts(tree, type_of)
     epochs: list[exp.Expr] = []
     zoned = False
-    nodes = list(tree.find_all(exp.Func, exp.AtTimeZone))
+    nodes = list(tree.find_all(exp.Func, exp.AtTimeZone, *(() if is_utc(zone) else _SUMS)))
+    kinds = {id(n): (type_of(n.this), type_of(n.expression)) for n in nodes if isinstance(n, _SUMS)}
     types = {id(n): type_of(n.this) for n in nodes if isinstance(n, exp.AtTimeZone) or _is_text(n)}
 
     def settle(node: exp.Expr) -> None:
         nonlocal zoned
+        if isinstance(node, _SUMS):
+            node.replace(_in_hours(node, kinds[id(node)], dialect))
+            return
         settled = _settled(node, now, zone, types)
         if settled is not None:
             zoned = zoned or settled.is_type("timestamp")
@@ -144,6 +151,26 @@ def _settled(
     if name in _DAYS:
         return _day(now.date())
     return _instant(now) if name in _INSTANTS else None
+
+
+def _in_hours(node: exp.Binary, kinds: tuple[str | None, str | None], dialect: str) -> exp.Expr:
+    """A sum or difference of instants in the hours that pass: from a noon to the next there are 23
+    or 25 of them where the zone's clocks are put forward or back. Between two instants DuckDB
+    counts the days by their clocks, PostgreSQL the hours."""
+    if "TIMESTAMPTZ" not in kinds:
+        return node
+    instants: list[exp.Expr] = [
+        exp.cast(one.copy(), "timestamptz") for one in (node.this, node.expression)
+    ]
+    if "INTERVAL" not in kinds:
+        if dialect == "postgres":
+            utc = exp.Literal.string("UTC")
+            instants = [exp.AtTimeZone(this=one, zone=utc.copy()) for one in instants]
+        return type(node)(this=instants[0], expression=instants[1])
+    which = kinds.index("TIMESTAMPTZ")
+    moved = node.copy()
+    moved.set(("this", "expression")[which], instants[which])
+    return exp.cast(moved, "timestamp")
 
 
 def _is_text(node: exp.Expr) -> bool:
