@@ -150,6 +150,19 @@ def test_groups_of_many_shapes_have_no_more_tables_than_one_may_have(
         Conditioned(both)
 
 
+def test_no_more_is_drawn_one_by_one_than_can_be_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups whose totals are exact are drawn together, and are not counted."""
+    monkeypatch.setattr(conditioned, "_DRAWN", 4)
+    assert len(Conditioned(ALIKE).draw()) == 4
+    assert len(Conditioned(one(5, LAPLACE, EXACT)).draw()) == 5
+    with pytest.raises(StatementTooComplex, match="drawn one by one"):
+        Conditioned(two(LAPLACE, LAPLACE, LAPLACE))
+    with pytest.raises(StatementTooComplex, match="drawn one by one"):
+        Conditioned(one(5, GAUSS, DiscreteGaussianLaw(0.0)))
+
+
 def narrow(tree: Tree, law: dict[tuple[int, ...], float]) -> tuple[Atom, float]:
     """Tables so narrow that some outcomes lie beyond them, and how likely one does. 3 proposals of
     4 are the fallback's, which is likely enough there."""

@@ -47,6 +47,7 @@ __all__ = ["Atom", "Conditioned", "happens"]
 
 _BITS: Final = 61
 _ALL: Final = 1 << _BITS
+_DRAWN: Final = 10_000  # in about 0.2 s
 _GUARD: Final = 1 << 10  # of 2^61, for what sums of doubles can be off by
 _ROOM: Final = 1 << 13
 _M: Final = 1e-6
@@ -75,6 +76,12 @@ class Conditioned:
             else:
                 self._atoms.append((self._atom(root, _shape(root, shapes)), root))
         self._groups = Groups(groups)
+        if sum(len(root.leaves) for _, root in self._atoms) > _DRAWN:
+            raise StatementTooComplex(
+                f"more than {_DRAWN:,} counts add up at several levels, or have Gaussian noise: "
+                "they are drawn one by one, and nobody can stop what is charged",
+                hint="Ask for fewer counts at a time, or SET dp.mechanism = imaged.",
+            )
 
     def _atom(self, root: Node, shape: int) -> Atom:
         """Atoms of one shape have one law, place by place."""
