@@ -339,7 +339,7 @@ def k_norm_draws(counts: int, runs: int) -> Floats:
     """Of the density e^{−‖z‖} on Σ z = 0, ‖z‖ = min_t ‖z − t‖₁: less their median, n counts are one
     0, and others of which half are positive and half negative, with exponential sizes. The order
     makes no difference to their squares."""
-    random = np.random.default_rng()
+    random = np.random.default_rng()  # for the figure: nothing confidential is released
     up = counts // 2
     sizes = random.exponential(size=(runs, counts))
     sizes[:, 0] = 0

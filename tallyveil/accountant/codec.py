@@ -6,9 +6,8 @@ rows and their unit, the law of the noise and its scale, and whose data it prote
 accounting nor estimates depend on what a mechanism's name means to a later program. Where it was
 charged as a translate the λ is in it, as fractions by numbers of published rows; programs that do
 not read these charge the row itself, which is never less than what it must be. Where noise was
-drawn together its joint law is in it; programs that do not read this take the noise for
-independent, which dominates it. ``version`` of the data and ``strategy``, where other rows are
-released than were asked, have a place in it and are empty.
+drawn together its joint law is in it, by which the loss is worked out. ``version`` of the data and
+``strategy``, where other rows are released than were asked, have a place in it and are empty.
 """
 
 from __future__ import annotations

@@ -128,9 +128,8 @@ class Statement:
     copy: CopyFormat | None = None
     cursor: CursorOptions | None = None
     move: Move | None = None
-    types: tuple[
-        str | None, ...
-    ] = ()  # that PREPARE declares for parameters: DuckDB's names, or as written for a catalog
+    # That PREPARE declares for parameters: DuckDB's names, or as written for a catalog.
+    types: tuple[str | None, ...] = ()
     arguments: tuple[Argument, ...] = ()  # of EXECUTE
 
 

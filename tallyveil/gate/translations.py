@@ -80,9 +80,13 @@ class Saving(NamedTuple):
         return self._replace(sensitivities=found)
 
 
-def _bytes(_: object, made: tuple[Design | None]) -> int:
-    (found,) = made
-    return 200 if found is None else found.column.nbytes + found.basis.nbytes
+_Kept: TypeAlias = tuple[Workload, Design | None]
+
+
+def _bytes(_: object, kept: _Kept) -> int:
+    workload, found = kept
+    own = 0 if found is None else found.column.nbytes + found.basis.nbytes
+    return own + sum(column.nbytes for column in workload.columns)
 
 
 class Translations:
@@ -103,7 +107,7 @@ class Translations:
         # Where records are replaced, the number of all makes no difference to what is charged.
         self._idle = account.neighbours == "replace" and span.rank <= 1
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
-        self._designs: Cache[tuple[Design | None]] = Cache(1024, 1 << 27, _bytes)
+        self._designs: Cache[_Kept] = Cache(1024, 1 << 27, _bytes)
 
     def best(
         self, charge: Charge, accountant: Accountant, analyst: str, follow: Follow | None
@@ -180,17 +184,16 @@ class Translations:
     ) -> Design | None:
         """None unless all rows can be told from it."""
 
-        def made() -> tuple[Design | None]:
+        def made() -> _Kept:
             covariance = ellipsoids if correlated else least
             closed = self._account.relation.closed
             found = design(
                 workload.columns, self._span, self._numbers, closed=closed, covariance=covariance
             )
             told = found is not None and follow(workload.columns, found.column)
-            return (found if told else None,)
+            return workload, found if told else None
 
-        (found,) = self._designs.get((workload, correlated), made)
-        return found
+        return self._designs.get((workload, correlated), made)[1]
 
     def compared(
         self, plain: Charge, charge: Charge, accountant: Accountant, follow: Follow

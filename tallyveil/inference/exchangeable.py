@@ -141,6 +141,9 @@ class Exchangeable:
         own = _unsigned(self._rows)
         return own, own.T.tocsr()
 
+    # Colours are numbers to tell public coefficients apart, and no noise. They are the same in all
+    # processes, so that estimates are; whether their solution is one is checked (`_combines`).
+
     @cached_property
     def _own_colours(self) -> _Colouring:
         """Without a query."""

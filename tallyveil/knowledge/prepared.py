@@ -83,9 +83,9 @@ class Prepared:
 
     @property
     def weight(self) -> int:
-        """Its bytes, without the column's own."""
+        """Its bytes, and the column's, which it keeps."""
         arrays = [*self.signs.values(), *(at for places in self.places for at in places)]
-        return 200 + sum(100 + array.nbytes for array in arrays)
+        return 200 + self.column.nbytes + sum(100 + array.nbytes for array in arrays)
 
     @classmethod
     def of(cls, column: Column) -> Prepared:

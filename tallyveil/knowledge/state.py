@@ -337,11 +337,14 @@ def _place(column: Column, key: bytes, guess: int) -> int:
     return guess if guess < len(keys) and keys[guess] == key else _places(column)[key]
 
 
-_PLACES: Final[Cache[Mapping[bytes, int]]] = Cache(64, 1 << 26, lambda _, own: 100 * len(own))
+_PLACES: Final[Cache[tuple[Column, Mapping[bytes, int]]]] = Cache(
+    64, 1 << 26, lambda _, kept: kept[0].nbytes + 100 * len(kept[1])
+)
 
 
 def _places(column: Column) -> Mapping[bytes, int]:
-    return _PLACES.get(column, lambda: {key: n for n, key in enumerate(column.row_keys)})
+    keys = column.row_keys
+    return _PLACES.get(column, lambda: (column, {key: n for n, key in enumerate(keys)}))[1]
 
 
 def _noises(answer: Answer) -> Noises | None:

@@ -66,22 +66,19 @@ class Conditioned:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        groups = list[Node]()
-        self._kinds: dict[int, Atom] = {}
-        self._atoms = list[tuple[Atom, Node]]()
-        shapes = dict[tuple[object, ...], int]()
+        groups, others = list[Node](), list[Node]()
         for root in deadline.stoppable(tree.atoms, 50):
-            if Groups.has(root):
-                groups.append(root)
-            else:
-                self._atoms.append((self._atom(root, _shape(root, shapes)), root))
-        self._groups = Groups(groups)
-        if sum(len(root.leaves) for _, root in self._atoms) > _DRAWN:
+            (groups if Groups.has(root) else others).append(root)
+        if sum(len(root.leaves) for root in others) > _DRAWN:
             raise StatementTooComplex(
                 f"more than {_DRAWN:,} counts add up at several levels, or have Gaussian noise: "
                 "they are drawn one by one, and nobody can stop what is charged",
                 hint="Ask for fewer counts at a time, or SET dp.mechanism = imaged.",
             )
+        self._groups = Groups(groups)
+        self._kinds: dict[int, Atom] = {}
+        shapes = dict[tuple[object, ...], int]()
+        self._atoms = [(self._atom(root, _shape(root, shapes)), root) for root in others]
 
     def _atom(self, root: Node, shape: int) -> Atom:
         """Atoms of one shape have one law, place by place."""

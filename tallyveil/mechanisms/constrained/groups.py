@@ -112,13 +112,13 @@ class Groups:
                 "the sums that noise under constraints can have are too many to be drawn",
                 hint="Ask for fewer counts at a time, or for less noise.",
             )
-        alike: dict[_Table, list[int]] = {}
-        for place, law in enumerate(laws):
-            deadline.check()
-            if self._cells[place] > 1:
-                table = _table(int(self._cells[place]), law.scale)
-                alike.setdefault(table, []).append(place)
-        self._alike = [(table, np.array(places)) for table, places in alike.items()]
+        alike: dict[tuple[int, float], list[int]] = {}
+        for place, (cells, law) in enumerate(zip(self._cells.tolist(), laws, strict=True)):
+            if cells > 1:
+                alike.setdefault((cells, law.scale), []).append(place)
+        self._alike = [
+            (_table(*kind), np.array(alike[kind])) for kind in deadline.stoppable(alike, 1)
+        ]
 
     @staticmethod
     def has(root: Node) -> bool:

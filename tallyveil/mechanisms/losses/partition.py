@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import alike
+from tallyveil.cache import Cache
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
 from tallyveil.mechanisms.units import IntArray, coded
 from tallyveil.workload.classes import over_classes
@@ -57,16 +57,23 @@ class Rows(NamedTuple):
 
 def partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
     """Cells with equal columns C e_j in one class; None if there are more than `CLASS_LIMIT`, or
-    if they cannot be multiplied out. Kept while the column is."""
-    kept = _KEPT.setdefault(column, {})
-    if closed not in kept:
-        kept[closed] = _partition(column, closed)
-    return kept[closed]
+    if they cannot be multiplied out."""
+    return _KEPT.get((column, closed), lambda: (column, _partition(column, closed)))[1]
 
 
-_KEPT: Final[WeakKeyDictionary[Column, dict[bool, tuple[Partition, Rows] | None]]] = (
-    WeakKeyDictionary()
-)
+_Kept: TypeAlias = tuple[Column, tuple[Partition, Rows] | None]
+
+
+def _bytes(_: object, kept: _Kept) -> int:
+    """Of a few kinds of each attribute there may be millions of combinations."""
+    column, found = kept
+    if found is None:
+        return column.nbytes
+    own, rows = found
+    return column.nbytes + sum(each.nbytes for each in (own.labels, *own.kinds, *rows))
+
+
+_KEPT: Final[Cache[_Kept]] = Cache(1024, 1 << 27, _bytes)
 
 
 def too_many(column: Column) -> bool:

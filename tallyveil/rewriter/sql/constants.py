@@ -160,13 +160,18 @@ def _continued(sql: str, first: Token, second: Token) -> Token:
             hint="Strings that follow each other are one string only with a line's end between.",
             position=second.start + 1,
         )
+    return _string(first.text + second.text, first, second)
+
+
+def _string(text: str, first: Token, last: Token) -> Token:
+    """In place of these."""
     return Token(
         TokenType.STRING,
-        first.text + second.text,
-        line=second.line,
-        col=second.col,
+        text,
+        line=last.line,
+        col=last.col,
         start=first.start,
-        end=second.end,
+        end=last.end,
         comments=first.comments,
     )
 
@@ -243,12 +248,4 @@ def _quantities(token: Token) -> Token:
             hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
             position=token.start + 1,
         )
-    return Token(
-        TokenType.STRING,
-        " ".join(parts),
-        line=token.line,
-        col=token.col,
-        start=token.start,
-        end=token.end,
-        comments=token.comments,
-    )
+    return _string(" ".join(parts), token, token)
