@@ -246,3 +246,17 @@ def test_no_statement_takes_the_public_database_away_from_others() -> None:
     assert other.rows("SELECT 1")[1] == [(1,)]
     other.close()
     world.close()
+
+
+def test_noisy_rows_are_read_in_the_thread_that_asks(world: World) -> None:
+    read = set[str]()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        read.add(threading.current_thread().name)
+        yield from TABLE.to_batches()
+
+    for _ in range(50):
+        rows = pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+        with world.cursor.tables({"a": rows}):
+            assert world.cursor.arrow("SELECT sum(x) AS x FROM a").to_pylist() == [{"x": 6}]
+    assert read == {threading.current_thread().name}

@@ -122,14 +122,13 @@ class PublicDatabase:
         public: Mapping[str, pa.Table] = MappingProxyType({}),
         *,
         memory_limit: str = "1GiB",
-        threads: int = 2,
         time_limit: float = 10.0,
     ) -> None:
         self._public = public
         if public:
-            self._engine = Engine(lambda: _opened(domains, public, memory_limit, threads))
+            self._engine = Engine(lambda: _opened(domains, public, memory_limit))
         else:
-            self._engine = _shared_engine(tuple(domains), memory_limit, threads)
+            self._engine = _shared_engine(tuple(domains), memory_limit)
         self._watchdog = Watchdog(time_limit)
 
     def columns(self, name: str) -> dict[str, str]:
@@ -151,15 +150,17 @@ class PublicDatabase:
 
 # A few of the last ones stay for those who connect again.
 @functools.lru_cache(maxsize=4)
-def _shared_engine(domains: tuple[Domain, ...], memory_limit: str, threads: int) -> Engine:
-    return Engine(lambda: _opened(domains, {}, memory_limit, threads))
+def _shared_engine(domains: tuple[Domain, ...], memory_limit: str) -> Engine:
+    return Engine(lambda: _opened(domains, {}, memory_limit))
 
 
 def _opened(
-    domains: Sequence[Domain], public: Mapping[str, pa.Table], memory_limit: str, threads: int
+    domains: Sequence[Domain], public: Mapping[str, pa.Table], memory_limit: str
 ) -> duckdb.DuckDBPyConnection:
     """The database with everything it will ever hold but noisy rows, shut off from the rest."""
-    connection = duckdb.connect(":memory:", config={"threads": threads})
+    # A statement runs in the thread that asks: threads of DuckDB's own would call Python to read
+    # noisy rows, and have ended the process with a segmentation fault while it collected garbage.
+    connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute(f"SET memory_limit = '{memory_limit}'")
     for domain in domains:
         for attribute in domain.attributes:
