@@ -221,7 +221,7 @@ def _halves(found: Preview, charge: Charge, factor: float, request: Request) -> 
         if law is None:
             raise TypeError(f"{charge.mechanism} is no noise that is added")
         error = None if row is None or request.source == "fresh" else row.error
-        error = combined(error, law.family, scale).error
+        error = combined(error, type(law), scale)
         yield column.multiplier * Fraction(error.half_width(request.target.confidence))
 
 

@@ -9,7 +9,7 @@ from tallyveil.inference.blocks import Combination, best_combinations
 from tallyveil.inference.confidence_sequence import confidence_sequence
 from tallyveil.inference.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
-from tallyveil.inference.error_law import ErrorLaw, Interval, Posterior
+from tallyveil.inference.error_law import ErrorLaw
 from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.fit import Fit
 from tallyveil.inference.laws import LAWS, NoiseLaw
@@ -17,7 +17,7 @@ from tallyveil.inference.noise import Noises
 from tallyveil.inference.noise_sums import between, half_width_of_sum
 from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.spectrum import Bounds
-from tallyveil.inference.top_up import TopUp, combined, top_up
+from tallyveil.inference.top_up import combined, top_up
 
 __all__ = [
     "LAWS",
@@ -27,11 +27,8 @@ __all__ = [
     "DiscreteLaplaceLaw",
     "ErrorLaw",
     "Fit",
-    "Interval",
     "NoiseLaw",
     "Noises",
-    "Posterior",
-    "TopUp",
     "best_combination",
     "best_combinations",
     "between",

@@ -44,7 +44,7 @@ _LEAST: Final = 1e-15  # of φ: what is less is 0 but for rounding errors
 @lru_cache(maxsize=1024)
 def circle(law: NoiseLaw, leaves: int) -> int:
     """Sums of the leaves are beyond half of it with a chance of `_BEYOND`."""
-    every = WeightedNoise.of(np.ones(leaves), Noises.of(law.family, np.full(leaves, law.scale)))
+    every = WeightedNoise.of(np.ones(leaves), Noises.of(type(law), np.full(leaves, law.scale)))
     size: int = next_fast_len(2 * math.ceil(every.reach(_BEYOND)) + 3)
     return size
 

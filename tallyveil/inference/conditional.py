@@ -129,7 +129,7 @@ class ConditionalLaw:
         own = self._laws[place] or type(self.law)(0.0)
         here = np.array([place])
         together = Together(np.zeros(1, dtype=np.int64), here, {0: self})
-        return replace(Noises.of(own.family, own.scale), together=together)
+        return replace(Noises.of(type(own), own.scale), together=together)
 
     @cached_property
     def marginals(self) -> _Ints:

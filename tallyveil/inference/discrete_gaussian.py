@@ -96,21 +96,6 @@ class DiscreteGaussianLaw(NoiseLaw):
     series_from: ClassVar[float] = 2.0  # from it φ is the normal law's as far as a series can tell
 
     @property
-    def variance(self) -> float:
-        """Σ k² e^{−k²/2σ²} / N; 0 for the exact scale 0.
-
-        From σ = 4 on it is σ² to within the rounding: the difference is less than
-        e^{−2π²σ²} · 4π²σ⁴.
-        """
-        scale = self.scale
-        if scale == 0:
-            return 0.0
-        if scale >= 4:
-            return scale * scale
-        k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
-        return float(2 * (k * k * np.exp(-((k / scale) ** 2) / 2)).sum() / _normaliser(scale))
-
-    @property
     def epsilon_of_step(self) -> None:
         return None
 
@@ -118,10 +103,6 @@ class DiscreteGaussianLaw(NoiseLaw):
     def rho_of_step(self) -> Fraction:
         """1/(2σ²) (Canonne, Kamath & Steinke 2020, Theorem 4)."""
         return 1 / (2 * Fraction(self.scale) ** 2)
-
-    @property
-    def widest_rate(self) -> float:
-        return math.inf
 
     def half_width(self, confidence: float | Fraction) -> int:
         return _half_width(self, confidence)
@@ -147,23 +128,20 @@ class DiscreteGaussianLaw(NoiseLaw):
         result: Floats = -((steps / self.scale) ** 2) / 2 - normaliser
         return result
 
-    def log_moment(self, rates: Floats) -> Floats:
-        """λ²σ²/2: the discrete Gaussian is sub-Gaussian with its own σ (Canonne, Kamath & Steinke
-        2020): E e^{λK} e^{−λ²σ²/2} = Σ_k e^{−(k − λσ²)²/2σ²} / N, and no shift has a larger sum.
-        """
-        result: Floats = (rates * self.scale) ** 2 / 2
-        return result
-
     @classmethod
     def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
         return _scale_for_half_width(half, confidence)
 
     @classmethod
     def variances(cls, scales: Floats) -> Floats:
-        """Its sum where σ < 4, else σ², from which it then differs by less than 1e-100."""
+        """Σ k² e^{−k²/2σ²} / N where σ < 4, else σ², from which it then differs by less than
+        e^{−2π²σ²} · 4π²σ⁴ < 1e-100."""
         result = scales**2
-        for k in np.flatnonzero((scales < 4) & (scales > 0)):
-            result[k] = cls(float(scales[k])).variance
+        for place in np.flatnonzero((scales < 4) & (scales > 0)):
+            scale = float(scales[place])
+            k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
+            terms = k * k * np.exp(-((k / scale) ** 2) / 2)
+            result[place] = 2 * terms.sum() / _normaliser(scale)
         return result
 
     @classmethod
@@ -172,6 +150,9 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @classmethod
     def log_moments(cls, a: Floats, scales: Floats, rates: Floats) -> Floats:
+        """λ²σ²/2 for A = 1: the discrete Gaussian is sub-Gaussian with its own σ (Canonne, Kamath &
+        Steinke 2020): E e^{λK} e^{−λ²σ²/2} = Σ_k e^{−(k − λσ²)²/2σ²} / N, and no shift has a larger
+        sum."""
         sizes = a * scales
         result: Floats = 0.5 * rates**2 * (sizes @ sizes)
         return result

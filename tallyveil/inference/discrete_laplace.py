@@ -96,18 +96,6 @@ class DiscreteLaplaceLaw(NoiseLaw):
     series_from: ClassVar[float] = 0.0
 
     @property
-    def variance(self) -> float:
-        """2a/(1−a)², within a few units in the last place; 0 for the exact scale 0.
-
-        Coded as (√(2a) / (1−a))² with 1−a = −expm1(−1/b): nothing cancels for large b.
-        """
-        scale = self.scale
-        if scale == 0:
-            return 0.0
-        root = math.sqrt(2 * math.exp(-1 / scale)) / math.expm1(-1 / scale)
-        return root * root
-
-    @property
     def epsilon_of_step(self) -> Fraction:
         """1/b."""
         return 1 / Fraction(self.scale)
@@ -116,10 +104,6 @@ class DiscreteLaplaceLaw(NoiseLaw):
     def rho_of_step(self) -> Fraction:
         """ε²/2 = 1/(2b²), as of all that is ε-DP (Bun & Steinke 2016, Proposition 1.4)."""
         return self.epsilon_of_step**2 / 2
-
-    @property
-    def widest_rate(self) -> float:
-        return 1 / self.scale if self.scale else math.inf
 
     def half_width(self, confidence: float | Fraction) -> int:
         return _half_width(self, confidence)
@@ -142,31 +126,23 @@ class DiscreteLaplaceLaw(NoiseLaw):
         result: Floats = math.log(math.tanh(0.5 / self.scale)) - np.abs(steps) / self.scale
         return result
 
-    def log_moment(self, rates: Floats) -> Floats:
-        """ln (1−a)² / ((1 − a e^λ)(1 − a e^{−λ})), coded without cancellation."""
-        if self.scale == 0:
-            return np.zeros_like(rates)
-        u = 1 / self.scale
-        result: Floats = (
-            2 * np.log(-np.expm1(-u)) - np.log(-np.expm1(rates - u)) - np.log(-np.expm1(-rates - u))
-        )
-        return result
-
     @classmethod
     def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
         return _scale_for_half_width(half, confidence)
 
     @classmethod
     def variances(cls, scales: Floats) -> Floats:
-        """2a/(1−a)², coded so that nothing cancels; 0 for the scale 0."""
-        with np.errstate(divide="ignore"):
+        """2a/(1−a)², within a few units in the last place, coded as (√(2a) / (1−a))² with
+        1−a = −expm1(−1/b): nothing cancels for large b. 0 for the scale 0."""
+        with np.errstate(divide="ignore", over="ignore"):
             u = 1 / scales
         result: Floats = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
         return result
 
     @classmethod
     def log_moments(cls, a: Floats, scales: Floats, rates: Floats) -> Floats:
-        """(1 − a e^s)(1 − a e^{−s}) / (1−a)² = 1 − 2v sinh²(s/2), s = λ A, v the variance."""
+        """E e^{sK} = (1−a)² / ((1 − a e^s)(1 − a e^{−s})), which is 1 / (1 − 2v sinh²(s/2)) with
+        s = λ A and v the variance."""
         spread = 2 * cls.variances(scales)
         return -_log_product(1 - spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2)
 

@@ -1,5 +1,4 @@
-"""The law of the error of a linear estimate, Σ A_k N_k, symmetric about zero; and what follows from
-the estimate about the truth, under a flat prior (BAYES §4 and §5.2).
+"""The law of the error of a linear estimate, Σ A_k N_k, symmetric about zero (BAYES §4 and §5.2).
 
 Every probability comes as a pair of bounds with the numerical error inside, and every width is
 decided by the bound that makes it wider. The bounds are within `TOLERANCE` of each other where all
@@ -7,7 +6,9 @@ coefficients are in whole-number proportion. Elsewhere the law is made of points
 in particular, and a width can be too wide by about R/8,000, where R is the reach: no less than the
 half-width at 1 − 10⁻¹⁰, some 6 to 17 standard deviations.
 
-The estimate is θ̂ = θ + X, with X a symmetric `ErrorLaw`, and so θ = θ̂ − X.
+The estimate is θ̂ = θ + X, and so θ = θ̂ − X, whose law is the posterior under a flat prior on the
+reals. The interval θ̂ ± h is the narrowest symmetric one of its probability (BAYES Algorithm 3, on
+the law itself instead of its rounding to integers), which is its coverage too, whatever the truth.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtri
@@ -29,7 +30,7 @@ from tallyveil.inference.roots import root_between
 from tallyveil.inference.spectrum import Bounds, Lattice, Outer, Spectrum, spectrum
 from tallyveil.inference.weighted_noise import WeightedNoise
 
-__all__ = ["ErrorLaw", "Interval", "Posterior"]
+__all__ = ["ErrorLaw"]
 
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
@@ -158,15 +159,16 @@ class ErrorLaw:
         miss = min(0.5, self._law.tail(max(abs(x) - self._law.slack, 0.0)) + 1e-20)
         return Bounds(1 - miss, 1.0) if x >= 0 else Bounds(0.0, miss)
 
-    def one_sided(self, confidence: float | Fraction) -> float:
-        """A u ≥ 0, the least the bounds can tell, with P(X ≤ u) ≥ confidence.
+    def quantile(self, probability: float) -> float:
+        """An x with P(X ≤ x) ≥ probability, the least the bounds can tell, from 1/2 on; below it
+        the opposite of that of 1 − probability.
 
-        Raises InvalidParameterValue unless 0 < confidence < 1.
+        Raises InvalidParameterValue unless 0 < probability < 1.
         """
-        if not 0 < confidence < 1:
-            return self.half_width(confidence)
-        both = 2 * Fraction(str(confidence)) - 1
-        return self.half_width(both) if both > 0 else 0.0
+        if probability < 0.5:
+            return -self.quantile(1 - probability)
+        both = 2 * Fraction(str(probability)) - 1 if probability < 1 else probability
+        return self.half_width(both) if both else 0.0
 
 
 @dataclass(frozen=True)
@@ -227,62 +229,3 @@ def _least(
     while lower(root) < target:
         root, step = root + step, 2 * step
     return root
-
-
-class Interval(NamedTuple):
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """The belief about θ: symmetric about ``center``, which is its mean.
-
-    It is the posterior under a flat prior on the reals, and the interval's coverage over repeated
-    noise is its probability, whatever the truth.
-    """
-
-    center: float
-    error: ErrorLaw
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.center):
-            raise InvalidParameterValue("an estimate is a finite number")
-
-    @property
-    def variance(self) -> float:
-        return self.error.variance
-
-    def interval(self, confidence: float | Fraction) -> Interval:
-        """The narrowest symmetric interval with at least this probability (BAYES Algorithm 3, on
-        the law itself instead of its rounding to integers)."""
-        h = self.error.half_width(confidence)
-        return Interval(self.center - h, self.center + h)
-
-    def at_least(self, confidence: float | Fraction) -> float:
-        """An L with P(θ ≥ L) ≥ confidence, the largest for a confidence above 1/2."""
-        return self.center - self.error.one_sided(confidence)
-
-    def at_most(self, confidence: float | Fraction) -> float:
-        """A U with P(θ ≤ U) ≥ confidence, the least for a confidence above 1/2."""
-        return self.center + self.error.one_sided(confidence)
-
-    def quantile(self, probability: float) -> float:
-        """The θ below which this probability lies.
-
-        Raises InvalidParameterValue unless 0 < probability < 1.
-        """
-        if probability >= 0.5:
-            return self.at_most(probability)
-        return self.at_least(1 - probability)
-
-    def probability(self, low: float = -math.inf, high: float = math.inf) -> Bounds:
-        """Bounds of P(low ≤ θ ≤ high): of X ≤ θ̂ − low less X < θ̂ − high.
-
-        Raises InvalidParameterValue unless low ≤ high.
-        """
-        if not low <= high:
-            raise InvalidParameterValue(f"an interval ends after it begins, not [{low}, {high}]")
-        below = self.error.cdf(self.center - low)
-        above = self.error.cdf(self.center - high, strict=True)
-        return Bounds.clipped(below.lower - above.upper, below.upper - above.lower)

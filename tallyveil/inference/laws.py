@@ -77,12 +77,9 @@ class NoiseLaw(ABC):
         check_scale(self.scale)
 
     @property
-    def family(self) -> type[NoiseLaw]:
-        return type(self)
-
-    @property
-    @abstractmethod
-    def variance(self) -> float: ...
+    def variance(self) -> float:
+        """0 for the exact scale 0."""
+        return float(self.variances(np.array([self.scale]))[0])
 
     @property
     @abstractmethod
@@ -95,9 +92,9 @@ class NoiseLaw(ABC):
         """The ρ in zCDP that a count moved by 1 loses at most."""
 
     @property
-    @abstractmethod
     def widest_rate(self) -> float:
         """The λ from which on E e^{λK} is infinite."""
+        return 1 / self.scale if self.heavy and self.scale else math.inf
 
     @abstractmethod
     def half_width(self, confidence: float | Fraction) -> int:
@@ -111,9 +108,9 @@ class NoiseLaw(ABC):
     def log_mass(self, steps: Floats) -> Floats:
         """ln P(K = k) at k = ``steps``; concave, also between integers."""
 
-    @abstractmethod
     def log_moment(self, rates: Floats) -> Floats:
         """At least ln E e^{λK} for 0 < λ = ``rates`` < ``widest_rate``."""
+        return self.log_moments(np.ones(1), np.array([self.scale]), rates)
 
     def phi(self, points: Floats) -> Floats:
         """The characteristic function E cos(tK) at t = ``points`` in [0, π]."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -30,33 +29,22 @@ from tallyveil.inference.laws import NoiseLaw
 from tallyveil.inference.noise import Noises
 from tallyveil.inference.roots import root_between
 
-__all__ = ["TopUp", "combined", "top_up"]
+__all__ = ["combined", "top_up"]
 
 _PRECISION: Final = 1e-4  # relative, of the scale; the scale is rounded down
 _WIDEST: Final = 1e15
 
 
-@dataclass(frozen=True, eq=False)
-class TopUp:
-    """Buy an answer with noise of this ``scale``, and give it the weight ``weight`` beside the
-    history's estimate, which has 1 − weight; ``error`` is what the combination then has."""
-
-    scale: float
-    weight: float
-    error: ErrorLaw
-
-
-def combined(known: ErrorLaw | None, law: type[NoiseLaw], scale: float) -> TopUp:
-    """The best combination of what is known with a fresh answer of this noise.
+def combined(known: ErrorLaw | None, law: type[NoiseLaw], scale: float) -> ErrorLaw:
+    """The error of the best combination of what is known with a fresh answer of this noise.
 
     Raises InvalidParameterValue unless 0 ≤ scale < ∞.
     """
     fresh = Noises.of(law, scale)
     v = float(fresh.variances[0])
     if known is None or v == 0:
-        return TopUp(scale, 1.0, ErrorLaw(np.ones(1), fresh))
-    weight = known.variance / (known.variance + v)
-    return TopUp(scale, weight, known.mixed_with(fresh, weight))
+        return ErrorLaw(np.ones(1), fresh)
+    return known.mixed_with(fresh, known.variance / (known.variance + v))
 
 
 def top_up(
@@ -64,8 +52,9 @@ def top_up(
     half_width: float,
     confidence: float | Fraction,
     law: type[NoiseLaw] = DiscreteLaplaceLaw,
-) -> TopUp | None:
-    """The widest fresh noise with which the target is met, or None if it is met without any.
+) -> float | None:
+    """The scale of the widest fresh noise with which the target is met, or None if it is met
+    without any.
 
     ``half_width`` is in units of the query's integer lattice.
 
@@ -75,14 +64,14 @@ def top_up(
         raise InvalidParameterValue(f"a half-width is a number from 0 to 2^53, not {half_width}")
     if known is not None and known.half_width(confidence) <= half_width:
         return None
-    alone = combined(None, law, law.scale_for_half_width(math.floor(half_width), confidence))
+    alone = law.scale_for_half_width(math.floor(half_width), confidence)
     if known is None:
         return alone
 
     def excess(scale: float) -> float:
-        return combined(known, law, scale).error.half_width(confidence) - half_width
+        return combined(known, law, scale).half_width(confidence) - half_width
 
-    return combined(known, law, _largest(excess, alone.scale)) if excess(alone.scale) < 0 else alone
+    return _largest(excess, alone) if excess(alone) < 0 else alone
 
 
 def _largest(excess: Callable[[float], float], low: float) -> float:

@@ -23,7 +23,6 @@ from tallyveil.inference import (
     ErrorLaw,
     NoiseLaw,
     Noises,
-    Posterior,
     between,
     half_width_of_sum,
 )
@@ -116,9 +115,8 @@ class Released(_Fields):
         return between(list(self.laws), least, most).lower
 
     def quantile(self, probability: float) -> float:
-        noises = Noises.concatenated([Noises.of(law.family, law.scale) for law in self.laws])
-        error = ErrorLaw(np.ones(len(self.laws)), noises)
-        return Posterior(float(self.value), error).quantile(probability)
+        noises = Noises.concatenated([Noises.of(type(law), law.scale) for law in self.laws])
+        return self.value + ErrorLaw(np.ones(len(self.laws)), noises).quantile(probability)
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
@@ -212,7 +210,7 @@ class Estimated:
     def quantile(self, probability: float) -> float:
         if self.beside.laws:
             raise TypeError("the sum of an answer and an estimate that may share noise has no law")
-        return Posterior(self.value, self.estimate.error).quantile(probability)
+        return self.value + self.estimate.error.quantile(probability)
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:

@@ -50,7 +50,7 @@ def noises_of(answer: Answer) -> Noises:
     law, drawn, height = answer.law, answer.together, answer.column.height
     if law is None:
         raise TypeError(f"{answer.mechanism} is no noise that is added")
-    own = Noises.of(law.family, np.full(height, law.scale))
+    own = Noises.of(type(law), np.full(height, law.scale))
     if drawn is None:
         return own
     rows = slice(answer.first, answer.first + height)

@@ -142,11 +142,11 @@ class Found:
         laws = {row.signature: row for row in whole}
         for row in sorted(laws.values(), key=lambda row: -row.half_width(aim.confidence)):
             if scale < math.inf:
-                together = combined(row.error, law.family, scale).error
+                together = combined(row.error, type(law), scale)
                 if together.half_width(aim.confidence) <= target:
                     continue
-            found = top_up(row.error, target, aim.confidence, law.family)
-            scale = min(scale, alone if found is None else max(found.scale, alone))
+            found = top_up(row.error, target, aim.confidence, type(law))
+            scale = min(scale, alone if found is None else max(found, alone))
             if scale <= alone:
                 return alone
         return scale

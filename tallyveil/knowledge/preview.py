@@ -163,7 +163,7 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
 
 
 def _noises(law: NoiseLaw, column: Column) -> Noises:
-    return Noises.of(law.family, np.full(column.height, law.scale))
+    return Noises.of(type(law), np.full(column.height, law.scale))
 
 
 def _recorded_noises(answer: Answer) -> Noises:

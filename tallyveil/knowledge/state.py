@@ -353,7 +353,7 @@ def _noises(answer: Answer) -> Noises | None:
 
 @lru_cache(maxsize=4096)
 def _of_law(law: NoiseLaw) -> Noises:
-    return Noises.of(law.family, law.scale)
+    return Noises.of(type(law), law.scale)
 
 
 def _spread(answer: Answer) -> float:

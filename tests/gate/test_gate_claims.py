@@ -81,7 +81,7 @@ def probability(group: list[Known], low: int | None, high: int | None) -> float:
 def estimated(
     value: Fraction, laws: list[NoiseLaw], weights: list[Fraction], first: int = 0
 ) -> Any:
-    noises = Noises.concatenated([Noises.of(law.family, law.scale) for law in laws])
+    noises = Noises.concatenated([Noises.of(type(law), law.scale) for law in laws])
     numbers = np.arange(first, first + len(laws), dtype=np.int64)
     return Estimated(
         Estimate(float(value), numbers, Weights(np.array(list(map(float, weights))), noises))

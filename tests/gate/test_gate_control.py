@@ -248,7 +248,7 @@ def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
     for answer in recorded_answers(connection._gate.accountant, "person"):
         noise = mechanism(answer.mechanism)
         assert not isinstance(noise, CountMechanism)
-        assert noise.law(answer.scale).family == DiscreteLaplaceLaw
+        assert isinstance(noise.law(answer.scale), DiscreteLaplaceLaw)
         factor = answer.column.multiplied_out(10_000)
         assert factor is not None
         one = np.zeros(factor.shape)

@@ -129,7 +129,7 @@ class Attack:
         for law, own in zip(tree.laws, every, strict=True):
             if law is not None and not law.scale:
                 assert not own.any()
-            elif law is not None and law.family is DiscreteLaplaceLaw:
+            elif law is not None and type(law) is DiscreteLaplaceLaw:
                 pure += abs(own) / law.scale
             elif law is not None:
                 squares += own**2 / (2 * law.scale**2)

@@ -68,9 +68,9 @@ def _noises(tree: Tree, counts: Sequence[int], *others: NoiseLaw) -> Noises:
     together = Together(
         np.array([7] * len(counts)), np.array([places[n] for n in counts]), {7: law}
     )
-    drawn = Noises.of(own.family, np.full(len(counts), own.scale))
+    drawn = Noises.of(type(own), np.full(len(counts), own.scale))
     parts = [Noises(drawn.laws, drawn.scales, together)]
-    return Noises.concatenated([*parts, *(Noises.of(one.family, one.scale) for one in others)])
+    return Noises.concatenated([*parts, *(Noises.of(type(one), one.scale) for one in others)])
 
 
 @pytest.mark.parametrize(

@@ -56,5 +56,5 @@ def test_what_is_known_so_well_needs_no_top_up_and_can_have_one(law: Family, sca
     known = ErrorLaw(np.array([0.5, 0.5]), Noises.of(law, [scale, scale]))
     assert top_up(known, 1.0, 0.95, law) is None
     found = combined(known, law, scale)
-    assert 0 < found.weight < 1
-    assert math.isfinite(found.error.half_width(0.95))
+    assert 0 < found.variance < known.variance
+    assert math.isfinite(found.half_width(0.95))

@@ -19,7 +19,6 @@ from tallyveil.inference import (
     ErrorLaw,
     NoiseLaw,
     Noises,
-    Posterior,
 )
 from tallyveil.inference.error_law import _least
 
@@ -206,37 +205,38 @@ def test_what_is_known_exactly_is_certain() -> None:
         assert law.half_width(0.99) == 0
         assert law.within(0.0) == (1, 1)
         assert law.within(0.0, strict=True) == (0, 0)
-        assert Posterior(4.0, law).probability(4, 4) == (1, 1)
-        assert Posterior(4.0, law).probability(5, 9) == (0, 0)
+        assert law.cdf(0.0) == (1, 1)
+        assert law.cdf(-1.0) == (0, 0)
+        assert law.quantile(0.05) == law.quantile(0.95) == 0
 
 
-def test_a_posterior_is_consistent_with_itself() -> None:
+def test_a_law_is_consistent_with_itself() -> None:
     law = ErrorLaw(np.ones(3), Noises.of(DiscreteLaplaceLaw, [30.0, 20.0, 10.0]))
-    posterior = Posterior(100.0, law)
-    low, high = posterior.interval(0.9)
-    assert (low + high) / 2 == pytest.approx(100)
-    assert posterior.probability(low, high).lower >= 0.9
-    assert posterior.probability(low + 1, high - 1).upper < 0.9
-    assert posterior.at_most(0.95) == pytest.approx(high, abs=1)
-    assert posterior.at_least(0.95) == pytest.approx(low, abs=1)
-    assert posterior.probability() == (1, 1)
-    assert posterior.probability(low=100).lower > 0.5 > posterior.probability(low=101).upper
+    half = law.half_width(0.9)
+    assert law.within(half).lower >= 0.9
+    assert law.within(half - 1).upper < 0.9
+    assert law.quantile(0.95) == pytest.approx(half, abs=1)
+    assert law.quantile(0.05) == -law.quantile(0.95)
+    assert law.quantile(0.5) == 0
+    assert law.cdf(math.inf) == (1, 1)
+    assert law.cdf(0).lower > 0.5 > law.cdf(-1).upper
 
 
 def test_intervals_that_are_not_strict_hold_their_ends() -> None:
-    posterior = Posterior(5.0, ErrorLaw(np.ones(1), Noises.of(DiscreteLaplaceLaw, [2.0])))
+    law = ErrorLaw(np.ones(1), Noises.of(DiscreteLaplaceLaw, [2.0]))
     a = math.exp(-0.5)
     single = (1 - a) / (1 + a)
-    assert posterior.probability(5, 5).lower == pytest.approx(single, abs=1e-9)
-    assert posterior.probability(5.5, 5.9).upper == pytest.approx(0, abs=1e-9)
-    assert posterior.probability(6, 7).lower == pytest.approx(single * (a + a * a), abs=1e-9)
-    assert posterior.probability(low=6).lower == pytest.approx((1 - single) / 2, abs=1e-9)
+    assert law.within(0).lower == pytest.approx(single, abs=1e-9)
+    assert law.within(0.9) == law.within(0)
+    assert law.within(1, strict=True) == law.within(0)
+    assert law.cdf(-1).lower == pytest.approx((1 - single) / 2, abs=1e-9)
+    assert law.cdf(-0.5) == law.cdf(0, strict=True) == law.cdf(-1)
 
 
 @pytest.mark.parametrize("wrong", [math.nan, 0.0, 1.0, -1.0, 95.0])
 def test_a_wrong_confidence_is_refused(wrong: float) -> None:
     law = ErrorLaw(np.ones(2), Noises.of(DiscreteLaplaceLaw, [1.0, 2.0]))
-    for use in (law.half_width, law.one_sided):
+    for use in (law.half_width, law.quantile):
         with pytest.raises(InvalidParameterValue):
             use(wrong)
 
@@ -253,10 +253,6 @@ def test_wrong_laws_are_refused() -> None:
     law = ErrorLaw(np.ones(1), Noises.of(DiscreteLaplaceLaw, [1.0]))
     with pytest.raises(InvalidParameterValue):
         law.within(math.nan)
-    with pytest.raises(InvalidParameterValue):
-        Posterior(math.nan, law)
-    with pytest.raises(InvalidParameterValue):
-        Posterior(0.0, law).probability(2, 1)
 
 
 @pytest.mark.parametrize("laws", [[0, 0], [0, 1, 0, 1], [1, 1, 1], [0, 1]], ids=str)

@@ -34,14 +34,14 @@ def test_the_target_is_met_and_hardly_more(
     before = known(*history)
     bought = top_up(before, half_width, confidence, law)
     assert bought is not None
-    assert bought.error.half_width(confidence) <= half_width
-    wider = combined(before, law, bought.scale * 1.001)
-    assert wider.error.half_width(confidence) > half_width
+    together, by_itself = combined(before, law, bought), law(bought)
+    assert min(one.half_width(confidence) for one in (together, by_itself)) <= half_width
+    assert combined(before, law, bought * 1.001).half_width(confidence) > half_width
     alone = top_up(None, half_width, confidence, law)
     assert alone is not None
-    assert bought.scale >= alone.scale
+    assert bought >= alone
     if len(history) == 3:
-        assert bought.scale > 1.05 * alone.scale
+        assert bought > 1.05 * alone
 
 
 def test_sampled_the_combination_covers() -> None:
@@ -57,7 +57,9 @@ def test_sampled_the_combination_covers() -> None:
         return rng.geometric(p, n) - rng.geometric(p, n)
 
     before = 0.7 * sum(noise(scale) for scale in history)
-    error = (1 - bought.weight) * before + bought.weight * noise(bought.scale)
+    variances = known(*history).variance, DiscreteLaplaceLaw(bought).variance
+    weight = variances[0] / sum(variances)
+    error = (1 - weight) * before + weight * noise(bought)
     assert np.mean(np.abs(error) <= 30) == pytest.approx(0.9, abs=0.0035 + 0.002)
 
 
@@ -68,23 +70,22 @@ def test_it_is_the_best_combination_of_all_answers() -> None:
     noises = Noises.of(DiscreteLaplaceLaw, [9.0, 5.0, 7.0, 12.0])
     weights = best_combination(h[:4], noises.variances, query)
     assert weights is not None
-    bought = top_up(ErrorLaw(weights, noises), 10, 0.95)
+    before = ErrorLaw(weights, noises)
+    bought = top_up(before, 10, 0.95)
     assert bought is not None
-    everything = Noises.of(DiscreteLaplaceLaw, [*noises.scales, bought.scale])
+    everything = Noises.of(DiscreteLaplaceLaw, [*noises.scales, bought])
     after = best_combination(h, everything.variances, query)
     assert after is not None
     error = ErrorLaw(after, everything)
-    assert after[-1] == pytest.approx(bought.weight, rel=1e-9)
-    assert error.variance == pytest.approx(bought.error.variance, rel=1e-9)
+    together = combined(before, DiscreteLaplaceLaw, bought)
+    assert error.variance == pytest.approx(together.variance, rel=1e-9)
     assert error.half_width(0.95) <= 10 * (1 + 1e-9)
 
 
 def test_without_history_it_is_the_plain_purchase() -> None:
     for half_width in (0, 3, 60):
-        bought = top_up(None, half_width, 0.95)
-        assert bought is not None
-        assert bought.scale == DiscreteLaplaceLaw.scale_for_half_width(half_width, 0.95)
-        assert bought.weight == 1
+        alone = DiscreteLaplaceLaw.scale_for_half_width(half_width, 0.95)
+        assert top_up(None, half_width, 0.95) == alone
 
 
 def test_nothing_is_bought_where_history_suffices() -> None:
@@ -99,7 +100,7 @@ def test_a_history_that_nearly_suffices_leaves_little_to_buy() -> None:
     for share in (0.999, 0.99, 0.9, 0.5):
         bought = top_up(before, share * enough, 0.95)
         assert bought is not None
-        scales.append(bought.scale)
+        scales.append(bought)
     assert scales == sorted(scales, reverse=True)
     assert scales[0] > 5 * DiscreteLaplaceLaw.scale_for_half_width(round(enough), 0.95)
 

@@ -85,7 +85,7 @@ class Chains:
         for place, law in enumerate(tree.laws):
             if law is not None and law.scale:
                 rate = float(weights_of(law).exponent([1]))
-                gaussian = law.family is DiscreteGaussianLaw
+                gaussian = type(law) is DiscreteGaussianLaw
                 (self._square if gaussian else self._linear)[place] = rate
         self._sums = np.zeros((number, len(tree.parents)), dtype=np.int64)
         self._most = 1

@@ -207,7 +207,7 @@ _KINDS: Final = {DiscreteLaplaceLaw: _Laplace, DiscreteGaussianLaw: _Gaussian}
 @lru_cache(maxsize=256)
 def weights_of(law: NoiseLaw) -> Weights:
     """Raises FeatureNotSupported for a law whose weights are not known up to a constant."""
-    kind = _KINDS.get(law.family)
+    kind = _KINDS.get(type(law))
     if kind is None or not law.scale:
         raise FeatureNotSupported(f"{law.name} noise of scale {law.scale:g} cannot be conditioned")
     return kind(law.scale)
