@@ -25,10 +25,11 @@ test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
 # Each worker is a process of its own; threads of BLAS beside them would only wait for each other.
 # Tests start servers too: compiled modules are kept, whatever the environment says, since each
 # process would spend longer on compiling them than on importing them.
-# Files are taken up in their order: the longest are not among the last.
+# Files are taken up in their order: the longest are not among the last. A worker that dies ends the
+# run: another in its place would leave it waiting for good.
 run-tests: $(VENV)/stamp
 	@unset PYTHONDONTWRITEBYTECODE; OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q --numprocesses=$(or $(JOBS),2) --dist=loadfile \
-		--no-loadscope-reorder
+		--no-loadscope-reorder --max-worker-restart=0
 
 check: $(VENV)/stamp  ## Lint, formatting, types
 	@$(RUN)/ruff check .
