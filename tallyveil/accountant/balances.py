@@ -17,6 +17,7 @@ from tallyveil.accountant.charges import Charge, Entry, Reading, Spending
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.accountant.recomposition import published_rows
 from tallyveil.errors import UndefinedTable
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
@@ -185,27 +186,28 @@ class Balances:
         up, such that the table has lost less than ``below``: they charge cells that nobody asked
         about, and where many are asked that is more than their rows cost."""
         table, books = allowed[0].workload.table, self._books
-        rows = _declared(every)
+        if not books.has_translates(table):
+            return None
+        rows = published_rows(every)
         with self._lock, books.reading():
             filters = books.filters
-            earlier = (
-                books.recomposition.charges(table, _COMPOSED) if books.has_translates(table) else []
-            )
+            known = books.recomposition.translated(table, _COMPOSED)
+            near = tuple(number for number, own in known.items() if rows & own)
+            anew = [
+                (plainly, books.recomposition.start(table, plainly))
+                for plainly in filter(None, dict.fromkeys((near, tuple(known))))
+            ]
         # What is proposed here is weighed again when it is charged: nobody need wait for it.
-        given_up = {number for _, charge in earlier for number in charge.plainly}
-        known = [(m.id, c) for m, c in earlier if c.translates and m.id not in given_up]
-        near = tuple(n for n, charge in known if not rows.isdisjoint(_declared([charge])))
-        for plainly in filter(None, dict.fromkeys((near, tuple(n for n, _ in known)))):
-            before = books.recomposition.composed(filters, table, earlier, frozenset(plainly))
+        for plainly, composition in anew:
+            before = composition.of(filters)
             for charge in allowed:
                 deadline.check()
-                one = replace(charge, plainly=plainly)
-                loss = books.pricing.loss(one)
+                loss = books.pricing.loss(charge)
                 after = before.after(table, analyst, loss)
                 quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
                 less = after.tables[table].spent < below
                 if less and quote.allowed and after.within_shares(table):
-                    return one
+                    return replace(charge, plainly=plainly)
         return None
 
     @contextmanager
@@ -228,12 +230,3 @@ class Balances:
         if account is None:
             raise UndefinedTable(f'there is no protected table "{table}"')
         return account
-
-
-def _declared(charges: Sequence[Charge]) -> set[int]:
-    """The published rows that translates are by."""
-    found: set[int] = set()
-    for charge in charges:
-        for translate in filter(None, charge.translates):
-            found.update(translate.declared.tolist())
-    return found

@@ -15,8 +15,9 @@ from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
-from tallyveil.accountant.pricing import Priced, Pricing, Recomposition, charge_of
+from tallyveil.accountant.pricing import Priced, Pricing, charge_of
 from tallyveil.accountant.quote import Quote, Recording
+from tallyveil.accountant.recomposition import Recomposition
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 
@@ -45,7 +46,7 @@ class Books:
         self._ledger = ledger
         self._accounts = accounts
         self.pricing = Pricing(accounts)
-        self.recomposition = Recomposition(ledger, self.pricing)
+        self.recomposition = Recomposition(ledger, self.pricing, accounts)
         self._opened = False
         self._begin()
         summary = read_summary(ledger.path, accounts)
@@ -97,7 +98,7 @@ class Books:
         for one in priced:
             before = steps[-1]
             if one.plainly:
-                before = self.recomposition.filters(before, one.table, frozenset(one.plainly))
+                before = self.recomposition.start(one.table, one.plainly).of(before)
             steps.append(before.after(one.table, analyst, one.loss))
         losses = [(one.table, one.loss) for one in priced]
         quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
@@ -322,8 +323,8 @@ class Books:
             ) from error
         filters = self.filters
         if charge.plainly:
-            plainly = frozenset(charge.plainly)
-            filters = self.recomposition.filters(filters, stored.table, plainly, stored.id)
+            anew = self.recomposition.start(stored.table, charge.plainly, stored.id)
+            filters = anew.of(filters)
         self._admit(_asked(stored), filters.after(stored.table, stored.analyst, loss))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)

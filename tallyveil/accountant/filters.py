@@ -53,11 +53,12 @@ class Filters:
             shares = {**shares, (table, analyst): own.after(loss)}
         return Filters(self.accounts, tables, shares)
 
-    def without(self, table: str) -> Filters:
-        """As if nothing were bought about a table."""
-        empty = _empty(self.accounts[table])
-        shares = {key: empty if key[0] == table else own for key, own in self.shares.items()}
-        return Filters(self.accounts, {**self.tables, table: empty}, shares)
+    def with_table(self, other: Filters, table: str) -> Filters:
+        """With what ``other`` says of a table."""
+        shares = {
+            key: other.shares[key] if key[0] == table else own for key, own in self.shares.items()
+        }
+        return Filters(self.accounts, {**self.tables, table: other.tables[table]}, shares)
 
     def within_shares(self, table: str) -> bool:
         """Whether no analyst has spent more than a share of a table."""

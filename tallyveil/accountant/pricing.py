@@ -1,29 +1,15 @@
-"""What a charge costs and takes in the ledger, worked out once and without a lock; and past
-charges, composed once more where translates of them are given up.
-
-A translate charges cells that nobody asked about. Where many cells of a group are asked one by one,
-that comes to more than the rows themselves cost. λ is book-keeping of public rows, and may be
-chosen again for all that was released: what counts is that the ledger's charges, whichever they are
-by now, are within the budget. So a later charge can say which earlier ones are charged as they were
-asked from then on.
-"""
+"""What a charge costs and takes in the ledger, worked out once and without a lock."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from tallyveil import deadline
 from tallyveil.accountant.account import Account, Amount
-from tallyveil.accountant.chain import START, StoredCharge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import Event, decode_event, encode_event
-from tallyveil.accountant.filters import Filters
-from tallyveil.accountant.invariants import published_columns
-from tallyveil.accountant.ledger import Ledger
 from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
 from tallyveil.invariants import Translate, translated
 from tallyveil.mechanisms import (
@@ -39,10 +25,7 @@ from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Priced", "Pricing", "Recomposition", "charge_of"]
-
-Made: TypeAlias = tuple[StoredCharge, Charge]
-"""A charge as it is recorded, and as it was accounted for."""
+__all__ = ["Priced", "Pricing", "charge_of"]
 
 
 @dataclass(frozen=True)
@@ -110,11 +93,12 @@ class Pricing:
             for axis, size in zip(column.axes, column.shape, strict=True):
                 if axis not in account.domain or account.domain[axis].size != size:
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
+        if charge.translates or charge.joint:
+            return _by_invariants(charge, account)
         family: Charged = (
             charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
         )
-        loss = family.loss(workload, charge.scales, account.relation, account.measure)
-        return _by_invariants(charge, account) if charge.translates or charge.joint else loss
+        return family.loss(workload, charge.scales, account.relation, account.measure)
 
 
 def _by_invariants(charge: Charge, account: Account) -> Loss:
@@ -158,47 +142,3 @@ def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
         Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates,
         plainly=event.plainly, joint=event.joint,
     )  # fmt: skip
-
-
-class Recomposition:
-    """Of the charges of a ledger; used inside its `reading`."""
-
-    def __init__(self, ledger: Ledger, pricing: Pricing) -> None:
-        self._ledger = ledger
-        self._pricing = pricing
-
-    def charge(self, stored: StoredCharge) -> Charge:
-        """As it was accounted for when it was made."""
-        charge = charge_of(stored.table, stored.mechanism, stored.columns)
-        if charge.translates:
-            return replace(charge, published=published_columns(self._ledger, stored.table))
-        return charge
-
-    def filters(
-        self, filters: Filters, table: str, plainly: frozenset[int], end: int | None = None
-    ) -> Filters:
-        """With all charges of a table, before number ``end`` if given, composed once more, those of
-        ``plainly`` and those given up before without their translates. It takes about a millisecond
-        each."""
-        stored = [one for one in self._of(table) if end is None or one.id < end]
-        return self.composed(filters, table, [(one, self.charge(one)) for one in stored], plainly)
-
-    def composed(
-        self, filters: Filters, table: str, charges: Sequence[Made], plainly: frozenset[int]
-    ) -> Filters:
-        """As `filters`, of all ``charges`` of a table; also outside of a `reading`."""
-        plainly = plainly.union(*(charge.plainly for _, charge in charges))
-        filters = filters.without(table)
-        for one, charge in charges:
-            deadline.check()
-            own = replace(charge, translates=()) if one.id in plainly else charge
-            filters = filters.after(table, one.analyst, self._pricing.loss(own))
-        return filters
-
-    def charges(self, table: str, most: int) -> list[Made]:
-        """All of a table; none if it has more than ``most``."""
-        stored = self._of(table)
-        return [] if len(stored) > most else [(one, self.charge(one)) for one in stored]
-
-    def _of(self, table: str) -> list[StoredCharge]:
-        return [one for one, _ in self._ledger.charges_after(START) if one.table == table]

@@ -12,7 +12,9 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.accountant.filters import Filters
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
+from tallyveil.mechanisms import Loss
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -564,6 +566,44 @@ def test_many_cells_of_a_group_cost_what_they_do_without_translates(connect: Con
     again = connect(**declared)
     assert spent(again) == before <= 0.15
     assert again.execute("SELECT spent FROM dp.history").fetchall() == readings
+
+
+def test_a_refusal_composes_earlier_charges_once(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the decision and for its hint, and no more often for what is refused after it."""
+    connection = connect(
+        neighbours="add_remove", invariants=[{"sql": WOMEN}], budget={"epsilon": 0.5}
+    )
+    connection.execute("SET dp.source = fresh")
+    for age in range(20):
+        connection.execute(OLD.format(f"= {age}"))
+    composed = list[str]()
+    after = Filters.after
+
+    def counted(filters: Filters, table: str, analyst: str, loss: Loss) -> Filters:
+        composed.append(table)
+        return after(filters, table, analyst, loss)
+
+    monkeypatch.setattr(Filters, "after", counted)
+    numbers = list[int]()
+    charges = 20
+    while len(numbers) < 3:
+        composed.clear()
+        try:
+            connection.execute(OLD.format("= 3"))
+            charges += 1
+        except BudgetExceeded:
+            numbers.append(len(composed))
+    own = numbers[-1]  # of the refused charge itself, as asked and as translates
+    assert own < charges / 2
+    assert numbers[1] == own
+    assert numbers[0] <= charges + own
+    connection.execute(OLD.format("= 30"))
+    composed.clear()
+    with pytest.raises(BudgetExceeded):
+        connection.execute(OLD.format("= 3"))
+    assert len(composed) <= own + 2  # and of what was charged since
 
 
 def test_what_could_not_be_given_up_charges_no_strangers(
