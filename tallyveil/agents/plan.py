@@ -20,7 +20,7 @@ from tallyveil.mechanisms.constrained.shared import SharedNoise
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.policy import Attribute, Policy, Table, checks
 from tallyveil.policy.domain import Value
-from tallyveil.policy.mistakes import mistakes
+from tallyveil.policy.mistakes import mistakes, refusal
 from tallyveil.strategies.strategy import marginal
 from tallyveil.workload.workload import Workload
 
@@ -137,9 +137,7 @@ def load_plan(path: Path) -> Plan:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PolicyError(f"the plan {path} is not valid TOML: {error}") from error
     except ValidationError as error:
-        found = list(mistakes(error, Plan))
-        count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
-        raise PolicyError(f"the plan {path} has {count}", found) from None
+        raise refusal("the plan", path, list(mistakes(error, Plan))) from None
 
 
 def _unfit(found: list[str]) -> PolicyError:

@@ -13,6 +13,7 @@ from tallyveil.cube import Cube
 from tallyveil.errors import PolicyError, StatementError
 from tallyveil.invariants import Span
 from tallyveil.policy import Invariant, Policy, Table
+from tallyveil.policy.mistakes import refusal
 from tallyveil.rewriter import Cursor, Plan, Rewriter, Workload
 
 __all__ = ["Declared", "declared_invariants", "refuse"]
@@ -63,16 +64,14 @@ def declared_invariants(
 def refuse(policy: Policy, mistakes: Sequence[str]) -> None:
     """Raises PolicyError if there are any."""
     if mistakes:
-        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        where = "the policy" if policy.path is None else f"the policy {policy.path}"
-        raise PolicyError(f"{where} has {count}", mistakes)
+        raise refusal("the policy", policy.path, mistakes)
 
 
 def _declared(table: Table, cube: Cube, planner: _Planner) -> Declared:
     parts: list[Workload] = []
     given: list[tuple[int, ...] | None] = []
     mistakes: list[str] = []
-    implied = sum(one.implied for one in table.exact)
+    implied = int(table.total_public)
     for number, invariant in enumerate(table.exact):
         key = f"tables.{table.name}.invariants[{number - implied}]"
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tallyveil.errors import PolicyError, TallyveilError
+from tallyveil.errors import TallyveilError
 from tallyveil.gate.alternatives import reason_against
+from tallyveil.gate.declaring import refuse
 from tallyveil.gate.relations import RELATIONS
 from tallyveil.mechanisms import canonical, canonical_choice, family_of, mechanism
 from tallyveil.policy import Policy, Table
@@ -23,10 +24,7 @@ def check_mechanisms(policy: Policy) -> None:
         key = f"tables.{name}.mechanisms"
         for spec in table.mechanisms or ():
             mistakes += _unknown(key, spec) or _unfit(key, spec, table)
-    if mistakes:
-        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        where = "the policy" if policy.path is None else f"the policy {policy.path}"
-        raise PolicyError(f"{where} has {count}", mistakes)
+    refuse(policy, mistakes)
 
 
 def check_views(policy: Policy) -> None:

@@ -11,6 +11,7 @@ import datetime as dt
 import math
 import os
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -20,12 +21,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
+from tallyveil.policy.names import is_table_reference
 from tallyveil.policy.source_kinds import SUPPORTED, source_kind
 
 __all__ = [
     "MAX_CELLS",
     "MAX_COUNT",
     "Declaration",
+    "acknowledged",
     "attribute_names",
     "bins",
     "confidence",
@@ -35,17 +38,23 @@ __all__ = [
     "exact_number",
     "half_width",
     "largest_count",
+    "least_cost",
     "ledger",
     "max_rows",
     "mechanism",
     "mechanisms",
     "min_count",
+    "origin",
     "path",
+    "positive",
+    "public_column",
+    "query",
     "range_ends",
     "rho",
     "source_url",
     "table_names",
     "values",
+    "whole_of",
     "wrong",
 ]
 
@@ -53,7 +62,6 @@ MAX_CELLS = 1_000_000
 # A range beyond it is of no use: no mechanism is offered for it.
 MAX_COUNT = 500
 _INT64 = 2**63
-_LEAST_EPSILON, _GREATEST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 _TEXT_DIGITS = 400  # beyond it a decimal exponent only serves to exhaust memory
 
 
@@ -89,31 +97,75 @@ def exact_number(value: Any) -> Fraction | None:
     return Fraction(value)
 
 
-def epsilon(value: Any) -> Fraction:
-    """A privacy-loss bound ε of pure differential privacy, exactly as written."""
+def _between(least: Fraction, most: Fraction, expected: str) -> Callable[[Any], Fraction]:
+    """A check for a number from ``least`` to ``most``, exactly as written."""
+
+    def check(value: Any) -> Fraction:
+        exact = exact_number(value)
+        if exact is None or not least <= exact <= most:
+            raise wrong(f"expected {expected}")
+        return exact
+
+    return check
+
+
+def positive(most: int, expected: str) -> Callable[[Any], float]:
+    """A check for a number above 0 and up to ``most``."""
+
+    def check(value: Any) -> float:
+        exact = exact_number(value)
+        if exact is None or not 0 < exact <= most:
+            raise wrong(f"expected {expected}")
+        return float(exact)
+
+    return check
+
+
+def whole(most: int, expected: str) -> Callable[[Any], int]:
+    """A check for a whole number from 1 to ``most``."""
+
+    def check(value: Any) -> int:
+        if not _is_integer(value) or not 1 <= value <= most:
+            raise wrong(f"expected {expected}")
+        return int(value)
+
+    return check
+
+
+def whole_of(unit: str, most: int) -> Callable[[Any], int]:
+    """The same, of so many of a ``unit``."""
+    return whole(most, f"a whole number of {unit} from 1 to {most:,}")
+
+
+_LOSS = Fraction(1, 10**12), Fraction(10**6)
+epsilon = _between(*_LOSS, "a number ε with 1e-12 <= ε <= 1e6, such as 0.1")
+rho = _between(*_LOSS, "a number ρ with 1e-12 <= ρ <= 1e6, such as 0.1")
+delta = _between(
+    Fraction(1, 10**100),
+    Fraction(1, 1000),
+    "a number δ with 1e-100 <= δ <= 0.001, far less than one in the number of privacy units, such "
+    "as 1e-9",
+)
+least_cost = _between(
+    Fraction(0),
+    Fraction(1, 10),
+    "a share of the budget from 0 (no least cost) to 0.1, such as 1e-6",
+)
+largest_count = whole(
+    MAX_COUNT,
+    f"a whole number from 1 to {MAX_COUNT}; larger counts are as well off with noise that knows no "
+    "range",
+)
+min_count = whole(10**15, "a whole number of records from 1 on")
+max_rows = whole_of("rows", MAX_CELLS)
+half_width = positive(10**15, "a positive number: how far from the truth an answer may lie")
+
+
+def confidence(value: Any) -> float:
     exact = exact_number(value)
-    if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
-        raise wrong("expected a number ε with 1e-12 <= ε <= 1e6, such as 0.1")
-    return exact
-
-
-def rho(value: Any) -> Fraction:
-    """A bound ρ of zero-concentrated differential privacy, exactly as written."""
-    exact = exact_number(value)
-    if exact is None or not _LEAST_EPSILON <= exact <= _GREATEST_EPSILON:
-        raise wrong("expected a number ρ with 1e-12 <= ρ <= 1e6, such as 0.1")
-    return exact
-
-
-def delta(value: Any) -> Fraction:
-    """The δ at which a budget holds in ε, exactly as written."""
-    exact = exact_number(value)
-    if exact is None or not Fraction(1, 10**100) <= exact <= Fraction(1, 1000):
-        raise wrong(
-            "expected a number δ with 1e-100 <= δ <= 0.001, far less than one in the number of "
-            "privacy units, such as 1e-9"
-        )
-    return exact
+    if exact is None or not 0 < float(exact) < 1:
+        raise wrong("expected a number strictly between 0 and 1, such as 0.95")
+    return float(exact)
 
 
 def mechanism(value: Any) -> str:
@@ -130,26 +182,21 @@ def mechanisms(value: Any) -> tuple[str, ...]:
     return tuple(mechanism(name) for name in listed)
 
 
-def largest_count(value: Any) -> int:
-    if not _is_integer(value) or not 1 <= value <= MAX_COUNT:
-        raise wrong(
-            f"expected a whole number from 1 to {MAX_COUNT}; larger counts are as well off with "
-            "noise that knows no range"
-        )
-    return int(value)
+def _texts(expected: str) -> Callable[[Any], tuple[str, ...]]:
+    """A check for a list of texts, none of them empty."""
+
+    def check(value: Any) -> tuple[str, ...]:
+        listed = _listed(value, expected)
+        if not all(isinstance(text, str) and text for text in listed):
+            raise wrong(f"expected {expected}")
+        return tuple(listed)
+
+    return check
 
 
-def min_count(value: Any) -> int:
-    if not _is_integer(value) or not 1 <= value <= 10**15:
-        raise wrong("expected a whole number of records from 1 on")
-    return int(value)
-
-
-def acknowledged(value: Any) -> tuple[str, ...]:
-    """Names of counts, as `tallyveil check` writes them."""
-    if not isinstance(value, list | tuple) or not all(isinstance(v, str) and v for v in value):
-        raise wrong("expected a list of counts in quotes, as tallyveil check writes them")
-    return tuple(value)
+acknowledged = _texts("a list of counts in quotes, as tallyveil check writes them")
+table_names = _texts('a list of tables such as ["person"]')
+attribute_names = _texts('a list of attributes such as ["household"]')
 
 
 def public_column(value: Any) -> tuple[str, str]:
@@ -167,42 +214,6 @@ def data(value: Any) -> str:
         'expected "fixed": data that grows or is replaced is not supported yet. Declare each'
         " version as a table with a ledger of its own, and count their budgets together"
     )
-
-
-def table_names(value: Any) -> tuple[str, ...]:
-    expected = 'a list of tables such as ["person"]'
-    listed = _listed(value, expected)
-    if not all(isinstance(name, str) and name for name in listed):
-        raise wrong(f"expected {expected}")
-    return tuple(listed)
-
-
-def attribute_names(value: Any) -> tuple[str, ...]:
-    expected = 'a list of attributes such as ["household"]'
-    listed = _listed(value, expected)
-    if not all(isinstance(name, str) for name in listed):
-        raise wrong(f"expected {expected}")
-    return tuple(listed)
-
-
-def half_width(value: Any) -> float:
-    exact = exact_number(value)
-    if exact is None or not 0 < exact <= 10**15:
-        raise wrong("expected a positive number: how far from the truth an answer may lie")
-    return float(exact)
-
-
-def confidence(value: Any) -> float:
-    exact = exact_number(value)
-    if exact is None or not 0 < float(exact) < 1:
-        raise wrong("expected a number strictly between 0 and 1, such as 0.95")
-    return float(exact)
-
-
-def max_rows(value: Any) -> int:
-    if not _is_integer(value) or not 1 <= value <= MAX_CELLS:
-        raise wrong(f"expected a whole number of rows from 1 to {MAX_CELLS:,}")
-    return int(value)
 
 
 def path(value: Any) -> str:
@@ -228,6 +239,33 @@ def source_url(value: Any) -> str:
             "out and pass the connection to connect() as source"
         )
     return url
+
+
+def origin(text: str) -> str:
+    """A name of a table or view, or a query."""
+    stripped = _statement(text)
+    if _first_word(stripped) in ("SELECT", "WITH", "FROM") or is_table_reference(stripped):
+        return stripped
+    raise wrong(
+        "expected the name of a table or view (parts that are no plain words in double quotes), "
+        "or a SELECT"
+    )
+
+
+def query(text: str) -> str:
+    stripped = _statement(text)
+    if _first_word(stripped) in ("SELECT", "WITH") or stripped.startswith("("):
+        return stripped
+    raise wrong("expected a SELECT")
+
+
+def _statement(text: str) -> str:
+    """Without what may stand around it."""
+    return text.strip().removesuffix(";").rstrip()
+
+
+def _first_word(text: str) -> str:
+    return text.split(None, 1)[0].upper() if text else ""
 
 
 def _listed(value: Any, expected: str) -> list[Any]:

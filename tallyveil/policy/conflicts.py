@@ -6,13 +6,13 @@ file reports every mistake. What has the wrong shape is skipped here: `declarati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tallyveil.policy.axes import KINDS
 from tallyveil.policy.mistakes import written
 
-__all__ = ["conflicts"]
+__all__ = ["conflicts", "one_given", "sequence", "table_of", "tables_of"]
 
 _LABEL = "other"
 _TARGETS = ("epsilon", "rho", "half_width")
@@ -21,36 +21,59 @@ _BUDGETS = "{ epsilon = 3.0 }, { rho = 0.1, delta = 1e-9 } or { epsilon = 3.0, d
 
 def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
     """One message per contradiction."""
-    defaults = policy.get("defaults")
-    if isinstance(defaults, Mapping):
-        yield from _defaults(policy, defaults)
-    server = policy.get("server")
-    tls = server.get("tls") if isinstance(server, Mapping) else None
-    if isinstance(tls, Mapping) and "clientcert" in tls and "client_ca" not in tls:
+    yield from _defaults(policy, table_of(policy, "defaults"))
+    tls = table_of(table_of(policy, "server"), "tls")
+    if "clientcert" in tls and "client_ca" not in tls:
         yield "server.tls.clientcert: expected client_ca beside it, which signs them"
     yield from _names(policy)
-    for name, table in _tables(policy):
-        budget = table.get("budget")
-        if isinstance(budget, Mapping):
-            yield from _budget(f"tables.{name}.budget", budget)
-        unit = table.get("privacy_unit")
-        if isinstance(unit, Mapping):
-            yield from _unit(f"tables.{name}.privacy_unit", unit)
-            if table.get("count") is not None:
-                yield (
-                    f'tables.{name}: expected either count or privacy_unit = {{ column = "…", …'
-                    " }; both are given. A row that stands for several records does not say whose"
-                    " they are."
-                )
-        attributes = table.get("attributes")
-        if isinstance(attributes, Mapping):
-            yield from _alike(name, attributes)
-            yield from _numbers(f"tables.{name}", table.get("count"), attributes)
-            yield from _count_range(f"tables.{name}.count_range", table, attributes)
-            for attribute, declared in attributes.items():
-                if isinstance(declared, Mapping):
-                    yield from _attribute(f"tables.{name}.attributes.{attribute}", declared)
-        yield from _invariants(f"tables.{name}.invariants", table, policy.get("public"))
+    for name, table in tables_of(policy, "tables"):
+        yield from _table(f"tables.{name}", name, table)
+        yield from _invariants(f"tables.{name}.invariants", table, table_of(policy, "public"))
+
+
+def table_of(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The table of keys there; an empty one for anything else."""
+    found = mapping.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def tables_of(mapping: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The tables of keys in the table there, by their names."""
+    named = table_of(mapping, key).items()
+    yield from ((str(name), one) for name, one in named if isinstance(one, Mapping))
+
+
+def sequence(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """The list there; an empty one for anything else."""
+    found = mapping.get(key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def one_given(mapping: Mapping[str, Any], *keys: str) -> tuple[str | None, str]:
+    """Which of two keys is there alone; if it is not one, what there is instead."""
+    given = [key for key in keys if key in mapping]
+    if len(given) == 1:
+        return given[0], ""
+    return None, "both are given" if given else "neither is given"
+
+
+def _table(key: str, name: str, table: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(table.get("budget"), Mapping):
+        yield from _budget(f"{key}.budget", table["budget"])
+    if isinstance(table.get("privacy_unit"), Mapping):
+        yield from _unit(f"{key}.privacy_unit", table["privacy_unit"])
+        if table.get("count") is not None:
+            yield (
+                f'{key}: expected either count or privacy_unit = {{ column = "…", … }}; both are'
+                " given. A row that stands for several records does not say whose they are."
+            )
+    attributes = table.get("attributes")
+    if isinstance(attributes, Mapping):
+        yield from _alike(name, attributes)
+        yield from _numbers(key, table.get("count"), attributes)
+        yield from _count_range(f"{key}.count_range", table, attributes)
+    for attribute, declared in tables_of(table, "attributes"):
+        yield from _attribute(f"{key}.attributes.{attribute}", declared)
 
 
 def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
@@ -67,8 +90,8 @@ def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
 
 def _numbers(key: str, count: Any, attributes: Mapping[str, Any]) -> Iterator[str]:
     """With one record more, the others of its row would be in another cell too."""
-    for name, declared in attributes.items():
-        column = declared.get("column", name) if isinstance(declared, Mapping) else name
+    for name in attributes:
+        column = table_of(attributes, name).get("column", name)
         if isinstance(count, str) and str(column).lower() == count.lower():
             yield (
                 f"{key}.attributes.{name}: expected another column than {written(count)}, which is"
@@ -82,7 +105,7 @@ def _defaults(policy: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterato
         found = "both are" if len(given) == 2 else "three are"
         yield f"defaults: expected either {' or '.join(given)}; {found} given"
     elif given == ["rho"]:
-        for name, table in _tables(policy):
+        for name, table in tables_of(policy, "tables"):
             budget = table.get("budget")
             if isinstance(budget, Mapping) and "delta" not in budget:
                 yield (
@@ -92,11 +115,10 @@ def _defaults(policy: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterato
 
 
 def _budget(key: str, budget: Mapping[str, Any]) -> Iterator[str]:
-    amounts = [k for k in ("epsilon", "rho") if k in budget]
-    if len(amounts) != 1:
-        found = "both are given" if amounts else "neither is given"
+    amount, found = one_given(budget, "epsilon", "rho")
+    if amount is None:
         yield f"{key}: {found}, epsilon and rho; expected {_BUDGETS}"
-    elif amounts == ["rho"] and "delta" not in budget:
+    elif amount == "rho" and "delta" not in budget:
         yield f"{key}: delta missing; expected {_BUDGETS}"
 
 
@@ -104,34 +126,26 @@ def _names(policy: Mapping[str, Any]) -> Iterator[str]:
     """Tables, public tables and views are named apart, and a public table says where it is."""
     taken: dict[str, str] = {}
     for kind in ("tables", "public", "views"):
-        declared = policy.get(kind)
-        for name in declared if isinstance(declared, Mapping) else ():
+        for name in table_of(policy, kind):
             if name in taken:
                 yield f"{kind}.{name}: expected another name: {taken[name]}.{name} has it already"
             taken.setdefault(name, kind)
-    public = policy.get("public")
-    for name, table in public.items() if isinstance(public, Mapping) else ():
-        if isinstance(table, Mapping) and not {"url", "from"} & table.keys():
+    for name, table in tables_of(policy, "public"):
+        if not {"url", "from"} & table.keys():
             yield f'public.{name}: expected url = "…" or from = "…", or both'
 
 
-def _tables(policy: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    tables = policy.get("tables")
-    if isinstance(tables, Mapping):
-        yield from ((k, v) for k, v in tables.items() if isinstance(v, Mapping))
-
-
-def _invariants(key: str, table: Mapping[str, Any], public: Any) -> Iterator[str]:
+def _invariants(key: str, table: Mapping[str, Any], public: Mapping[str, Any]) -> Iterator[str]:
     """Each says in one way which counts are exact."""
-    declared = table.get("invariants")
-    for number, one in enumerate(declared if isinstance(declared, list | tuple) else ()):
-        given = [k for k in ("sql", "from_public") if isinstance(one, Mapping) and k in one]
-        if isinstance(one, Mapping) and len(given) != 1:
-            found = "both are given" if given else "neither is given"
+    for number, one in enumerate(sequence(table, "invariants")):
+        if not isinstance(one, Mapping):
+            continue
+        given, found = one_given(one, "sql", "from_public")
+        if given is None:
             yield f'{key}[{number}]: expected sql = "SELECT …" or from_public = "…"; {found}'
-        elif given == ["from_public"] and isinstance(one["from_public"], str):
+        elif given == "from_public" and isinstance(one["from_public"], str):
             relation, *column = one["from_public"].split(".")
-            if column and (not isinstance(public, Mapping) or relation not in public):
+            if column and relation not in public:
                 yield (
                     f"{key}[{number}].from_public = {written(one['from_public'])}: expected a"
                     f" public table; there is no [public.{relation}]"
@@ -150,9 +164,7 @@ def _unit(key: str, unit: Mapping[str, Any]) -> Iterator[str]:
 def _count_range(
     key: str, table: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> Iterator[str]:
-    declared = table.get("count_range")
-    by = declared.get("by") if isinstance(declared, Mapping) else None
-    for name in by if isinstance(by, list | tuple) else ():
+    for name in sequence(table_of(table, "count_range"), "by"):
         if isinstance(name, str) and name not in attributes:
             yield f"{key}.by: expected attributes of the table; {written(name)} is none"
 
@@ -168,23 +180,22 @@ def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key}.clamp = true: expected with range or bins only; values have no ends"
         if declared.get("other") not in (None, False):
             yield f"{key}: expected either clamp or other; both are given"
-    yield from _label(key, declared)
+    yield from _label(key, declared.get("other"), sequence(declared, "values"))
 
 
-def _label(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
+def _label(key: str, other: Any, values: Sequence[Any]) -> Iterator[str]:
     """``other`` reads as a label among text, and as NULL among numbers, dates and booleans."""
-    other, values = declared.get("other"), declared.get("values")
-    text = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
-    if not text:
-        if isinstance(other, str):
-            yield (
-                f"{key}.other = {written(other)}: expected true or false; a label goes with text "
-                "values only, elsewhere other reads as NULL"
-            )
-        return
     label = _LABEL if other is True else other
-    if isinstance(label, str) and isinstance(values, list | tuple) and label in values:
+    if not isinstance(label, str):
+        return
+    if any(isinstance(value, str) for value in values):
+        if label in values:
+            yield (
+                f"{key}.other = {written(other)}: expected a label that is not among the values; "
+                f'{written(label)} is, so write other = "another label"'
+            )
+    elif other is not True:
         yield (
-            f"{key}.other = {written(other)}: expected a label that is not among the values; "
-            f'{written(label)} is, so write other = "another label"'
+            f"{key}.other = {written(other)}: expected true or false; a label goes with text "
+            "values only, elsewhere other reads as NULL"
         )

@@ -7,24 +7,20 @@ say. Contradictions between keys are in `conflicts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from tallyveil.policy import checks
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.limits import Limits
-from tallyveil.policy.model import CountRange, InferenceControl
-from tallyveil.policy.names import is_table_reference, name_mistake
+from tallyveil.policy.model import Budget, CountRange, Defaults, InferenceControl, Invariant
+from tallyveil.policy.names import name_mistake
 from tallyveil.policy.server import CatalogChoice, Serving
 
 __all__ = [
     "AnalystDeclaration",
     "AttributeDeclaration",
-    "BudgetDeclaration",
-    "DefaultsDeclaration",
-    "InvariantDeclaration",
     "PolicyDeclaration",
     "PublicDeclaration",
     "SourceDeclaration",
@@ -33,10 +29,6 @@ __all__ = [
     "UnitDeclaration",
     "ViewDeclaration",
 ]
-
-
-def _checked(check: Callable[[Any], Any]) -> BeforeValidator:
-    return BeforeValidator(check)
 
 
 def _attribute_name(name: str) -> str:
@@ -61,36 +53,18 @@ def _analyst_name(name: str) -> str:
     return name
 
 
-def _origin(text: str) -> str:
-    stripped = text.strip().removesuffix(";").rstrip()
-    first = stripped.split(None, 1)[0].upper() if stripped else ""
-    if first in ("SELECT", "WITH", "FROM") or is_table_reference(stripped):
-        return stripped
-    raise checks.wrong(
-        "expected the name of a table or view (parts that are no plain words in double quotes), "
-        "or a SELECT"
-    )
-
-
-def _query(text: str) -> str:
-    stripped = text.strip().removesuffix(";").rstrip()
-    first = stripped.split(None, 1)[0].upper() if stripped else ""
-    if first in ("SELECT", "WITH") or stripped.startswith("("):
-        return stripped
-    raise checks.wrong("expected a SELECT")
+_Url: TypeAlias = Annotated[str, PlainValidator(checks.source_url)]
 
 
 class SourceDeclaration(Declaration):
-    url: Annotated[str, _checked(checks.source_url)] = Field(description="a path in quotes")
+    url: _Url = Field(description="a path in quotes")
 
 
 class UnitDeclaration(Declaration):
     """``"row"``, or the column that says whose row it is."""
 
     column: str | None = Field(default=None, min_length=1, description="the name of a column")
-    max_rows: Annotated[int, _checked(checks.max_rows)] = Field(
-        default=1, description="how many rows of one unit are kept, a whole number"
-    )
+    max_rows: Annotated[int, PlainValidator(checks.max_rows)] = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -102,26 +76,12 @@ class UnitDeclaration(Declaration):
         return value
 
 
-class BudgetDeclaration(Declaration):
-    """ε, or ρ and δ, or ε and δ; `conflicts` sees to it that it is one of these."""
-
-    epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(
-        default=None, description="the total privacy loss ε, a positive number"
-    )
-    rho: Annotated[Any, _checked(checks.rho)] = Field(
-        default=None, description="the total privacy loss ρ, a positive number"
-    )
-    delta: Annotated[Any, _checked(checks.delta)] = Field(
-        default=None, description="a number δ such as 1e-9"
-    )
-
-
 class AttributeDeclaration(Declaration):
     """One axis. What none of its keys says is in `domain.Attribute`."""
 
-    values: Annotated[Any, _checked(checks.values)] = Field(default=None, description="a list")
-    range: Annotated[Any, _checked(checks.range_ends)] = Field(default=None, description="two ends")
-    bins: Annotated[Any, _checked(checks.bins)] = Field(default=None, description="a list of edges")
+    values: Annotated[Any, PlainValidator(checks.values)] = None
+    range: Annotated[Any, PlainValidator(checks.range_ends)] = None
+    bins: Annotated[Any, PlainValidator(checks.bins)] = None
     nullable: bool = Field(default=False, description="true or false")
     other: bool | str = Field(
         default=False, description="true, false, or (for text values) a label"
@@ -130,23 +90,8 @@ class AttributeDeclaration(Declaration):
     column: str | None = Field(default=None, min_length=1, description="the name of a column")
 
 
-class InvariantDeclaration(Declaration):
-    """Counts that are published exactly; `conflicts` sees to it that they come from one place."""
-
-    sql: Annotated[str, AfterValidator(_query)] | None = Field(
-        default=None,
-        description='a SELECT in quotes, such as "SELECT state, count(*) FROM person GROUP…"',
-    )
-    from_public: Annotated[Any, _checked(checks.public_column)] = Field(
-        default=None, description='a public table and its column, such as "census.persons"'
-    )
-    acknowledge: Annotated[Any, _checked(checks.acknowledged)] = Field(
-        default=(), description="a list of counts in quotes, as tallyveil check writes them"
-    )
-
-
 class TableDeclaration(Declaration):
-    origin: Annotated[str, AfterValidator(_origin)] | None = Field(
+    origin: Annotated[str, AfterValidator(checks.origin)] | None = Field(
         default=None,
         alias="from",
         description="the name of a table or view, or a SELECT, in quotes",
@@ -163,10 +108,8 @@ class TableDeclaration(Declaration):
     neighbours: Literal["add_remove", "replace"] = Field(
         default="add_remove", description='"add_remove" or "replace"'
     )
-    budget: BudgetDeclaration = Field(description="a budget such as { epsilon = 3.0 }")
-    mechanisms: Annotated[Any, _checked(checks.mechanisms)] = Field(
-        default=None, description='a list of names such as ["laplace", "gaussian"]'
-    )
+    budget: Budget = Field(description="a budget such as { epsilon = 3.0 }")
+    mechanisms: Annotated[Any, PlainValidator(checks.mechanisms)] = None
     count_range: CountRange | None = Field(
         default=None, description='a whole number or { at_most = 20, by = ["household"] }'
     )
@@ -177,14 +120,12 @@ class TableDeclaration(Declaration):
         default_factory=Limits,
         description="limits such as { least_cost = 1e-6, rows = 1000000 }",
     )
-    invariants: list[InvariantDeclaration] = Field(
+    invariants: list[Invariant] = Field(
         default_factory=list,
         description='tables such as [[tables.person.invariants]] with sql = "SELECT …"',
     )
-    data: Annotated[Any, _checked(checks.data)] = Field(default="fixed", description='"fixed"')
-    beside: Annotated[Any, _checked(checks.table_names)] = Field(
-        default=(), description='a list of tables such as ["person"]'
-    )
+    data: Annotated[str, PlainValidator(checks.data)] = "fixed"
+    beside: Annotated[tuple[str, ...], PlainValidator(checks.table_names)] = ()
     attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
     )
@@ -193,10 +134,8 @@ class TableDeclaration(Declaration):
 class PublicDeclaration(Declaration):
     """A table anyone may see: a file, a table or SELECT of a file, or one of the source."""
 
-    url: Annotated[str, _checked(checks.source_url)] | None = Field(
-        default=None, description="a path in quotes"
-    )
-    origin: Annotated[str, AfterValidator(_origin)] | None = Field(
+    url: _Url | None = None
+    origin: Annotated[str, AfterValidator(checks.origin)] | None = Field(
         default=None,
         alias="from",
         description="the name of a table or view, or a SELECT, in quotes",
@@ -204,36 +143,19 @@ class PublicDeclaration(Declaration):
 
 
 class ViewDeclaration(Declaration):
-    sql: Annotated[str, AfterValidator(_query)] = Field(
+    sql: Annotated[str, AfterValidator(checks.query)] = Field(
         description='a SELECT in quotes, such as "SELECT * FROM person WHERE age >= 18"'
     )
 
 
-class DefaultsDeclaration(Declaration):
-    epsilon: Annotated[Any, _checked(checks.epsilon)] = Field(
-        default=None, description="ε of a query"
-    )
-    rho: Annotated[Any, _checked(checks.rho)] = Field(default=None, description="ρ of a query")
-    half_width: Annotated[Any, _checked(checks.half_width)] = Field(
-        default=None, description="a positive number"
-    )
-    confidence: Annotated[float, _checked(checks.confidence)] = Field(
-        default=0.95, description="a number strictly between 0 and 1"
-    )
-    mechanism: Annotated[str, _checked(checks.mechanism)] = Field(
-        default="auto", description='the name of a mechanism, or "auto"'
-    )
-    nonnegative: bool = Field(default=False, description="true or false")
-
-
 class TableShareDeclaration(Declaration):
-    budget: BudgetDeclaration = Field(description="a share such as { epsilon = 1.0 }")
+    budget: Budget = Field(description="a share such as { epsilon = 1.0 }")
 
 
 class AnalystDeclaration(Declaration):
     """A share of every table's budget, or shares table by table; `shares` compares the two."""
 
-    budget: BudgetDeclaration | None = Field(
+    budget: Budget | None = Field(
         default=None, description="a share of the tables' budgets such as { epsilon = 1.0 }"
     )
     tables: dict[str, TableShareDeclaration] = Field(
@@ -256,10 +178,7 @@ class PolicyDeclaration(Declaration):
     views: dict[Annotated[str, AfterValidator(_table_name)], ViewDeclaration] = Field(
         default_factory=dict, description='views such as [views.adult] with sql = "SELECT …"'
     )
-    defaults: DefaultsDeclaration = Field(
-        default_factory=DefaultsDeclaration,
-        description="a table [defaults]",
-    )
+    defaults: Defaults = Field(default_factory=Defaults, description="a table [defaults]")
     analysts: dict[Annotated[str, AfterValidator(_analyst_name)], AnalystDeclaration] = Field(
         default_factory=dict,
         min_length=1,
@@ -267,6 +186,4 @@ class PolicyDeclaration(Declaration):
     )
     server: Serving = Field(default_factory=Serving, description="a table [server]")
     catalog: CatalogChoice = Field(default_factory=CatalogChoice, description="a table [catalog]")
-    ledger: Annotated[str, _checked(checks.ledger)] | None = Field(
-        default=None, description="the path of an SQLite file"
-    )
+    ledger: Annotated[str, PlainValidator(checks.ledger)] | None = None

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Final
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import PlainValidator
 
-from tallyveil.policy.checks import Declaration, exact_number, wrong
+from tallyveil.policy import checks
+from tallyveil.policy.checks import Declaration
 
 __all__ = ["Limits"]
 
-_ROWS: Final = "a whole number of rows"
-_MEGABYTES: Final = "a whole number of megabytes"
-
-
-def _least_cost(value: Any) -> Fraction:
-    exact = exact_number(value)
-    if exact is None or not 0 <= exact <= Fraction(1, 10):
-        raise wrong("expected a share of the budget from 0 (no least cost) to 0.1, such as 1e-6")
-    return exact
-
-
-def _rows(value: Any) -> int:
-    return _whole(value, 10**9, "rows")
-
-
-def _megabytes(value: Any) -> int:
-    return _whole(value, 10**6, "megabytes")
-
-
-def _whole(value: Any, most: int, unit: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise wrong(f"expected a whole number of {unit} from 1 to {most:,}")
-    return value
+_Rows = Annotated[int, PlainValidator(checks.whole_of("rows", 10**9))]
+_Megabytes = Annotated[int, PlainValidator(checks.whole_of("megabytes", 10**6))]
 
 
 class Limits(Declaration):
@@ -45,19 +25,11 @@ class Limits(Declaration):
     ``analyst_rows`` and ``analyst_megabytes`` of them.
     """
 
-    least_cost: Annotated[Fraction, PlainValidator(_least_cost)] | None = Field(
-        default=None, description="a share of the budget such as 1e-6"
-    )
-    rows: Annotated[int, BeforeValidator(_rows)] = Field(default=4_000_000, description=_ROWS)
-    megabytes: Annotated[int, BeforeValidator(_megabytes)] = Field(
-        default=512, description=_MEGABYTES
-    )
-    analyst_rows: Annotated[int, BeforeValidator(_rows)] = Field(
-        default=2_000_000, description=_ROWS
-    )
-    analyst_megabytes: Annotated[int, BeforeValidator(_megabytes)] = Field(
-        default=256, description=_MEGABYTES
-    )
+    least_cost: Annotated[Fraction | None, PlainValidator(checks.least_cost)] = None
+    rows: _Rows = 4_000_000
+    megabytes: _Megabytes = 512
+    analyst_rows: _Rows = 2_000_000
+    analyst_megabytes: _Megabytes = 256
 
     def least(self, budget: Fraction) -> Fraction:
         """The least cost of a statement, in the unit of the ``budget``."""

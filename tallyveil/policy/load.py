@@ -15,24 +15,10 @@ from pydantic import ValidationError
 from tallyveil.errors import PolicyError
 from tallyveil.policy.axes import attribute
 from tallyveil.policy.conflicts import conflicts
-from tallyveil.policy.declaration import (
-    DefaultsDeclaration,
-    PolicyDeclaration,
-    PublicDeclaration,
-    TableDeclaration,
-)
+from tallyveil.policy.declaration import PolicyDeclaration, PublicDeclaration, TableDeclaration
 from tallyveil.policy.domain import Domain
-from tallyveil.policy.mistakes import mistakes, written
-from tallyveil.policy.model import (
-    Budget,
-    Defaults,
-    Invariant,
-    Policy,
-    PrivacyUnit,
-    PublicTable,
-    Source,
-    Table,
-)
+from tallyveil.policy.mistakes import mistakes, refusal, written
+from tallyveil.policy.model import Defaults, Policy, PrivacyUnit, PublicTable, Source, Table
 from tallyveil.policy.shares import share_conflicts, shares
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 
@@ -93,9 +79,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         if source is not None and ledger.resolve() == source.path.resolve():
             found.append(f"ledger = {written(declared.ledger)}: expected another file than source")
     if found or declared is None:
-        where = "the policy" if path is None else f"the policy {path}"
-        count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
-        raise PolicyError(f"{where} has {count}", found)
+        raise refusal("the policy", path, found)
     url = None if declared.source is None else declared.source.url
     tables = {name: _table(name, table, url) for name, table in declared.tables.items()}
     return Policy(
@@ -137,7 +121,7 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
             declared.privacy_unit.column, declared.privacy_unit.max_rows, declared.count
         ),
         neighbours=declared.neighbours,
-        budget=Budget(declared.budget.epsilon, declared.budget.rho, declared.budget.delta),
+        budget=declared.budget,
         domain=Domain(name, tuple(axes.values())),
         columns=tuple(a.column or n for n, a in declared.attributes.items()),
         mechanisms=declared.mechanisms,
@@ -145,25 +129,14 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         inference_control=declared.inference_control,
         limits=declared.limits,
         beside=declared.beside,
-        invariants=tuple(
-            Invariant(one.sql, one.from_public, one.acknowledge) for one in declared.invariants
-        ),
+        invariants=tuple(declared.invariants),
     )
 
 
-def _defaults(declared: DefaultsDeclaration, tables: Mapping[str, Table]) -> Defaults:
+def _defaults(declared: Defaults, tables: Mapping[str, Table]) -> Defaults:
     """Unless it is said, a query costs ε = 0.1; where all budgets are of ρ, what that costs."""
-    epsilon, rho = declared.epsilon, declared.rho
-    if epsilon is None and rho is None and declared.half_width is None:
-        if any(table.budget.pure for table in tables.values()):
-            epsilon = Fraction(1, 10)
-        else:
-            rho = Fraction(1, 200)
-    return Defaults(
-        epsilon,
-        declared.half_width,
-        declared.confidence,
-        rho,
-        declared.mechanism,
-        declared.nonnegative,
-    )
+    if (declared.epsilon, declared.rho, declared.half_width) != (None, None, None):
+        return declared
+    if any(table.budget.pure for table in tables.values()):
+        return declared.model_copy(update={"epsilon": Fraction(1, 10)})
+    return declared.model_copy(update={"rho": Fraction(1, 200)})

@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-__all__ = ["dotted", "mistakes", "written"]
+from tallyveil.errors import PolicyError
+
+__all__ = ["dotted", "mistakes", "nearest", "refusal", "written"]
 
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _LONGEST = 60
@@ -47,6 +50,13 @@ def dotted(location: tuple[int | str, ...]) -> str:
     return "".join(keys).removeprefix(".")
 
 
+def refusal(what: str, path: Path | None, found: Sequence[str]) -> PolicyError:
+    """All mistakes of the policy or plan in that file."""
+    where = what if path is None else f"{what} {path}"
+    count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
+    return PolicyError(f"{where} has {count}", found)
+
+
 def mistakes(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
     """One line per error, in the file's order. ``model`` is what the whole file should be."""
     told: set[str] = set()
@@ -62,7 +72,8 @@ def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[Ba
     location, field, owner = _place(location, model)
     key = dotted(location) or "the policy"
     if kind == "extra_forbidden":
-        return f"{key}: {_unknown(str(location[-1]), owner)}"
+        known = [field.alias or name for name, field in owner.model_fields.items()]
+        return f"{key}: unknown key; {nearest(str(location[-1]), known)}"
     expected = f"expected {field.description}" if field is not None else f"expected {_ENTRY}"
     if kind == "missing":
         return f"{key}: missing; {expected}"
@@ -73,11 +84,11 @@ def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[Ba
     return f"{key} = {written(found['input'])}: {expected}"
 
 
-def _unknown(key: str, owner: type[BaseModel]) -> str:
-    known = [field.alias or name for name, field in owner.model_fields.items()]
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    return f"unknown key; {hint}"
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Which of the known names may be meant, or else all of them."""
+    names = list(map(str, known))
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names)}"
 
 
 def _place(

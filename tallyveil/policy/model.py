@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from tallyveil.policy import checks
 from tallyveil.policy.checks import Declaration
@@ -35,6 +35,10 @@ __all__ = [
 ]
 
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
+
+_Epsilon: TypeAlias = Annotated[Fraction | None, PlainValidator(checks.epsilon)]
+_Rho: TypeAlias = Annotated[Fraction | None, PlainValidator(checks.rho)]
+_Confidence: TypeAlias = Annotated[float, PlainValidator(checks.confidence)]
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,10 @@ class CountRange(Declaration):
     in the table. ``20`` is written for a range by no attributes.
     """
 
-    at_most: Annotated[int, BeforeValidator(checks.largest_count)] = Field(
+    at_most: Annotated[int, PlainValidator(checks.largest_count)] = Field(
         description="the largest possible count, a whole number"
     )
-    by: Annotated[tuple[str, ...], PlainValidator(checks.attribute_names)] = Field(
-        default=(), description='a list of attributes such as ["household"]'
-    )
+    by: Annotated[tuple[str, ...], PlainValidator(checks.attribute_names)] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -98,35 +100,27 @@ class InferenceControl(Declaration):
     the count is ``min_count`` or more. Without ``min_count`` it holds for counts of any size.
     """
 
-    min_half_width: Annotated[float, BeforeValidator(checks.half_width)] = Field(
+    min_half_width: Annotated[float, PlainValidator(checks.half_width)] = Field(
         description="the least half-width of an interval, a positive number of records"
     )
-    confidence: Annotated[float, BeforeValidator(checks.confidence)] = Field(
-        default=0.95, description="a number strictly between 0 and 1"
-    )
-    min_count: Annotated[int, BeforeValidator(checks.min_count)] | None = Field(
-        default=None, description="from how many records on a group is not small, a whole number"
-    )
+    confidence: _Confidence = 0.95
+    min_count: Annotated[int | None, PlainValidator(checks.min_count)] = None
 
 
-@dataclass(frozen=True)
-class Invariant:
+class Invariant(Declaration):
     """Counts of a table that are published exactly, without protection: those that ``sql`` asks,
     in PostgreSQL's SQL; or those in a column of a public table, ``from_public``, which everybody
     has already, by what the other columns say of its attributes.
 
     ``acknowledge`` names small counts that become known by it, which the custodian has seen.
-    ``implied``: not by the custodian, but by the neighbouring relation.
     """
 
-    sql: str | None = None
-    from_public: tuple[str, str] | None = None
-    acknowledge: tuple[str, ...] = ()
-    implied: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.sql is None) == (self.from_public is None):
-            raise ValueError("an invariant has its SQL, or is from a public table")
+    sql: Annotated[str, AfterValidator(checks.query)] | None = Field(
+        default=None,
+        description='a SELECT in quotes, such as "SELECT state, count(*) FROM person GROUP…"',
+    )
+    from_public: Annotated[tuple[str, str] | None, PlainValidator(checks.public_column)] = None
+    acknowledge: Annotated[tuple[str, ...], PlainValidator(checks.acknowledged)] = ()
 
     @property
     def source(self) -> str:
@@ -134,26 +128,17 @@ class Invariant:
         return self.sql or ".".join(self.from_public or ())
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The table's total privacy loss per privacy unit, exactly as written, in one of three forms.
+class Budget(Declaration):
+    """A total privacy loss per privacy unit, exactly as written, in one of three forms.
 
     ``epsilon`` alone: pure ε-DP. ``rho`` and ``delta``: ρ-zCDP, told in ε at δ too. ``epsilon``
-    and ``delta``: the largest ρ of zCDP that implies (ε, δ)-DP.
+    and ``delta``: the largest ρ of zCDP that implies (ε, δ)-DP. An analyst's share is written
+    without ``delta``, which is its table's.
     """
 
-    epsilon: Fraction | None = None
-    rho: Fraction | None = None
-    delta: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
-        if len(given) != 1 or not given[0] > 0:
-            raise ValueError("a budget is a positive epsilon or a positive rho")
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise ValueError("a delta lies strictly between 0 and 1")
-        if self.rho is not None and self.delta is None:
-            raise ValueError("a budget of rho has a delta")
+    epsilon: _Epsilon = None
+    rho: _Rho = None
+    delta: Annotated[Fraction | None, PlainValidator(checks.delta)] = None
 
     @property
     def pure(self) -> bool:
@@ -161,25 +146,18 @@ class Budget:
         return self.delta is None
 
 
-@dataclass(frozen=True)
-class Defaults:
+class Defaults(Declaration):
     """What a session starts with: a cost ``epsilon`` or ``rho``, or a target ``half_width``.
 
     ``mechanism`` is the name of one, or "auto". ``nonnegative``: no count is reported below 0.
     """
 
-    epsilon: Fraction | None = Fraction(1, 10)
-    half_width: float | None = None
-    confidence: float = 0.95
-    rho: Fraction | None = None
-    mechanism: str = "auto"
-    nonnegative: bool = False
-
-    def __post_init__(self) -> None:
-        if [self.epsilon, self.rho, self.half_width].count(None) != 2:
-            raise ValueError("either a cost or a target")
-        if not 0 < self.confidence < 1:
-            raise ValueError("a confidence lies strictly between 0 and 1")
+    epsilon: _Epsilon = None
+    rho: _Rho = None
+    half_width: Annotated[float | None, PlainValidator(checks.half_width)] = None
+    confidence: _Confidence = 0.95
+    mechanism: Annotated[str, PlainValidator(checks.mechanism)] = "auto"
+    nonnegative: bool = Field(default=False, description="true or false")
 
 
 @dataclass(frozen=True)
@@ -244,7 +222,7 @@ class Table:
         public."""
         if not self.total_public:
             return self.invariants
-        return (Invariant(f"SELECT count(*) FROM {self.name}", implied=True), *self.invariants)
+        return (Invariant(sql=f"SELECT count(*) FROM {self.name}"), *self.invariants)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -287,7 +265,7 @@ class Policy:
     tables: Mapping[str, Table]
     ledger: Path
     source: Source | None = None
-    defaults: Defaults = Defaults()
+    defaults: Defaults = field(default_factory=Defaults)
     path: Path | None = None
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     views: Mapping[str, str] = field(default_factory=dict)

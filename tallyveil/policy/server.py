@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo
+from pydantic import Field, PlainValidator, ValidationError, ValidationInfo
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy import checks
@@ -24,36 +24,24 @@ __all__ = [
 ]
 
 
-def _whole(most: int, unit: str) -> BeforeValidator:
-    def check(value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            raise checks.wrong(f"expected a whole number of {unit} from 1 to {most:,}")
-        return value
-
-    return BeforeValidator(check)
-
-
-def _seconds(most: int) -> BeforeValidator:
-    def check(value: Any) -> float:
-        exact = checks.exact_number(value)
-        if exact is None or not 0 < exact <= most:
-            raise checks.wrong(f"expected a number of seconds above 0, at most {most:,}")
-        return float(exact)
-
-    return BeforeValidator(check)
-
-
 def _file(value: Any, info: ValidationInfo) -> Path:
     """Relative to the folder that is the validation's context, if there is one."""
     return Path(info.context or "") / checks.path(value)
 
 
 _File = Annotated[Path, PlainValidator(_file)]
-_Connections = Annotated[Any, _whole(10_000, "connections")]
-_Message = Annotated[Any, _whole(1_024, "MiB")]
-_Memory = Annotated[Any, _whole(1_048_576, "MiB")]
-_Seconds = Annotated[Any, _seconds(86_400)]
-_Workers = Annotated[Any, _whole(32, "processes")]
+_Seconds = Annotated[
+    float | None,
+    PlainValidator(checks.positive(86_400, "a number of seconds above 0, at most 86,400")),
+]
+
+
+def _whole(unit: str, most: int) -> PlainValidator:
+    return PlainValidator(checks.whole_of(unit, most))
+
+
+_Connections = Annotated[int | None, _whole("connections", 10_000)]
+_Memory = Annotated[int | None, _whole("MiB", 1_048_576)]
 
 
 class Certificate(Declaration):
@@ -88,10 +76,10 @@ class Serving(Declaration):
     )
     users: _File | None = Field(default=None, description="a path in quotes")
     plaintext_passwords: bool = Field(default=False, description="true or false")
-    workers: _Workers = None
+    workers: Annotated[int | None, _whole("processes", 32)] = None
     max_connections: _Connections = None
     max_user_connections: _Connections = None
-    max_message: _Message = None
+    max_message: Annotated[int | None, _whole("MiB", 1_024)] = None
     memory: _Memory = None
     connection_memory: _Memory = None
     startup_timeout: _Seconds = None

@@ -6,7 +6,6 @@ rho. δ is the table's own.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
@@ -15,13 +14,13 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from tallyveil.policy import checks
-from tallyveil.policy.declaration import AnalystDeclaration, BudgetDeclaration
-from tallyveil.policy.mistakes import dotted, written
+from tallyveil.policy.conflicts import one_given, table_of, tables_of
+from tallyveil.policy.declaration import AnalystDeclaration
+from tallyveil.policy.mistakes import dotted, nearest, written
 from tallyveil.policy.model import Budget, Table
 
 __all__ = ["share_conflicts", "shares"]
 
-_AMOUNTS = ("epsilon", "rho")
 _CHECKS = MappingProxyType({"epsilon": checks.epsilon, "rho": checks.rho, "delta": checks.delta})
 
 
@@ -36,54 +35,47 @@ def shares(
             said = analyst.tables.get(table.name)
             amount = analyst.budget if said is None else said.budget
             if amount is not None:
-                own[table.name] = _share(amount, table)
+                own[table.name] = amount.model_copy(update={"delta": table.budget.delta})
         found[name] = MappingProxyType(own)
     return found
-
-
-def _share(amount: BudgetDeclaration, table: Table) -> Budget:
-    return Budget(amount.epsilon, amount.rho, table.budget.delta)
 
 
 def share_conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
     """One message per contradiction between the shares, or of a share and its table's budget."""
     budgets = {
         name: table["budget"]
-        for name, table in _mapping(policy.get("tables")).items()
-        if isinstance(table, Mapping) and isinstance(table.get("budget"), Mapping)
+        for name, table in tables_of(policy, "tables")
+        if isinstance(table.get("budget"), Mapping)
     }
-    for name, analyst in _mapping(policy.get("analysts")).items():
-        if not isinstance(name, str) or not isinstance(analyst, Mapping):
-            continue
-        key = dotted(("analysts", name))
-        own = _mapping(analyst.get("tables"))
+    for name, analyst in tables_of(policy, "analysts"):
+        key, own = dotted(("analysts", name)), table_of(analyst, "tables")
         if analyst.get("budget") is None and "tables" not in analyst:
             yield f"{key}: budget missing; expected a share such as budget = {{ epsilon = 1.0 }}"
-        for table, share in own.items():
-            here = dotted(("analysts", name, "tables", table))
-            if table not in _mapping(policy.get("tables")):
-                yield f"{here}: {_unknown(table, policy)}"
-            elif isinstance(share, Mapping) and isinstance(share.get("budget"), Mapping):
-                told = {table: budgets[table]} if table in budgets else {}
-                yield from _share_conflicts(f"{here}.budget", share["budget"], told)
-        general = analyst.get("budget")
-        if isinstance(general, Mapping):
-            rest = {table: budget for table, budget in budgets.items() if table not in own}
-            yield from _share_conflicts(f"{key}.budget", general, rest)
+        for table in own:
+            here, known = f"{key}.{dotted(('tables', table))}", table_of(policy, "tables")
+            if table not in known:
+                yield f"{here}: there is no such table; {nearest(table, known)}"
+            else:
+                whole = {table: budgets[table]} if table in budgets else {}
+                yield from _share_conflicts(f"{here}.budget", table_of(own, table), whole)
+        rest = {table: budget for table, budget in budgets.items() if table not in own}
+        yield from _share_conflicts(f"{key}.budget", analyst, rest)
 
 
 def _share_conflicts(
-    key: str, share: Mapping[str, Any], budgets: Mapping[str, Mapping[str, Any]]
+    key: str, declared: Mapping[str, Any], budgets: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    amounts = [kind for kind in _AMOUNTS if kind in share]
-    if len(amounts) != 1:
-        found = "both are given" if amounts else "neither is given"
+    share = declared.get("budget")
+    if not isinstance(share, Mapping):
+        return
+    amount, found = one_given(share, "epsilon", "rho")
+    if amount is None:
         yield f"{key}: {found}, epsilon and rho; expected the one its table's budget has"
         return
     for table, budget in budgets.items():
-        kinds = [kind for kind in _AMOUNTS if kind in budget]
-        if len(kinds) == 1:
-            yield from _against(key, share, amounts[0], table, budget, kinds[0])
+        kind, _ = one_given(budget, "epsilon", "rho")
+        if kind is not None:
+            yield from _against(key, share, amount, table, budget, kind)
 
 
 def _against(
@@ -117,14 +109,3 @@ def _amount(kind: str, value: Any) -> Fraction | None:
         return _CHECKS[kind](value)
     except PydanticCustomError:
         return None
-
-
-def _unknown(table: Any, policy: Mapping[str, Any]) -> str:
-    known = [str(name) for name in _mapping(policy.get("tables"))]
-    near = difflib.get_close_matches(str(table), known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    return f"there is no such table; {hint}"
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import psycopg
@@ -88,7 +89,7 @@ def test_values_are_postgresqls_or_refused(postgres_uri: str) -> None:
 
 def _ours(name: str, value: str) -> tuple[str | None, str | None]:
     """What is shown afterwards, or the SQLSTATE."""
-    settings = Settings(Defaults())
+    settings = Settings(Defaults(epsilon=Fraction(1, 10)))
     try:
         settings.set(name, value)
     except tallyveil.Error as error:
@@ -119,7 +120,7 @@ def _spelled(name: str, value: str) -> str:
     [("-5", "Etc/GMT+5"), ("2", "Etc/GMT-2"), ("GMT+2", "Etc/GMT+2"), ("0", "Etc/GMT-0")],
 )
 def test_a_zone_may_be_given_in_hours(value: str, zone: str) -> None:
-    settings = Settings(Defaults())
+    settings = Settings(Defaults(epsilon=Fraction(1, 10)))
     settings.set("timezone", value)
     assert settings.show("timezone") == zone
 
