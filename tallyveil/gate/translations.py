@@ -29,16 +29,7 @@ from tallyveil.gate.designed import (
     no_worse,
     too_large,
 )
-from tallyveil.invariants import (
-    Design,
-    Span,
-    Translate,
-    centres,
-    design,
-    ellipsoids,
-    least,
-    translated,
-)
+from tallyveil.invariants import Design, Span, Translate, centres, design, translated
 from tallyveil.mechanisms import CORRELATED, Relation, mechanism, sensitivity
 from tallyveil.workload.workload import Column, Workload
 
@@ -185,11 +176,8 @@ class Translations:
         """None unless all rows can be told from it."""
 
         def made() -> _Kept:
-            covariance = ellipsoids if correlated else least
-            closed = self._account.relation.closed
-            found = design(
-                workload.columns, self._span, self._numbers, closed=closed, covariance=covariance
-            )
+            columns, closed = workload.columns, self._account.relation.closed
+            found = design(columns, self._span, self._numbers, closed=closed, ellipsoids=correlated)
             told = found is not None and follow(workload.columns, found.column)
             return workload, found if told else None
 

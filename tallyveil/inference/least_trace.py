@@ -49,10 +49,6 @@ class LeastTrace(NamedTuple):
     factors: FloatArray
     bound: float
 
-    @property
-    def trace(self) -> float:
-        return float(np.trace(self.covariance))
-
 
 def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> LeastTrace:
     """For ``rows`` A (k×n) and ``exact`` ones C (r×n), up to a factor ``within``."""

@@ -6,16 +6,14 @@ that are published. A row follows from the declared rows C only by a certificate
 """
 
 from tallyveil.invariants.centres import centres
-from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy
 from tallyveil.invariants.names import row_names
-from tallyveil.invariants.optimal import Design, design, ellipsoids, least
+from tallyveil.invariants.optimal import Design, design
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate, translated
 
 __all__ = [
-    "Combination",
     "Design",
     "Disclosure",
     "Exact",
@@ -25,9 +23,7 @@ __all__ = [
     "centres",
     "design",
     "disclosure",
-    "ellipsoids",
     "hierarchy",
-    "least",
     "row_names",
     "translated",
 ]

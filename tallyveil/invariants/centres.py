@@ -141,7 +141,7 @@ def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | No
     if over is None:
         return None
     declared, asked, names = over
-    rows, places, values = [], [], []
+    rows, places, values = list[int](), list[int](), list[float]()
     for row in range(asked.shape[0]):
         deadline.check()
         best = _least(declared, asked[row])
@@ -151,8 +151,7 @@ def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | No
             rows += [row] * len(names[place])
             places += names[place].tolist()
             values += [float(best[place])] * len(names[place])
-    arrays = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64), np.array(values)
-    return translate_of(*arrays)
+    return translate_of(np.array(rows, np.int64), np.array(places, np.int64), np.array(values))
 
 
 def translate_of(
@@ -182,7 +181,7 @@ def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
         own = numbers[span.row_numbers(n)]
         order = np.argsort(one.of_row, kind="stable")
         names += np.split(own[order], np.cumsum(np.bincount(one.of_row))[:-1])
-    asked = _over(column, classes)
+    asked = classes.column(column).multiplied_out(_PROGRAM)
     if asked is None or sum(part.height for part in parts) * asked.size > _PROGRAM:
         return None
     return _dense(stacked(parts)), _dense(asked), names
@@ -207,10 +206,6 @@ def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
     matrix[whole.rows[inside], number[whole.cells[inside]]] = whole.coefficients[inside]
     height = joint.declared.height
     return matrix[:height], matrix[height:], [numbers[[n]] for n in joint.numbers.tolist()]
-
-
-def _over(column: Column, classes: Classes) -> Factor | None:
-    return classes.column(column).multiplied_out(_PROGRAM)
 
 
 def _dense(factor: Factor) -> _Floats:

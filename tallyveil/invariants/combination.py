@@ -31,6 +31,10 @@ class Combination:
             raise ValueError("the values contradict each other")
         return int(total)
 
+    def renumbered(self, numbers: Sequence[int]) -> Combination:
+        """Of the declared rows ``numbers[place]`` instead."""
+        return Combination(tuple(numbers[place] for place in self.places), self.factors)
+
 
 def ratio(numerator: int, denominator: int) -> Rational:
     """An integer where it is one."""

@@ -110,18 +110,13 @@ class Laminar:
         found: list[Combination | None] = [None] * asked.height
         if asked.largest >= _LARGEST or (self._nested and asked.height * len(self.parent) > _WORK):
             return found
-        sets = self.owner[asked.cells]
         outside = np.zeros(asked.height, dtype=bool)
-        outside[asked.rows[sets < 0]] = True
-        kept = np.flatnonzero(~outside[asked.rows])
-        order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
-        rows, sets, values = asked.rows[order], sets[order], asked.coefficients[order]
-        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(sets, prepend=-1) != 0))
-        lengths = np.diff(np.append(starts, len(rows)))
+        outside[asked.rows[self.owner[asked.cells] < 0]] = True
+        rows, sets, lengths, starts, values = self._on_atoms(asked)
         uneven = values != np.repeat(values[starts], lengths)
-        outside[rows[uneven]] = True
-        outside[rows[starts[lengths != self.sizes[sets[starts]]]]] = True
-        rows, sets, values = rows[starts], sets[starts], values[starts]
+        outside[np.repeat(rows, lengths)[uneven]] = True
+        outside[rows[lengths != self.sizes[sets]]] = True
+        values = values[starts]
         ends = np.searchsorted(rows, np.arange(asked.height + 1))
         for number, row in enumerate(np.flatnonzero(~outside).tolist()):
             if number % _AT_ONCE == 0:
@@ -133,15 +128,9 @@ class Laminar:
     def centres(self, asked: Factor) -> list[Combination]:
         """For each row λ such that λC is half way between the row's least and greatest coefficient
         on each atom: what is left of it is at most half of its range there."""
-        sets = self.owner[asked.cells]
-        kept = np.flatnonzero(sets >= 0)
-        order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
-        rows, sets, values = asked.rows[order], sets[order], asked.coefficients[order]
-        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(sets, prepend=-1) != 0))
+        rows, sets, lengths, starts, values = self._on_atoms(asked)
         if not len(starts):
             return [Combination((), ())] * asked.height
-        lengths = np.diff(np.append(starts, len(rows)))
-        rows, sets = rows[starts], sets[starts]
         rest = np.where(lengths < self.sizes[sets], 0, values[starts])
         low = np.minimum(np.minimum.reduceat(values, starts), rest)
         twice = low + np.maximum(np.maximum.reduceat(values, starts), rest)
@@ -153,6 +142,17 @@ class Laminar:
             halves = tuple(Fraction(factor, 2) for factor in double.factors)
             found.append(Combination(double.places, halves))
         return found
+
+    def _on_atoms(self, asked: Factor) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+        """The rows and sets of the atoms that rows have entries on, row by row, how many entries,
+        from which place, and the coefficients of all of these."""
+        sets = self.owner[asked.cells]
+        kept = np.flatnonzero(sets >= 0)
+        order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
+        rows, sets = asked.rows[order], sets[order]
+        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(sets, prepend=-1) != 0))
+        lengths = np.diff(np.append(starts, len(rows)))
+        return rows[starts], sets[starts], lengths, starts, asked.coefficients[order]
 
     def by_atom(self, asked: Factor) -> Iterator[tuple[int, IntArray, FloatArray]]:
         """The set of each atom that some row is not 0 on, these rows, and for each of them its
@@ -186,12 +186,8 @@ class Laminar:
             above = np.where(self.parent >= 0, whole[self.parent], 0)
             sets = np.flatnonzero(whole != above)
             values = (whole - above)[sets]
-        return _shared(sets.tolist(), values.tolist(), self._coefficients[sets].tolist())
-
-
-def _shared(sets: Sequence[int], values: Sequence[int], coefficients: Sequence[int]) -> Combination:
-    factors = tuple(ratio(v, c) for v, c in zip(values, coefficients, strict=True))
-    return Combination(tuple(sets), factors)
+        pairs = zip(values.tolist(), self._coefficients[sets].tolist(), strict=True)
+        return Combination(tuple(sets.tolist()), tuple(ratio(v, a) for v, a in pairs))
 
 
 def _by_size(factor: Factor) -> Iterator[tuple[IntArray, IntArray]]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tallyveil import deadline
 from tallyveil.alike import alike
-from tallyveil.invariants.combination import Combination, Rational
+from tallyveil.invariants.combination import Combination, ratio
 from tallyveil.workload.classes import stacked
 from tallyveil.workload.workload import Factor, IntArray
 
@@ -70,11 +70,8 @@ def _certified(
         total = total + matrix[place].astype(object) * int(factor * common)
     if (total != matrix[row].astype(object) * common).any():
         return None
-    return Combination(tuple(p for p, _ in known), tuple(_plain(f) for _, f in known))
-
-
-def _plain(factor: Fraction) -> Rational:
-    return factor.numerator if factor.denominator == 1 else factor
+    factors = tuple(ratio(*factor.as_integer_ratio()) for _, factor in known)
+    return Combination(tuple(place for place, _ in known), factors)
 
 
 def _fraction(residue: int) -> Fraction | None:

@@ -9,9 +9,9 @@ and H is what is charged. For s → ∞ it is as good as Σ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Design", "design", "ellipsoids", "least"]
+__all__ = ["Design", "design"]
 
 _ROWS: Final = 512
 _SCALE: Final = 4096.0  # of the least entry on the diagonal of T
@@ -57,31 +57,17 @@ class Design:
         return found
 
 
-Covariance: TypeAlias = Callable[[_Floats, _Floats], tuple[_Floats, _Floats, float]]
-"""Of rows beside exact ones: Σ, Λ and a bound of the trace."""
-
-
-def least(rows: _Floats, exact: _Floats) -> tuple[_Floats, _Floats, float]:
-    """The one of least trace."""
-    return least_trace(rows, exact)
-
-
-def ellipsoids(rows: _Floats, exact: _Floats) -> tuple[_Floats, _Floats, float]:
-    """That of SUBSPACE's Algorithms 2 and 3."""
-    return *correlated(rows, exact), least_trace(rows, exact).bound
-
-
 def design(
     columns: Sequence[Column],
     span: Span,
     numbers: IntArray,
     *,
     closed: bool,
-    covariance: Covariance = least,
+    ellipsoids: bool = False,
 ) -> Design | None:
     """Of all rows of some columns together; None if they are too many, or nothing is noisy.
     ``numbers`` is as for `centres`; ``closed``: records are replaced, so that what moves all cells
-    alike costs nothing."""
+    alike costs nothing; ``ellipsoids``: with Σ of SUBSPACE's Algorithms 2 and 3."""
     height = sum(column.height for column in columns)
     whole = span.written_out(columns) if height <= _ROWS else None
     found = None if whole is None else posed(Column((whole,)), span, numbers)
@@ -90,11 +76,14 @@ def design(
     declared, asked, names = found
     exact = np.vstack([declared, np.ones((int(closed), declared.shape[1]))])
     units = np.repeat([float(one.multiplier) for one in columns], [one.height for one in columns])
-    shape, factors, bound = covariance(asked * units[:, None], exact)
+    rows = asked * units[:, None]
+    shape, factors, bound = least_trace(rows, exact)
+    if ellipsoids:
+        shape, factors = correlated(rows, exact)
     some = _independent(shape)
     if not len(some):
         return None
-    left = asked * units[:, None] - factors @ exact
+    left = rows - factors @ exact
     others, *_ = np.linalg.lstsq(left[some].T, left.T, rcond=None)
     if np.abs(left - others.T @ left[some]).max() > _FIT * np.abs(left).max():
         return None
@@ -104,9 +93,9 @@ def design(
     if np.abs(mixed).sum(axis=1).max() * float(whole.largest) >= _LARGEST:
         return None
     per_row = mixed @ (factors[some, : len(declared)] / units[some, None])
-    rows, places = np.nonzero(np.abs(per_row) > _FIT)
+    of, places = np.nonzero(np.abs(per_row) > _FIT)
     called = np.concatenate([*names, np.zeros(0, np.int64)])
-    translate = translate_of(rows, called[places], per_row[rows, places], _DENOMINATOR)
+    translate = translate_of(of, called[places], per_row[of, places], _DENOMINATOR)
     if translate is None:
         return None
     decoded = (others.T * units[some]) @ np.linalg.inv(mixed) / units[:, None]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallyveil.alike import alike
-from tallyveil.workload.classes import Classes, spread
+from tallyveil.workload.classes import Classes, all_known, spread
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Orbits", "orbits"]
@@ -31,9 +31,8 @@ def orbits(column: Column, classes: Classes, limit: int) -> Orbits | None:
     """Of a declared column; None if its sums do not count whole classes, or are too many."""
     if column.selected is not None:
         return None
-    found = [_factor_orbits(factor, classes) for factor in column.factors]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    known = all_known(_factor_orbits(factor, classes) for factor in column.factors)
+    if known is None:
         return None
     sums = spread(Column(tuple(f for f, _ in known)), classes.axes, classes.shape, limit)
     numbers = column.factor_rows(column.numbers)

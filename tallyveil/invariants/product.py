@@ -16,21 +16,27 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.invariants.combination import Combination, Rational
-from tallyveil.invariants.row_space import RowSpace, row_space
-from tallyveil.workload.classes import spread
+from tallyveil.invariants.laminar import Laminar
+from tallyveil.invariants.modular import Modular
+from tallyveil.workload.classes import all_known, spread
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["ProductSpace"]
+__all__ = ["ProductSpace", "row_space"]
 
 _AT_ONCE = 4_096  # rows between two looks at the deadline
 _LIMIT = 2_000_000  # cells or entries of a part that is multiplied out
+
+
+def row_space(rows: Factor) -> Laminar | Modular:
+    """What follows from the rows of one factor: by nested sets, or else by elimination."""
+    return Laminar.of(rows) or Modular(rows)
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
     """The declared rows over some axes. Row i adds ``numbers[i]`` to the number of a whole row."""
 
-    space: RowSpace
+    space: Laminar | Modular
     numbers: tuple[int, ...]
 
 
@@ -44,9 +50,9 @@ class ProductSpace:
 
     def rank(self) -> int | None:
         """None if that would take too much work."""
-        parts = [self._part(axes) for axes in self._tied(())]
-        ranks = [None if part is None else part.space.rank for part in parts]
-        return None if None in ranks else math.prod(rank for rank in ranks if rank is not None)
+        parts = (self._part(axes) for axes in self._tied(()))
+        ranks = all_known(None if part is None else part.space.rank for part in parts)
+        return None if ranks is None else math.prod(ranks)
 
     def combinations(self, asked: Column) -> list[Combination | None] | None:
         """For each row of the column its combination of the declared rows, or None; None for all if
@@ -59,7 +65,7 @@ class ProductSpace:
             part, own = self._part(axes), self._spread([asked.factors[n] for n in inside], axes)
             if part is None or own is None:
                 return None
-            each = [_moved(one, part.numbers) for one in part.space.combinations(own)]
+            each = [one and one.renumbered(part.numbers) for one in part.space.combinations(own)]
             if not any(each):
                 return [None] * asked.height
             place = np.zeros(asked.height, dtype=np.int64)
@@ -118,20 +124,15 @@ def _has(axes: tuple[str, ...], some: tuple[str, ...]) -> bool:
     return set(some) <= set(axes) if some else not axes
 
 
-def _moved(one: Combination | None, numbers: Sequence[int]) -> Combination | None:
-    if one is None:
-        return None
-    return Combination(tuple(numbers[place] for place in one.places), one.factors)
-
-
 def _product(parts: Sequence[Combination | None]) -> Combination | None:
     """λ = ⊗λ_p, of those that add to the numbers of rows."""
-    known = [zip(one.places, one.factors, strict=True) for one in parts if one is not None]
-    if len(known) < len(parts):
+    known = all_known(parts)
+    if known is None:
         return None
     places: list[int] = []
     factors: list[Rational] = []
-    for chosen in itertools.product(*known):
+    pairs = (zip(one.places, one.factors, strict=True) for one in known)
+    for chosen in itertools.product(*pairs):
         places.append(sum(place for place, _ in chosen))
         factors.append(math.prod(factor for _, factor in chosen))
     return Combination(tuple(places), tuple(factors))

@@ -24,9 +24,8 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.laminar import Laminar
-from tallyveil.invariants.product import ProductSpace
-from tallyveil.invariants.row_space import row_space
-from tallyveil.workload.classes import Classes, spread, stacked
+from tallyveil.invariants.product import ProductSpace, row_space
+from tallyveil.workload.classes import Classes, all_known, spread, stacked
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Joint", "Span"]
@@ -107,9 +106,8 @@ class Span:
         """The rows of all columns in one factor; None if that is too large."""
         axes = tuple(axis for axis in self._sizes if any(axis in one.axes for one in columns))
         shape = tuple(self._sizes[axis] for axis in axes)
-        rows = [spread(column, axes, shape, _LIMIT) for column in columns]
-        known = [factor for factor in rows if factor is not None]
-        return replace(stacked(known), axes=axes, shape=shape) if len(known) == len(rows) else None
+        rows = all_known(spread(column, axes, shape, _LIMIT) for column in columns)
+        return None if rows is None else replace(stacked(rows), axes=axes, shape=shape)
 
     def basis_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
         """The columns that all others follow from, each with its rows' values."""
@@ -128,11 +126,13 @@ class Span:
             if own is None:
                 decided = False
                 continue
-            moved = (_numbered(one, self._starts[number]) for one in own)
-            found = [old or new for old, new in zip(found, moved, strict=True)]
+            rows = range(self._starts[number], self._starts[number + 1])
+            found = _filled(found, own, rows)
         if not decided and None in found and len(basis) > 1:
-            joint = self._jointly(asked, basis)
-            found = [old or new for old, new in zip(found, joint, strict=True)]
+            joint = self.jointly([asked], basis)
+            if joint is not None:
+                every = row_space(joint.declared).combinations(joint.asked)
+                found = _filled(found, every, joint.numbers.tolist())
         return found
 
     def row_numbers(self, column: int) -> IntArray:
@@ -151,27 +151,12 @@ class Span:
         numbers = np.concatenate([self.row_numbers(n) for n in basis])
         return Joint(stacked(rows[: len(basis)]), stacked(rows[len(basis) :]), numbers)
 
-    def _jointly(self, asked: Column, basis: Sequence[int]) -> Sequence[Combination | None]:
-        """Of all columns of the basis together."""
-        joint = self.jointly([asked], basis)
-        if joint is None:
-            return [None] * asked.height
-        numbers = joint.numbers.tolist()
-        return [
-            None
-            if one is None
-            else Combination(tuple(numbers[place] for place in one.places), one.factors)
-            for one in row_space(joint.declared).combinations(joint.asked)
-        ]
-
     def _over_classes(self, columns: Sequence[Column], classes: Classes) -> list[Factor] | None:
         """Columns over joint classes, in one factor each."""
         if classes.size > _LIMIT:
             return None
-        shape = classes.shape
-        found = [spread(classes.column(one), classes.axes, shape, _LIMIT) for one in columns]
-        known = [factor for factor in found if factor is not None]
-        return known if len(known) == len(found) else None
+        axes, shape = classes.axes, classes.shape
+        return all_known(spread(classes.column(one), axes, shape, _LIMIT) for one in columns)
 
     def _rank(self) -> int:
         margins = self._margins(self.basis)
@@ -239,7 +224,11 @@ def _same(one: Factor, other: Factor, sizes: Mapping[str, int]) -> bool:
     )
 
 
-def _numbered(one: Combination | None, start: int) -> Combination | None:
-    if one is None or not start:
-        return one
-    return Combination(tuple(place + start for place in one.places), one.factors)
+def _filled(
+    found: Sequence[Combination | None],
+    more: Sequence[Combination | None],
+    numbers: Sequence[int],
+) -> list[Combination | None]:
+    """What was found, with more of the declared rows ``numbers`` where nothing was."""
+    pairs = zip(found, more, strict=True)
+    return [old or (new and new.renumbered(numbers)) for old, new in pairs]

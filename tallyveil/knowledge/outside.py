@@ -25,6 +25,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
 from tallyveil.mechanisms.units import coded
+from tallyveil.workload.classes import all_known
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["keys_of", "outside", "separate"]
@@ -68,9 +69,8 @@ def outside(
     is not known."""
     if len(questions) > _QUESTIONS:
         return False
-    lines = [_lines(question, keys) for question in questions]
-    known = [one for one in lines if one is not None]
-    if len(known) < len(lines):
+    known = all_known(_lines(question, keys) for question in questions)
+    if known is None:
         return False
     changes = [*map(_changes, known)]
     return _apart(changes, touched, change=True) or _apart(known, touched, change=False)

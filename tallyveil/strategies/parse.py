@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.policy import Attribute, Table
-from tallyveil.strategies.marginals import identity, marginals
-from tallyveil.strategies.strategy import Strategy
+from tallyveil.strategies.strategy import Strategy, marginals
 from tallyveil.strategies.tree import tree
 
 __all__ = ["parse_strategy"]
@@ -21,9 +21,12 @@ def parse_strategy(text: str, table: Table, names: Sequence[str] | None = None) 
     """
     match text.split(":"):
         case ["identity"]:
-            return identity(table.name, _attributes(table, names))
+            hint = "Name fewer with --attributes a,b, or take --strategy marginals:2."
+            return marginals(table.name, text, [_attributes(table, names)], hint)
         case ["marginals", ways] if _is_number(ways):
-            return marginals(table.name, _attributes(table, names), int(ways))
+            groups = _groups(_attributes(table, names), int(ways))
+            hint = "Name fewer with --attributes a,b, or take fewer ways."
+            return marginals(table.name, f"marginals:{int(ways)}", groups, hint)
         case ["tree", name, *fanout] if len(fanout) <= 1 and all(map(_is_number, fanout)):
             if names is not None:
                 raise InvalidParameterValue(
@@ -49,6 +52,15 @@ def _attributes(table: Table, names: Sequence[str] | None) -> tuple[Attribute, .
         if names.count(name) > 1:
             raise InvalidParameterValue(f'attribute "{name}" is to be named once')
     return table.domain.project(names)
+
+
+def _groups(attributes: Sequence[Attribute], ways: int) -> list[tuple[Attribute, ...]]:
+    if not 1 <= ways <= len(attributes):
+        raise InvalidParameterValue(
+            f"marginals of {ways} of {len(attributes)} attributes do not exist",
+            hint=f"Write --strategy marginals:K with K from 1 to {len(attributes)}.",
+        )
+    return list(itertools.combinations(attributes, ways))
 
 
 def _is_number(text: str) -> bool:

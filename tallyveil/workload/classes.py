@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,7 +20,9 @@ from tallyveil.alike import alike, scrambled
 from tallyveil.cache import Cache
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Classes", "over_classes", "spread", "stacked"]
+__all__ = ["Classes", "all_known", "over_classes", "spread", "stacked"]
+
+_Known = TypeVar("_Known")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,16 @@ def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int
     return Factor(
         tuple(axes), tuple(shape), factor.height, rows[order], cells[order], coefficients[order]
     )
+
+
+def all_known(found: Iterable[_Known | None]) -> list[_Known] | None:
+    """None if one of them is not known, without looking at those after it."""
+    known = []
+    for one in found:
+        if one is None:
+            return None
+        known.append(one)
+    return known
 
 
 def stacked(factors: Sequence[Factor]) -> Factor:
