@@ -21,7 +21,7 @@ from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained import conditioned, groups
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total
-from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds
+from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds, Tables
 from tallyveil.mechanisms.constrained.weights import weights_of
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
@@ -148,6 +148,14 @@ def test_groups_of_many_shapes_have_no_more_tables_than_one_may_have(
     monkeypatch.setattr(conditioned, "MOST", sum(numbers) - 1)
     with pytest.raises(StatementTooComplex, match="too many to be tabled"):
         Conditioned(both)
+
+
+def test_too_large_tables_are_refused_before_any_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[Tables]()
+    monkeypatch.setattr(Tables, "_made", lambda tables, *_: made.append(tables))
+    with pytest.raises(StatementTooComplex, match="too many to be tabled"):
+        Conditioned(one(2_000, DiscreteLaplaceLaw(1e4), DiscreteLaplaceLaw(1e4)))
+    assert not made
 
 
 def test_no_more_is_drawn_one_by_one_than_can_be_waited_for(

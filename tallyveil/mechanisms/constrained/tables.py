@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ __all__ = ["LOG_FALLBACK", "MOST", "Bounds", "Table", "Tables", "too_many_sums"]
 
 LOG_FALLBACK: Final = -58 * math.log(2)  # ln of how often what lies beyond the tables is proposed
 MOST: Final = 10_000_000  # numbers of all tables
-_WORK: Final = 10_000_000_000  # multiplications: about 3 s
+_WORK: Final = 6_000_000_000  # multiplications: about 2 s
 _PIECE: Final = 200_000_000
 _Kind: TypeAlias = tuple[object, ...]
 _Pair: TypeAlias = tuple[int, Node]
@@ -59,17 +59,33 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """``weights`` of −B … B of the sum of ``size`` leaves, times 2^``power`` for all. ``plain``: of
-    leaves without noise on their sums."""
+    """``weights`` of −B … B of the sum of ``size`` leaves, times 2^``power`` for all."""
 
     weights: FloatArray
     size: int
     power: int = 0
-    plain: bool = True
 
     @cached_property
     def bound(self) -> int:
         return len(self.weights) // 2
+
+
+class _Plan(NamedTuple):
+    """A table that is still to be made: of a leaf, or of the sum of one or two tables ``inside``,
+    by their numbers, the second no longer than the first. ``law`` is that of the sum's own noise.
+    ``plain``: of leaves without noise on their sums. ``by_leaf``: the second is added leaf by leaf.
+    """
+
+    size: int
+    bound: int
+    law: NoiseLaw | None
+    inside: tuple[int, ...] = ()
+    plain: bool = True
+    by_leaf: bool = False
+
+    @property
+    def length(self) -> int:
+        return 2 * self.bound + 1
 
 
 class Tables:
@@ -77,19 +93,24 @@ class Tables:
     ``halves[number]`` are the one or two nodes it is the sum of; those that are nobody's count have
     negative numbers.
 
-    Raises ValueError for leaves of several laws, and StatementTooComplex for too large tables.
+    Raises ValueError for leaves of several laws, and StatementTooComplex for too large tables:
+    before any is made.
     """
 
     def __init__(self, root: Node, law: NoiseLaw, bounds: Bounds) -> None:
         self.bounds = bounds
         self._law, self._left, self._work = law, MOST, _WORK
         self._kinds: dict[_Kind, int] = {}
-        self._tables: list[Table] = []
-        self.of: dict[int, Table] = {}
+        self._plans: list[_Plan] = []
+        self._numbers: dict[int, int] = {}
         self.halves: dict[int, tuple[Node, ...]] = {}
         self._joins = itertools.count(1)
         kind = self._add(root)
-        table = self._tables[kind]
+        made = list[Table]()
+        for plan in self._plans:
+            made.append(self._made(plan, made))
+        self.of = {node: made[number] for node, number in self._numbers.items()}
+        table = made[kind]
         weights = table.weights
         # ln of the sum of all weights, as far as the tables go.
         whole = float(weights[len(weights) // 2] if root.exact else weights.sum())
@@ -109,12 +130,11 @@ class Tables:
         if len(pairs) > 2:
             half = len(pairs) // 2
             pairs = [self._half(pairs[:half]), self._half(pairs[half:])]
-        kind = (law, *(number for number, _ in pairs))
-        number = self._kinds.setdefault(kind, len(self._tables))
-        if number == len(self._tables):
-            inside = [self._tables[own] for own, _ in pairs]
-            self._tables.append(self._inner(law, inside) if inside else self._leaf(law))
-        self.of[node.number] = self._tables[number]
+        inside = tuple(number for number, _ in pairs)
+        number = self._kinds.setdefault((law, *inside), len(self._plans))
+        if number == len(self._plans):
+            self._plans.append(self._sum(law, inside) if inside else self._leaf(law))
+        self._numbers[node.number] = number
         if pairs:
             self.halves[node.number] = tuple(child for _, child in pairs)
         return number
@@ -125,43 +145,63 @@ class Tables:
         node = Node(-next(self._joins), None, tuple(child for _, child in pairs))
         return self._join(node, None, pairs), node
 
-    def _leaf(self, law: NoiseLaw | None) -> Table:
+    def _leaf(self, law: NoiseLaw | None) -> _Plan:
         if law != self._law:
             raise ValueError("the leaves of an atom have noise of one law")
-        bound = self.bounds.bound(1)
-        self._take(2 * bound + 1, 0)
-        return Table(weights_of(self._law).at(_steps(bound)), 1)
+        plan = _Plan(1, self.bounds.bound(1), law)
+        self._take(plan.length, 0)
+        return plan
 
-    def _inner(self, law: NoiseLaw | None, inside: Sequence[Table]) -> Table:
-        *others, whole = sorted(inside, key=_length)
+    def _sum(self, law: NoiseLaw | None, inside: Sequence[int]) -> _Plan:
+        """The shorter of two is added leaf by leaf if that is less work. Then the sum is of all
+        that the halves can add up to, or a little more: what is drawn needs no less."""
+        inside = tuple(sorted(inside, key=lambda number: self._plans[number].bound)[::-1])
+        one, *others = (self._plans[number] for number in inside)
+        plan = _Plan(one.size, one.bound, law, inside, one.plain and law is None)
         for other in others:
-            whole = self._sum(whole, other)
-        weights, power = whole.weights, whole.power
-        if law is not None:
-            own = weights_of(law).at(_steps(len(weights) // 2))
+            leaf, size = self.bounds.bound(1), one.size + other.size
+            bound = min(one.bound + other.bound, self.bounds.bound(size))
+            steps = bound + leaf * (other.size + 1) // 2
+            by_leaf, work = (
+                other.size * weights_of(self._law).work(steps, leaf),
+                one.length * other.length,
+            )
+            self._take(2 * bound + 1, min(work, by_leaf) if other.plain else work)
+            plan = plan._replace(
+                size=size,
+                bound=bound,
+                plain=plan.plain and other.plain,
+                by_leaf=other.plain and (other.size == 1 or by_leaf < work),
+            )
+        return plan
+
+    def _made(self, plan: _Plan, made: Sequence[Table]) -> Table:
+        """The ``made`` are those before it."""
+        if not plan.inside:
+            return Table(weights_of(self._law).at(_steps(plan.bound)), 1)
+        one, *others = (made[number] for number in plan.inside)
+        weights, power = one.weights, one.power
+        for other in others:
+            if plan.by_leaf:
+                weights, more = self._longer(weights, other.size, plan.bound)
+            else:
+                weights, more = _near_1(_cut(_convolved(weights, other.weights), plan.bound))
+                more += other.power
+            power += more
+        if plan.law is not None:
+            own = weights_of(plan.law).at(_steps(plan.bound))
             weights, more = _near_1(weights * own)
             power += more
-        return Table(weights, whole.size, power, whole.plain and law is None)
+        return Table(weights, plan.size, power)
 
-    def _sum(self, one: Table, other: Table) -> Table:
-        """Of two, the second no longer than the first: leaf by leaf if that is less work. Then it
-        is of all that the halves can add up to, or a little more: what is drawn needs no less."""
-        law, leaf, size = weights_of(self._law), self.bounds.bound(1), one.size + other.size
-        bound = min(one.bound + other.bound, self.bounds.bound(size))
-        by_leaf = other.size * law.work(bound + leaf * (other.size + 1) // 2, leaf)
-        work = len(one.weights) * len(other.weights)
-        self._take(2 * bound + 1, min(work, by_leaf) if other.plain else work)
-        if other.plain and (other.size == 1 or by_leaf < work):
-            weights, power = one.weights, one.power
-            for left in reversed(range(other.size)):
-                deadline.check()
-                longer = _cut(law.convolved(weights, leaf), bound + left * leaf)
-                weights, more = _near_1(longer)
-                power += more
-        else:
-            weights, more = _near_1(_cut(_convolved(one.weights, other.weights), bound))
-            power = one.power + other.power + more
-        return Table(weights, size, power, one.plain and other.plain)
+    def _longer(self, weights: FloatArray, leaves: int, bound: int) -> tuple[FloatArray, int]:
+        """With so many leaves more, divided by a power of two."""
+        law, leaf, power = weights_of(self._law), self.bounds.bound(1), 0
+        for left in reversed(range(leaves)):
+            deadline.check()
+            weights, more = _near_1(_cut(law.convolved(weights, leaf), bound + left * leaf))
+            power += more
+        return weights, power
 
     def _take(self, numbers: int, work: int) -> None:
         self._left -= numbers
@@ -179,10 +219,6 @@ def too_many_sums() -> StatementTooComplex:
 
 def _first(pair: _Pair) -> int:
     return pair[0]
-
-
-def _length(table: Table) -> int:
-    return len(table.weights)
 
 
 def _near_1(weights: FloatArray) -> tuple[FloatArray, int]:
