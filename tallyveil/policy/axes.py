@@ -1,19 +1,114 @@
-"""From an attribute's declaration to its axis of the cube."""
+"""An attribute as it is declared, and the axis of the cube that it makes."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
+from decimal import Decimal
+from itertools import pairwise
+from typing import Annotated, Any
 
-from tallyveil.policy.declaration import AttributeDeclaration
+from pydantic import Field, PlainValidator
+
+from tallyveil.policy.checks import (
+    MAX_CELLS,
+    Declaration,
+    exact_number,
+    is_integer,
+    listed,
+    wrong,
+)
 from tallyveil.policy.domain import Attribute, Value
 
-__all__ = ["KINDS", "attribute"]
+__all__ = ["KINDS", "AttributeDeclaration", "attribute"]
 
 KINDS = ("values", "range", "bins")
 
 _LABEL = "other"
 _INT32 = 2**31
+_INT64 = 2**63
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    """Distinct values of one type: text, booleans, whole numbers, or dates."""
+    expected = "a list of values of one type: text, booleans, whole numbers or dates"
+    given = listed(value, expected)
+    if not given:
+        raise wrong(f"expected {expected}; it is empty")
+    if len(given) > MAX_CELLS:
+        raise wrong(f"expected at most {MAX_CELLS:,} values, found {len(given):,}")
+    if any(isinstance(v, float | Decimal) for v in given):
+        raise wrong(f"expected {expected}; for numbers with a fraction declare bins")
+    kind = type(given[0])
+    if kind not in (str, bool, int, dt.date) or any(type(v) is not kind for v in given):
+        raise wrong(f"expected {expected}")
+    if kind is int and not all(-_INT64 <= v < _INT64 for v in given):
+        raise wrong("expected whole numbers of at most 64 bits")
+    if kind is str and any("\0" in v for v in given):
+        raise wrong("expected text without NUL characters")
+    seen: set[Any] = set()
+    for item in given:
+        if item in seen:
+            raise wrong(f"expected each value once; {item!r} occurs twice")
+        seen.add(item)
+    return tuple(given)
+
+
+def _range_ends(value: Any) -> tuple[Any, Any]:
+    """Both ends of an inclusive range of whole numbers or of days."""
+    expected = "[lowest, highest], two whole numbers or two dates"
+    given = listed(value, expected)
+    if len(given) != 2 or not (all(is_integer(v) for v in given) or all(_is_day(v) for v in given)):
+        raise wrong(f"expected {expected}")
+    low, high = given
+    if low > high:
+        raise wrong(f"expected {expected}, the lower end first")
+    if is_integer(low) and not (low >= -_INT64 and high < _INT64):
+        raise wrong("expected whole numbers of at most 64 bits")
+    size = high - low + 1 if is_integer(low) else (high - low).days + 1
+    if size > MAX_CELLS:
+        raise wrong(f"expected at most {MAX_CELLS:,} cells, found {size:,}; declare bins")
+    return low, high
+
+
+def _bins(value: Any) -> tuple[int | float, ...]:
+    """Strictly increasing edges of half-open bins [a, b): all whole numbers, or all floats."""
+    expected = "a list of at least two increasing numbers, the edges of the bins [a, b)"
+    given = listed(value, expected)
+    if len(given) < 2 or any(exact_number(v) is None for v in given):
+        raise wrong(f"expected {expected}")
+    if len(given) - 1 > MAX_CELLS:
+        raise wrong(f"expected at most {MAX_CELLS:,} bins, found {len(given) - 1:,}")
+    edges: list[int | float]
+    if all(is_integer(v) for v in given):
+        edges = given
+        if not all(-_INT64 <= v < _INT64 for v in edges):
+            raise wrong("expected whole numbers of at most 64 bits")
+    else:
+        edges = [float(v) + 0.0 for v in given]  # + 0.0 turns -0.0 into 0.0
+    increasing = all(a < b for a, b in pairwise(edges))
+    if not increasing or not all(math.isfinite(e) for e in edges):
+        raise wrong(f"expected {expected}")
+    return tuple(edges)
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+
+
+class AttributeDeclaration(Declaration):
+    """One axis. What none of its keys says is in `domain.Attribute`."""
+
+    values: Annotated[Any, PlainValidator(_values)] = None
+    range: Annotated[Any, PlainValidator(_range_ends)] = None
+    bins: Annotated[Any, PlainValidator(_bins)] = None
+    nullable: bool = Field(default=False, description="true or false")
+    other: bool | str = Field(
+        default=False, description="true, false, or (for text values) a label"
+    )
+    clamp: bool = Field(default=False, description="true or false")
+    column: str | None = Field(default=None, min_length=1, description="the name of a column")
 
 
 def attribute(name: str, declared: AttributeDeclaration) -> Attribute:

@@ -7,14 +7,11 @@ arrives as a Decimal, which keeps its digits.
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import os
 import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +27,17 @@ __all__ = [
     "Declaration",
     "acknowledged",
     "attribute_names",
-    "bins",
     "confidence",
     "data",
     "delta",
     "epsilon",
     "exact_number",
     "half_width",
+    "is_integer",
     "largest_count",
     "least_cost",
     "ledger",
+    "listed",
     "max_rows",
     "mechanism",
     "mechanisms",
@@ -49,11 +47,9 @@ __all__ = [
     "positive",
     "public_column",
     "query",
-    "range_ends",
     "rho",
     "source_url",
     "table_names",
-    "values",
     "whole_of",
     "wrong",
 ]
@@ -61,7 +57,6 @@ __all__ = [
 MAX_CELLS = 1_000_000
 # A range beyond it is of no use: no mechanism is offered for it.
 MAX_COUNT = 500
-_INT64 = 2**63
 _TEXT_DIGITS = 400  # beyond it a decimal exponent only serves to exhaust memory
 
 
@@ -76,17 +71,13 @@ def wrong(expected: str) -> PydanticCustomError:
     return PydanticCustomError("mistake", "{expected}", {"expected": expected})
 
 
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_day(value: Any) -> bool:
-    return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
 
 
 def exact_number(value: Any) -> Fraction | None:
     """The rational number its decimal text says; None if it is no finite number."""
-    if isinstance(value, Fraction) or _is_integer(value):
+    if isinstance(value, Fraction) or is_integer(value):
         return Fraction(value)
     if isinstance(value, float):
         value = Decimal(repr(value))
@@ -125,7 +116,7 @@ def whole(most: int, expected: str) -> Callable[[Any], int]:
     """A check for a whole number from 1 to ``most``."""
 
     def check(value: Any) -> int:
-        if not _is_integer(value) or not 1 <= value <= most:
+        if not is_integer(value) or not 1 <= value <= most:
             raise wrong(f"expected {expected}")
         return int(value)
 
@@ -176,20 +167,20 @@ def mechanism(value: Any) -> str:
 
 def mechanisms(value: Any) -> tuple[str, ...]:
     expected = 'a list of names of mechanisms, such as ["laplace", "gaussian"]'
-    listed = _listed(value, expected)
-    if not listed or any(name == "auto" for name in listed):
+    names = listed(value, expected)
+    if not names or "auto" in names:
         raise wrong(f"expected {expected}")
-    return tuple(mechanism(name) for name in listed)
+    return tuple(mechanism(name) for name in names)
 
 
 def _texts(expected: str) -> Callable[[Any], tuple[str, ...]]:
     """A check for a list of texts, none of them empty."""
 
     def check(value: Any) -> tuple[str, ...]:
-        listed = _listed(value, expected)
-        if not all(isinstance(text, str) and text for text in listed):
+        texts = listed(value, expected)
+        if not all(isinstance(text, str) and text for text in texts):
             raise wrong(f"expected {expected}")
-        return tuple(listed)
+        return tuple(texts)
 
     return check
 
@@ -268,72 +259,7 @@ def _first_word(text: str) -> str:
     return text.split(None, 1)[0].upper() if text else ""
 
 
-def _listed(value: Any, expected: str) -> list[Any]:
+def listed(value: Any, expected: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise wrong(f"expected {expected}")
     return list(value)
-
-
-def values(value: Any) -> tuple[Any, ...]:
-    """Distinct values of one type: text, booleans, whole numbers, or dates."""
-    expected = "a list of values of one type: text, booleans, whole numbers or dates"
-    listed = _listed(value, expected)
-    if not listed:
-        raise wrong(f"expected {expected}; it is empty")
-    if len(listed) > MAX_CELLS:
-        raise wrong(f"expected at most {MAX_CELLS:,} values, found {len(listed):,}")
-    if any(isinstance(v, float | Decimal) for v in listed):
-        raise wrong(f"expected {expected}; for numbers with a fraction declare bins")
-    kind = type(listed[0])
-    if kind not in (str, bool, int, dt.date) or any(type(v) is not kind for v in listed):
-        raise wrong(f"expected {expected}")
-    if kind is int and not all(-_INT64 <= v < _INT64 for v in listed):
-        raise wrong("expected whole numbers of at most 64 bits")
-    if kind is str and any("\0" in v for v in listed):
-        raise wrong("expected text without NUL characters")
-    seen: set[Any] = set()
-    for item in listed:
-        if item in seen:
-            raise wrong(f"expected each value once; {item!r} occurs twice")
-        seen.add(item)
-    return tuple(listed)
-
-
-def range_ends(value: Any) -> tuple[Any, Any]:
-    """Both ends of an inclusive range of whole numbers or of days."""
-    expected = "[lowest, highest], two whole numbers or two dates"
-    listed = _listed(value, expected)
-    if len(listed) != 2 or not (
-        all(_is_integer(v) for v in listed) or all(_is_day(v) for v in listed)
-    ):
-        raise wrong(f"expected {expected}")
-    low, high = listed
-    if low > high:
-        raise wrong(f"expected {expected}, the lower end first")
-    if _is_integer(low) and not (low >= -_INT64 and high < _INT64):
-        raise wrong("expected whole numbers of at most 64 bits")
-    size = high - low + 1 if _is_integer(low) else (high - low).days + 1
-    if size > MAX_CELLS:
-        raise wrong(f"expected at most {MAX_CELLS:,} cells, found {size:,}; declare bins")
-    return low, high
-
-
-def bins(value: Any) -> tuple[int | float, ...]:
-    """Strictly increasing edges of half-open bins [a, b): all whole numbers, or all floats."""
-    expected = "a list of at least two increasing numbers, the edges of the bins [a, b)"
-    listed = _listed(value, expected)
-    if len(listed) < 2 or any(exact_number(v) is None for v in listed):
-        raise wrong(f"expected {expected}")
-    if len(listed) - 1 > MAX_CELLS:
-        raise wrong(f"expected at most {MAX_CELLS:,} bins, found {len(listed) - 1:,}")
-    edges: list[int | float]
-    if all(_is_integer(v) for v in listed):
-        edges = listed
-        if not all(-_INT64 <= v < _INT64 for v in edges):
-            raise wrong("expected whole numbers of at most 64 bits")
-    else:
-        edges = [float(v) + 0.0 for v in listed]  # + 0.0 turns -0.0 into 0.0
-    increasing = all(a < b for a, b in pairwise(edges))
-    if not increasing or not all(math.isfinite(e) for e in edges):
-        raise wrong(f"expected {expected}")
-    return tuple(edges)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from tallyveil.policy import checks
+from tallyveil.policy.axes import AttributeDeclaration
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.model import Budget, CountRange, Defaults, InferenceControl, Invariant
@@ -20,7 +21,6 @@ from tallyveil.policy.server import CatalogChoice, Serving
 
 __all__ = [
     "AnalystDeclaration",
-    "AttributeDeclaration",
     "PolicyDeclaration",
     "PublicDeclaration",
     "SourceDeclaration",
@@ -74,20 +74,6 @@ class UnitDeclaration(Declaration):
         if not isinstance(value, dict):
             raise checks.wrong('expected "row" or { column = "…", max_rows = 3 }')
         return value
-
-
-class AttributeDeclaration(Declaration):
-    """One axis. What none of its keys says is in `domain.Attribute`."""
-
-    values: Annotated[Any, PlainValidator(checks.values)] = None
-    range: Annotated[Any, PlainValidator(checks.range_ends)] = None
-    bins: Annotated[Any, PlainValidator(checks.bins)] = None
-    nullable: bool = Field(default=False, description="true or false")
-    other: bool | str = Field(
-        default=False, description="true, false, or (for text values) a label"
-    )
-    clamp: bool = Field(default=False, description="true or false")
-    column: str | None = Field(default=None, min_length=1, description="the name of a column")
 
 
 class TableDeclaration(Declaration):
