@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, Policy
 
 __all__ = ["agents"]
@@ -21,30 +21,26 @@ Secret = Annotated[Path, typer.Option(help="The agent's copy of the secret.", me
 Agent = Annotated[str, typer.Option(help="Which of the plan's agents this is.", metavar="NAME")]
 
 
-@agents.command()
+@agents.command(cls=Command)
 def secret(
     file: Annotated[Path, typer.Argument(help="The file to make.", metavar="FILE")],
 ) -> None:
     """Make a secret, of which each agent gets a copy."""
     from tallyveil.agents import Secret
 
-    with complaints():
-        Secret.make(file)
-        typer.echo(
-            f"{file} holds a new secret. Give each agent a copy, by a way nobody else reads."
-        )
+    Secret.make(file)
+    typer.echo(f"{file} holds a new secret. Give each agent a copy, by a way nobody else reads.")
 
 
-@agents.command()
+@agents.command(cls=Command)
 def check(policy: Policy, plan: Plan, secret: Secret) -> None:
     """Say what a part will cost, and a word that is the same at all agents that agree. Free."""
     from tallyveil.cli.agents import check as work
 
-    with complaints():
-        work(policy, plan, secret)
+    work(policy, plan, secret)
 
 
-@agents.command()
+@agents.command(cls=Command)
 def release(
     policy: Policy,
     plan: Plan,
@@ -56,11 +52,10 @@ def release(
     """Release this agent's part. The same again is free."""
     from tallyveil.cli.agents import release as work
 
-    with complaints():
-        work(policy, plan, agent, number, secret, out)
+    work(policy, plan, agent, number, secret, out)
 
 
-@agents.command()
+@agents.command(cls=Command)
 def combine(
     parts: Annotated[list[Path], typer.Argument(help="The parts of one release.", metavar="PART…")],
     json: Json = False,
@@ -68,5 +63,4 @@ def combine(
     """Add the agents' parts up. Their totals are exact once all are there."""
     from tallyveil.cli.agents import combine as work
 
-    with complaints(json=json):
-        work(parts, json=json)
+    work(parts, json=json)

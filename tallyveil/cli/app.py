@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tallyveil.cli.agent_commands import agents
-from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.error_messages import Command
 from tallyveil.cli.mechanism_commands import mechanisms
 from tallyveil.cli.options import Confidence, Json, Policy
 from tallyveil.cli.release_commands import sanitise, warm
@@ -47,7 +47,7 @@ def _tallyveil(
     pass
 
 
-app.command()(serve)
+app.command(cls=Command)(serve)
 
 
 def _ask(
@@ -89,7 +89,7 @@ def _ask(
 
     settings = {f"dp.{name}": context.params[name] for name in _SETTINGS}
     work = ask if context.info_name == "sql" else explain
-    with complaints(query, json=json), opened(policy, dialect, user, settings) as session:
+    with opened(policy, dialect, user, settings) as session:
         work(session, query, json=json)
 
 
@@ -101,10 +101,10 @@ _ASKING = {
     "explain": "Say what a query would cost and how exact it would be. Free.",
 }
 for _name, _does in _ASKING.items():
-    app.command(_name, help=_does)(_ask)
+    app.command(_name, cls=Command, help=_does)(_ask)
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     policy: Policy,
     json: Json = False,
@@ -115,20 +115,18 @@ def check(
     """Say what the policy protects, or what is wrong with it."""
     from tallyveil.cli.checking import check as work
 
-    with complaints(json=json):
-        work(policy, json=json, source=source)
+    work(policy, json=json, source=source)
 
 
-@app.command()
+@app.command(cls=Command)
 def budget(policy: Policy, json: Json = False) -> None:
     """Show what each table's budget is and what remains. Reads policy and ledger, no data."""
     from tallyveil.cli.spending import budget as work
 
-    with complaints(json=json):
-        work(policy, json=json)
+    work(policy, json=json)
 
 
-@app.command()
+@app.command(cls=Command)
 def history(
     policy: Policy,
     table: Annotated[
@@ -155,22 +153,21 @@ def history(
     from tallyveil.cli.asking import posterior as believe
     from tallyveil.cli.spending import history as work
 
-    with complaints(posterior, json=json):
-        if posterior is None and confidence is None:
-            work(policy, table, plot, json=json)
-        elif posterior is None or table is not None:
-            raise InvalidParameterValue(
-                "--posterior goes with a query alone, and --confidence with --posterior"
-            )
-        else:
-            believe(policy, posterior, confidence, plot, json=json)
+    if posterior is None and confidence is None:
+        work(policy, table, plot, json=json)
+    elif posterior is None or table is not None:
+        raise InvalidParameterValue(
+            "--posterior goes with a query alone, and --confidence with --posterior"
+        )
+    else:
+        believe(policy, posterior, confidence, plot, json=json)
 
 
-app.command()(sanitise)
-app.command()(warm)
+app.command(cls=Command)(sanitise)
+app.command(cls=Command)(warm)
 
 
-@app.command()
+@app.command(cls=Command)
 def audit(
     names: Annotated[
         list[str] | None, typer.Argument(help="The mechanisms; all unless given.", metavar="NAME")
@@ -187,11 +184,10 @@ def audit(
     """Put the mechanisms' claims to the test. Meets no confidential data, and is free."""
     from tallyveil.cli.auditing import run
 
-    with complaints(json=json):
-        run(names or (), epsilon or ("0.25", "1"), draws, json=json)
+    run(names or (), epsilon or ("0.25", "1"), draws, json=json)
 
 
-@app.command()
+@app.command(cls=Command)
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("demo"),
     port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 0,
@@ -208,8 +204,7 @@ def demo(
     """Make up a table, serve it, and ask it a few questions through a PostgreSQL client."""
     from tallyveil.cli.demo import demo as work
 
-    with complaints():
-        work(folder, port, rows, stay)
+    work(folder, port, rows, stay)
 
 
 app.add_typer(mechanisms, name="mechanism")

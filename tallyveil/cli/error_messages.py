@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 
 from tallyveil.cli.text import print_json
 from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
@@ -14,7 +15,7 @@ from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
 if TYPE_CHECKING:
     from tallyveil.policy import Policy, Table
 
-__all__ = ["complaints", "error_lines", "laid_out", "protected"]
+__all__ = ["Command", "complaints", "error_lines", "laid_out", "protected"]
 
 
 @contextmanager
@@ -31,6 +32,15 @@ def complaints(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
         else:
             typer.echo("\n".join(error_lines(error, sql)), err=True)
         raise typer.Exit(1) from None
+
+
+class Command(TyperCommand):
+    """One whose errors are printed as `complaints` says, as JSON where it was asked for."""
+
+    def invoke(self, ctx: Any) -> Any:
+        sql = ctx.params.get("query") or ctx.params.get("posterior")
+        with complaints(sql, json=ctx.params.get("json", False)):
+            return super().invoke(ctx)
 
 
 def protected(policy: Policy, name: str) -> Table:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json
 
 __all__ = ["mechanisms"]
@@ -22,16 +22,15 @@ Objective = Annotated[
 ]
 
 
-@mechanisms.command("list")
+@mechanisms.command("list", cls=Command)
 def list_(json: Json = False) -> None:
     """List the mechanisms and what each guarantees."""
     from tallyveil.cli.mechanisms import listing
 
-    with complaints(json=json):
-        listing(json=json)
+    listing(json=json)
 
 
-@mechanisms.command()
+@mechanisms.command(cls=Command)
 def show(
     name: Annotated[str, typer.Argument(help="As listed.", metavar="NAME")],
     n: Annotated[
@@ -73,11 +72,10 @@ def show(
         alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
         sensitivity, plot,
     )  # fmt: skip
-    with complaints(json=json):
-        work(name, options, json=json)
+    work(name, options, json=json)
 
 
-@mechanisms.command()
+@mechanisms.command(cls=Command)
 def compare(
     n: Annotated[
         str, typer.Option("--n", help="The largest possible counts.")
@@ -90,5 +88,4 @@ def compare(
     """Compare the expected losses of the count mechanisms."""
     from tallyveil.cli.mechanisms import compare as work
 
-    with complaints(json=json):
-        work(n, alpha, objective, plot, json=json)
+    work(n, alpha, objective, plot, json=json)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.options import Json, Policy, Table
 
 __all__ = ["sanitise", "warm"]
@@ -57,11 +56,10 @@ def sanitise(
     """Release a copy of a table, every record perturbed once, to be queried freely."""
     from tallyveil.cli.sanitising import options, release
 
-    with complaints(json=json):
-        asked = options(
-            epsilon, columns, together or (), set_ or (), series or (), split, laplace, delta
-        )
-        release(policy, table, asked, out, dry=dry_run, json=json)
+    asked = options(
+        epsilon, columns, together or (), set_ or (), series or (), split, laplace, delta
+    )
+    release(policy, table, asked, out, dry=dry_run, json=json)
 
 
 def warm(
@@ -90,7 +88,6 @@ def warm(
     from tallyveil.cli.warming import price
     from tallyveil.cli.warming import warm as work
 
-    with complaints(json=json):
-        names = None if attributes is None else [name.strip() for name in attributes.split(",")]
-        cost = price(epsilon, rho)
-        work(policy, table, strategy, names, cost, dry=dry_run, yes=yes, json=json)
+    names = None if attributes is None else [name.strip() for name in attributes.split(",")]
+    cost = price(epsilon, rho)
+    work(policy, table, strategy, names, cost, dry=dry_run, yes=yes, json=json)

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from tallyveil.cli.error_messages import complaints
 from tallyveil.cli.options import Policy
 
 __all__ = ["serve"]
@@ -104,5 +103,4 @@ def serve(
         name.replace("tls_", "tls."): str(value) if isinstance(value, Path) else value
         for name, value in given.items()
     }
-    with complaints():
-        work(policy, Options(**own, server=server))
+    work(policy, Options(**own, server=server))

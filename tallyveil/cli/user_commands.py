@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, Policy
 from tallyveil.cli.text import print_json
 
@@ -22,7 +22,7 @@ users = typer.Typer(no_args_is_help=True, help="Say who may connect: add, remove
 Name = Annotated[str, typer.Argument(help="As the analyst connects.", metavar="NAME")]
 
 
-@users.command()
+@users.command(cls=Command)
 def add(
     policy: Policy,
     name: Name,
@@ -34,35 +34,32 @@ def add(
     ] = False,
 ) -> None:
     """Let NAME connect. The password is asked for, and a SCRAM verifier of it is kept."""
-    with complaints():
-        file = _file(policy, create=True)
-        password = (
-            sys.stdin.readline().rstrip("\r\n")
-            if stdin
-            else typer.prompt(f"Password for {name}", hide_input=True, confirmation_prompt=True)
-        )
-        file.add(name, password, replace=replace)
-        typer.echo(f"{name} may connect: {file.path}")
+    file = _file(policy, create=True)
+    password = (
+        sys.stdin.readline().rstrip("\r\n")
+        if stdin
+        else typer.prompt(f"Password for {name}", hide_input=True, confirmation_prompt=True)
+    )
+    file.add(name, password, replace=replace)
+    typer.echo(f"{name} may connect: {file.path}")
 
 
-@users.command()
+@users.command(cls=Command)
 def remove(policy: Policy, name: Name) -> None:
     """Let NAME connect no longer. Connections that are open stay."""
-    with complaints():
-        file = _file(policy)
-        file.remove(name)
-        typer.echo(f"{name} may connect no longer: {file.path}")
+    file = _file(policy)
+    file.remove(name)
+    typer.echo(f"{name} may connect no longer: {file.path}")
 
 
-@users.command("list")
+@users.command("list", cls=Command)
 def list_(policy: Policy, json: Json = False) -> None:
     """List who may connect."""
-    with complaints(json=json):
-        names = sorted(_file(policy).verifiers)
-        if json:
-            print_json(names)
-        else:
-            typer.echo("\n".join(names))
+    names = sorted(_file(policy).verifiers)
+    if json:
+        print_json(names)
+    else:
+        typer.echo("\n".join(names))
 
 
 def _file(policy: Path, *, create: bool = False) -> UserFile:
