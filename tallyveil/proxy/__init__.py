@@ -10,7 +10,8 @@ the gate is known by `gate.interface` alone.
     conversation                the state machine: messages in, bytes out
       login                     who connects, with which settings
         auth, scram             who may, and the proof of a password
-      extended, rows, copying   the extended protocol, pages of rows, COPY
+      simple, extended          its two ways to have statements run
+        rows, copying           pages of rows, COPY
       kept, cursors             prepared statements, portals and cursors, by name
       executor, transaction     what a statement does, and to the transaction block
         statements              PREPARE and EXECUTE, DECLARE, FETCH and CLOSE

@@ -11,60 +11,27 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallyveil import events
-from tallyveil.catalog import Catalog
-from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedParameter
-from tallyveil.gate.interface import Session, Statement
-from tallyveil.proxy import backend, extended
+from tallyveil.errors import FeatureNotSupported, TallyveilError
+from tallyveil.gate.interface import Session
+from tallyveil.proxy import backend, extended, simple
 from tallyveil.proxy import messages as m
-from tallyveil.proxy.auth import Authentication
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.kept import Kept
-from tallyveil.proxy.login import Login, Request
-from tallyveil.proxy.memory import Holding
-from tallyveil.proxy.replies import Asked, Replies, Reply
+from tallyveil.proxy.login import Login
 from tallyveil.proxy.tls import Channel, Tls
 
-__all__ = ["Conversation", "Host", "Phase"]
+if TYPE_CHECKING:
+    from tallyveil.proxy.server import Server
+
+__all__ = ["Conversation", "Phase"]
 
 _log = logging.getLogger(__name__)
-
-
-class Host(Protocol):
-    """What a conversation needs of the server it runs in. Called from worker threads."""
-
-    auth: Authentication
-    tls: Tls | None
-    replies: Replies
-    catalog: Catalog | None
-
-    def needs_tls(self, address: str) -> bool:
-        """Whether a client at this address may log in over TLS alone."""
-        ...
-
-    def holding(self) -> Holding:
-        """A count of what the server keeps for one connection."""
-        ...
-
-    def open_session(self, user: str, database: str) -> Session:
-        """Raises TallyveilError where the gate does not want them."""
-        ...
-
-    def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
-        """A place: the process id and secret to cancel by, and the catalogs' database.
-
-        Raises TooManyConnections.
-        """
-        ...
-
-    def cancel(self, pid: int, secret: bytes) -> None:
-        """Pass a cancel request on, if it names a connection and knows its secret."""
-        ...
 
 
 class Phase(enum.Enum):
@@ -83,7 +50,7 @@ class Conversation:
     ``address`` is where it is; ``pid`` names its connection once it is let in.
     """
 
-    def __init__(self, host: Host, interruption: Interruption) -> None:
+    def __init__(self, host: Server, interruption: Interruption) -> None:
         self.address = ""
         self.login = Login(host)
         self.phase = self._entrance()
@@ -255,48 +222,6 @@ class Conversation:
         yield backend.backend_key(self.pid, secret)
         self._executor = executor
 
-    def _query(self, message: m.Query) -> Iterator[bytes]:
-        executor, question = self.executor, None
-        executor.kept.forget_unnamed()
-        if executor.transaction.sound:
-            question, reply = executor.repeated(message.sql)
-            if reply is not None:
-                yield reply.sent
-                return
-        yield backend.BLOCKING
-        statements = executor.parse(message.sql)
-        if len(statements) > 1:
-            executor.begin_implicit()
-        for statement in statements:
-            if len(statements) == 1 and statement.kind == "select":
-                yield from self._answer(statement, question, message.sql)
-            else:
-                yield from self._answer(statement)
-
-    def _answer(
-        self, statement: Statement, question: Asked | None = None, sql: bytes = b""
-    ) -> Iterator[bytes]:
-        """``question`` is the statement as the client sent it, if it may be kept."""
-        if statement.kind == "empty":
-            yield backend.EMPTY_QUERY
-            return
-        if statement.parameter_count:
-            raise UndefinedParameter(
-                "there is no parameter $1",
-                hint="Send the statement with parameters, by the extended protocol.",
-            )
-        rows = self.executor.rows_for(statement)
-        result = self.executor.run(statement, rows)
-        before = b"".join(map(backend.notice_response, result.notices)) + rows.opening()
-        after = backend.command_complete(result.tag)
-        little = rows.all()
-        if little is not None:
-            reply = Reply(before + little + after, rows.fields, result, statement.sql)
-            self.executor.keep(question, sql, reply)
-        yield before
-        yield from (chunk for _, chunk in rows.take())
-        yield rows.closing() + after
-
     def _call_function(self, message: m.Message) -> Iterator[bytes]:
         raise FeatureNotSupported(
             "the function call protocol is not supported", hint="Call the function in a SELECT."
@@ -315,11 +240,13 @@ class _Step(NamedTuple):
     ready: bool = False
 
 
-def _extended(answer: Callable[[Executor, Any], Iterator[bytes]]) -> _Step:
+def _by(
+    answer: Callable[[Executor, Any], Iterator[bytes]],
+) -> Callable[[Conversation, m.Message], Iterator[bytes]]:
     def handle(conversation: Conversation, message: m.Message) -> Iterator[bytes]:
         return answer(conversation.executor, message)
 
-    return _Step(handle, Phase.READY, Phase.SKIPPING)
+    return handle
 
 
 _R, _S, _C = Phase.READY, Phase.SKIPPING, Phase.CLOSED
@@ -329,13 +256,13 @@ _IGNORED: Final = _Step(Conversation._nothing, _S, _S)
 _END: Final = _Step(Conversation._nothing, _C, _C)
 
 _WHEN_READY: Final[dict[type[m.Message], _Step]] = {
-    m.Query: _Step(Conversation._query, _R, _R, ready=True),
+    m.Query: _Step(_by(simple.query), _R, _R, ready=True),
     m.FunctionCall: _Step(Conversation._call_function, _R, _R, ready=True),
-    m.Parse: _extended(extended.parse),
-    m.Bind: _extended(extended.bind),
-    m.Describe: _extended(extended.describe),
-    m.Execute: _extended(extended.execute),
-    m.Close: _extended(extended.close),
+    m.Parse: _Step(_by(extended.parse), _R, _S),
+    m.Bind: _Step(_by(extended.bind), _R, _S),
+    m.Describe: _Step(_by(extended.describe), _R, _S),
+    m.Execute: _Step(_by(extended.execute), _R, _S),
+    m.Close: _Step(_by(extended.close), _R, _S),
     m.Flush: _Step(Conversation._nothing, _R, _R),
     m.CopyMessage: _Step(Conversation._nothing, _R, _R),
     m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),

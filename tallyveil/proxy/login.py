@@ -22,7 +22,7 @@ from tallyveil.proxy.scram import Exchange
 from tallyveil.proxy.tls import Channel
 
 if TYPE_CHECKING:
-    from tallyveil.proxy.conversation import Host
+    from tallyveil.proxy.server import Server
 
 __all__ = ["Login", "Request"]
 
@@ -112,7 +112,7 @@ def _read_startup(message: m.Startup) -> Request:
 class Login:
     """One client's. ``channel`` is the TLS it has asked for."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Server) -> None:
         self.channel: Channel | None = None
         self._host = host
         self._request: Request | None = None

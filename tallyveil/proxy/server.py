@@ -180,18 +180,25 @@ class Server:
     # What conversations ask, on worker threads (cancel: on the event loop)
 
     def holding(self) -> Holding:
+        """A count of what the server keeps for one connection."""
         return Holding(self.memory, self.limits.connection_memory)
 
     def needs_tls(self, address: str) -> bool:
+        """Whether a client at this address may log in over TLS alone."""
         optional = self._insecure and self.tls is None
         # Without an address it is a socket of this machine.
         return bool(address) and not optional and not is_loopback(address)
 
     def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
+        """A place: the process id and secret to cancel by, and the catalogs' database.
+
+        Raises TooManyConnections.
+        """
         database = self._entrance.admit(request.user, request.database)
         return *self._keys.give(interruption, request.key_size), database
 
     def cancel(self, pid: int, secret: bytes) -> None:
+        """Pass a cancel request on, if it names a connection and knows its secret."""
         if worker_of(pid) == self._entrance.worker:
             self._cancel_own(pid, secret)
         else:
