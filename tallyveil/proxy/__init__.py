@@ -17,7 +17,7 @@ the gate is known by `gate.interface` alone.
         statements              PREPARE and EXECUTE, DECLARE, FETCH and CLOSE
         inquiry                 questions about the catalogs, which the gate does not answer
       interruption              which call a cancel request hits
-    codec, messages             bytes to messages
+    codec, messages, body       bytes to messages
     backend                     messages to bytes
     pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back
     errors, limits              SQLSTATEs only the wire knows; what a client may take

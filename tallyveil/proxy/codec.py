@@ -7,6 +7,7 @@ it hold at most one message of ``message_limit`` bytes and what arrived together
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from tallyveil.proxy.errors import ProtocolViolation
@@ -48,6 +49,14 @@ class Reader:
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
+
+    def whole(self) -> Iterator[Message | ProtocolViolation]:
+        """The messages that have wholly come; where one is wrong, what is wrong with it, last."""
+        try:
+            while (message := self.next()) is not None:
+                yield message
+        except ProtocolViolation as error:
+            yield error
 
     def next(self) -> Message | None:
         """The next message, or None while it is incomplete.

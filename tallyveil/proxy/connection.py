@@ -16,20 +16,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.proxy.backend import BLOCKING
 from tallyveil.proxy.codec import Reader
 from tallyveil.proxy.conversation import Conversation, Phase
-from tallyveil.proxy.errors import (
-    AdminShutdown,
-    ConnectionRefused,
-    IdleTimeout,
-    ProtocolViolation,
-)
+from tallyveil.proxy.errors import AdminShutdown, ConnectionRefused, IdleTimeout
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.line import Line
-from tallyveil.proxy.messages import Message
 from tallyveil.proxy.tls import HANDSHAKE
 
 if TYPE_CHECKING:
@@ -210,20 +203,10 @@ class Connection(asyncio.Protocol):
 
     def _take_messages(self) -> bool:
         """Start answering what has come; False if that is no whole message yet."""
-        messages = self._messages()
-        if not messages:
-            return False
-        self._answers = self._conversation.respond(messages)
-        return True
-
-    def _messages(self) -> list[Message | TallyveilError]:
-        messages: list[Message | TallyveilError] = []
-        try:
-            while (message := self._reader.next()) is not None:
-                messages.append(message)
-        except ProtocolViolation as error:
-            messages.append(error)
-        return messages
+        messages = list(self._reader.whole())
+        if messages:
+            self._answers = self._conversation.respond(messages)
+        return bool(messages)
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._owner.workers.submit(self._conversation.user, self.interruption, work)
@@ -271,7 +254,7 @@ class Connection(asyncio.Protocol):
             return
         if self._conversation.phase is Phase.CLOSED:
             self._close()
-        elif self._timer is not None:
+        elif not self._entered:
             self._settle_in(self._line)
 
     # How it ends
@@ -292,7 +275,6 @@ class Connection(asyncio.Protocol):
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
     def _retire(self) -> None:
         """Nothing runs for this connection any more: give its session and its place back."""

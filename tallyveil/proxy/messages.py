@@ -7,11 +7,11 @@ not UTF-8 is an error of the statement, not of the connection.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
 
+from tallyveil.proxy.body import INT32, UINT16, UINT32, Body
 from tallyveil.proxy.errors import ProtocolViolation
 
 __all__ = [
@@ -41,82 +41,15 @@ _CANCEL_CODE: Final = 80877102
 _SSL_CODE: Final = 80877103
 _GSSENC_CODE: Final = 80877104
 
-_INT16: Final = struct.Struct("!H")
-_INT32: Final = struct.Struct("!i")
-_UINT32: Final = struct.Struct("!I")
-
-
-class _Body:
-    """Takes a message body apart from the front; running short is a violation."""
-
-    __slots__ = ("_at", "_data", "_what")
-
-    def __init__(self, data: bytes, what: str) -> None:
-        self._data = data
-        self._at = 0
-        self._what = what
-
-    def malformed(self) -> ProtocolViolation:
-        return ProtocolViolation(f"invalid {self._what} message")
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise self.malformed()
-        piece = self._data[self._at : end]
-        self._at = end
-        return piece
-
-    def uint16(self) -> int:
-        value: int = _INT16.unpack(self.take(2))[0]
-        return value
-
-    def int32(self) -> int:
-        value: int = _INT32.unpack(self.take(4))[0]
-        return value
-
-    def uint32(self) -> int:
-        value: int = _UINT32.unpack(self.take(4))[0]
-        return value
-
-    def uint16s(self) -> tuple[int, ...]:
-        count = self.uint16()
-        return struct.unpack(f"!{count}H", self.take(2 * count))
-
-    def cstring(self) -> bytes:
-        end = self._data.find(b"\0", self._at)
-        if end < 0:
-            raise self.malformed()
-        piece = self._data[self._at : end]
-        self._at = end + 1
-        return piece
-
-    def rest(self) -> bytes:
-        return self.take(len(self._data) - self._at)
-
-    def name(self) -> str:
-        # Two names stay two names, whatever their bytes.
-        return self.cstring().decode("utf-8", "backslashreplace")
-
-    def text(self) -> str:
-        try:
-            return self.cstring().decode()
-        except UnicodeDecodeError:
-            raise ProtocolViolation(f"invalid UTF-8 in {self._what} message") from None
-
-    def end(self) -> None:
-        if self._at != len(self._data):
-            raise self.malformed()
-
 
 @dataclass(frozen=True)
 class Message:
-    """Those without fields have empty bodies, or bodies that are not looked at."""
+    """Those without fields have empty bodies."""
 
     __slots__ = ()
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         """Raises ProtocolViolation."""
         return cls()
 
@@ -150,7 +83,7 @@ class Credentials(Message):
     data: bytes
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         return cls(body.rest())
 
 
@@ -161,7 +94,7 @@ class Query(Message):
     sql: bytes
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         sql = body.rest()
         if not sql.endswith(b"\0"):
             raise body.malformed()
@@ -175,14 +108,13 @@ class Parse(Message):
     types: tuple[int, ...] = ()
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         """After the text come its types. If they do not fit, a NUL has ended the text too early."""
         name = body.name()
-        text = _Body(body.rest(), "parse")
+        text = Body(body.rest(), "parse")
         sql = text.cstring()
         try:
-            count = text.uint16()
-            types = struct.unpack(f"!{count}I", text.take(4 * count))
+            types = text.numbers("I")
             text.end()
         except ProtocolViolation:
             if not sql:
@@ -202,14 +134,14 @@ class Bind(Message):
     result_formats: tuple[int, ...]
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         portal, statement = body.name(), body.name()
-        formats = body.uint16s()
+        formats = body.numbers("H")
         values: list[bytes | None] = []
-        for _ in range(body.uint16()):
-            size = body.int32()
+        for _ in range(body.number(UINT16)):
+            size = body.number(INT32)
             values.append(None if size == -1 else body.take(size))
-        return cls(portal, statement, formats, tuple(values), body.uint16s())
+        return cls(portal, statement, formats, tuple(values), body.numbers("H"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +152,7 @@ class _Named(Message):
     name: str
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         kind = body.take(1)
         if kind not in (b"S", b"P"):
             raise body.malformed()
@@ -243,9 +175,9 @@ class Execute(Message):
     limit: int = 0
 
     @classmethod
-    def read(cls, body: _Body) -> Self:
+    def read(cls, body: Body) -> Self:
         # PostgreSQL takes a negative limit for no limit.
-        return cls(body.name(), max(body.int32(), 0))
+        return cls(body.name(), max(body.number(INT32), 0))
 
 
 class Flush(Message):
@@ -260,11 +192,18 @@ class Terminate(Message):
     pass
 
 
-class FunctionCall(Message):
-    """The fast-path call, which is refused; its body is not looked at."""
+class _Unread(Message):
+    @classmethod
+    def read(cls, body: Body) -> Self:
+        body.rest()
+        return cls()
 
 
-class CopyMessage(Message):
+class FunctionCall(_Unread):
+    """The fast-path call, which is refused."""
+
+
+class CopyMessage(_Unread):
     """CopyData, CopyDone or CopyFail outside a COPY: ignored, as PostgreSQL does."""
 
 
@@ -273,10 +212,10 @@ def parse_startup(data: bytes) -> Message:
 
     Raises ProtocolViolation if it is malformed.
     """
-    body = _Body(data, "startup")
-    code = body.uint32()
+    body = Body(data, "startup")
+    code = body.number(UINT32)
     if code == _CANCEL_CODE:
-        pid = body.uint32()
+        pid = body.number(UINT32)
         # Four bytes in protocol 3.0; up to 256 from 3.2 on.
         secret = body.rest()
         if not 0 < len(secret) <= 256:
@@ -294,24 +233,21 @@ def parse_startup(data: bytes) -> Message:
     return Startup(code, tuple(parameters))
 
 
-_TYPED: Final[dict[int, tuple[str, type[Message]]]] = {
-    ord("p"): ("authentication", Credentials),
-    ord("Q"): ("query", Query),
-    ord("P"): ("parse", Parse),
-    ord("B"): ("bind", Bind),
-    ord("D"): ("describe", Describe),
-    ord("E"): ("execute", Execute),
-    ord("C"): ("close", Close),
-    ord("H"): ("flush", Flush),
-    ord("S"): ("sync", Sync),
-    ord("X"): ("terminate", Terminate),
-}
-
-_IGNORED_BODIES: Final[dict[int, Message]] = {
-    ord("F"): FunctionCall(),
-    ord("d"): CopyMessage(),
-    ord("c"): CopyMessage(),
-    ord("f"): CopyMessage(),
+_TYPED: Final[dict[int, type[Message]]] = {
+    ord("p"): Credentials,
+    ord("Q"): Query,
+    ord("P"): Parse,
+    ord("B"): Bind,
+    ord("D"): Describe,
+    ord("E"): Execute,
+    ord("C"): Close,
+    ord("H"): Flush,
+    ord("S"): Sync,
+    ord("X"): Terminate,
+    ord("F"): FunctionCall,
+    ord("d"): CopyMessage,
+    ord("c"): CopyMessage,
+    ord("f"): CopyMessage,
 }
 
 _REPEATED: Final = frozenset(b"BDES")
@@ -324,15 +260,13 @@ def parse_message(kind: int, data: bytes) -> Message:
 
     Raises ProtocolViolation for an unknown type or a malformed body.
     """
-    if kind in _REPEATED and len(data) <= _LITTLE:
-        return _parsed_before(kind, data)
-    ignored = _IGNORED_BODIES.get(kind)
-    return _parsed(kind, data) if ignored is None else ignored
+    parse = _parsed_before if kind in _REPEATED and len(data) <= _LITTLE else _parsed
+    return parse(kind, data)
 
 
 def _parsed(kind: int, data: bytes) -> Message:
-    what, message = _TYPED[kind]
-    body = _Body(data, what)
+    message = _TYPED[kind]
+    body = Body(data, message.__name__.lower())
     found = message.read(body)
     body.end()
     return found
@@ -343,4 +277,4 @@ _parsed_before: Final = lru_cache(1024)(_parsed)
 
 def is_known(kind: int) -> bool:
     """Whether a frontend message of this type exists."""
-    return kind in _TYPED or kind in _IGNORED_BODIES
+    return kind in _TYPED
