@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -23,7 +25,7 @@ from tallyveil.gate import Gate
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
-from tallyveil.inference import half_width_of_sum
+from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.mechanisms import AUTO, law_of
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
@@ -155,17 +157,18 @@ def _row(
     typical: Typical, strategy: Strategy, noise: Noise, confidence: Fraction
 ) -> dict[str, Any]:
     """The interval to expect around the sum of the counts that answer the question."""
-    laws = []
+    laws = Counter[NoiseLaw]()
     for column, number in typical.parts.items():
         law = law_of(noise.mechanism.name, noise.scales[column])
         if law is None:
             raise TypeError(f"{noise.mechanism.name} does not add up")
-        laws += [law] * number
+        laws[law] += number
+    half = math.floor(ErrorLaw.of_sum(laws).half_width(confidence))
     multiplier = strategy.workload.columns[0].multiplier
     return {
         "question": typical.question,
         "counts_added": sum(typical.parts.values()),
-        "half_width": up(multiplier * half_width_of_sum(laws, confidence), 0),
+        "half_width": up(multiplier * half, 0),
     }
 
 

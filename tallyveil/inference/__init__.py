@@ -14,7 +14,6 @@ from tallyveil.inference.exchangeable import best_combination
 from tallyveil.inference.fit import Fit
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import Noises
-from tallyveil.inference.noise_sums import between, half_width_of_sum
 from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.spectrum import Bounds
 from tallyveil.inference.top_up import combined, top_up
@@ -31,10 +30,8 @@ __all__ = [
     "Noises",
     "best_combination",
     "best_combinations",
-    "between",
     "combined",
     "confidence_sequence",
     "debiased",
-    "half_width_of_sum",
     "top_up",
 ]

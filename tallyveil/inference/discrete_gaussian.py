@@ -149,27 +149,26 @@ class DiscreteGaussianLaw(NoiseLaw):
         return np.maximum(scales**2, cls.variances(scales))
 
     @classmethod
-    def log_moments(cls, a: Floats, scales: Floats, rates: Floats) -> Floats:
+    def log_moments(cls, a: Floats, scales: Floats, times: Floats, rates: Floats) -> Floats:
         """λ²σ²/2 for A = 1: the discrete Gaussian is sub-Gaussian with its own σ (Canonne, Kamath &
         Steinke 2020): E e^{λK} e^{−λ²σ²/2} = Σ_k e^{−(k − λσ²)²/2σ²} / N, and no shift has a larger
         sum."""
-        sizes = a * scales
-        result: Floats = 0.5 * rates**2 * (sizes @ sizes)
+        result: Floats = 0.5 * rates**2 * (times @ (a * scales) ** 2)
         return result
 
     @classmethod
-    def log_phis(cls, a: Floats, scales: Floats, points: Floats) -> Floats:
+    def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
         total = np.zeros(len(points))
-        for own, scale in zip(a.tolist(), scales.tolist(), strict=True):
-            total += _log_phi(own * points, scale)
+        for own, scale, number in zip(a.tolist(), scales.tolist(), times.tolist(), strict=True):
+            total += number * _log_phi(own * points, scale)
         return total
 
     @classmethod
-    def log_phi_bound(cls, a: Floats, scales: Floats, first: float) -> float:
+    def log_phi_bound(cls, a: Floats, scales: Floats, times: Floats, first: float) -> float:
         """At most 2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the
         first."""
         widths = (a * scales * first) ** 2
-        return float(np.minimum(0.0, 0.7 - 0.5 * widths).sum())
+        return float(times @ np.minimum(0.0, 0.7 - 0.5 * widths))
 
     @classmethod
     def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:

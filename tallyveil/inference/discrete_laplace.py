@@ -140,23 +140,23 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return result
 
     @classmethod
-    def log_moments(cls, a: Floats, scales: Floats, rates: Floats) -> Floats:
+    def log_moments(cls, a: Floats, scales: Floats, times: Floats, rates: Floats) -> Floats:
         """E e^{sK} = (1−a)² / ((1 − a e^s)(1 − a e^{−s})), which is 1 / (1 − 2v sinh²(s/2)) with
         s = λ A and v the variance."""
         spread = 2 * cls.variances(scales)
-        return -_log_product(1 - spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2)
+        return -_log_product(-spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2, times)
 
     @classmethod
-    def log_phis(cls, a: Floats, scales: Floats, points: Floats) -> Floats:
+    def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
         """φ(t) = (1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)) (MATH §4)."""
         spread = 2 * cls.variances(scales)
-        return -_log_product(1 + spread[:, None] * np.sin(a[:, None] / 2 * points) ** 2)
+        return -_log_product(spread[:, None] * np.sin(a[:, None] / 2 * points) ** 2, times)
 
     @classmethod
-    def log_phi_bound(cls, a: Floats, scales: Floats, first: float) -> float:
+    def log_phi_bound(cls, a: Floats, scales: Floats, times: Floats, first: float) -> float:
         """φ falls from 0 to π and has the period 2π: from s to 2π − s it is at most φ(s)."""
         spread = 2 * cls.variances(scales)
-        return -float(np.log1p(spread * np.sin(a / 2 * first) ** 2).sum())
+        return -float(times @ np.log1p(spread * np.sin(a / 2 * first) ** 2))
 
     @classmethod
     def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
@@ -171,10 +171,13 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return a / -np.expm1(-1 / scales), factors
 
 
-def _log_product(factors: Floats) -> Floats:
-    """Σ_k ln factors[k], with few logarithms."""
-    starts = np.arange(0, len(factors), _FACTORS)
-    result: Floats = np.log(np.multiply.reduceat(factors, starts, axis=0)).sum(axis=0)
+def _log_product(excess: Floats, times: Floats) -> Floats:
+    """Σ_k times[k] ln(1 + excess[k]), with few logarithms where each is there once."""
+    if (times != 1).any():
+        repeated: Floats = times @ np.log1p(excess)
+        return repeated
+    starts = np.arange(0, len(excess), _FACTORS)
+    result: Floats = np.log(np.multiply.reduceat(1 + excess, starts, axis=0)).sum(axis=0)
     return result
 
 

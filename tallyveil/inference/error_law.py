@@ -14,7 +14,7 @@ the law itself instead of its rounding to integers), which is its coverage too, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -48,6 +48,14 @@ class ErrorLaw:
         self._law = WeightedNoise.of(coefficients, noises)
         self._given = np.asarray(coefficients, dtype=np.float64), noises
 
+    @classmethod
+    def of_sum(cls, laws: Mapping[NoiseLaw, int]) -> ErrorLaw:
+        """The law of the sum of independent noises, so many of each law."""
+        each = np.repeat(np.arange(len(laws)), np.array([*laws.values()], dtype=np.int64))
+        numbers = np.array([law.number for law in laws], dtype=np.int8)
+        noises = Noises(numbers, np.array([law.scale for law in laws], dtype=np.float64))
+        return cls(np.ones(len(each)), noises.take(each))
+
     @property
     def variance(self) -> float:
         return self._law.variance
@@ -72,7 +80,7 @@ class ErrorLaw:
         if law.joint:
             tabled = law.joint[0].masses() if len(law.steps) == 1 else None
             return None if tabled is None else _Tabled(*tabled)
-        if len(law.sizes) != 1:
+        if len(law.sizes) != 1 or law.times[0] != 1:
             return None
         own = LAWS[law.noises.laws[0]](float(law.noises.scales[0]))
         return _Discrete(float(law.coefficients[0]), own)

@@ -59,7 +59,8 @@ LAWS: list[type[NoiseLaw]] = []
 class NoiseLaw(ABC):
     """The law of a noise K of this scale; scale 0 is no noise at all.
 
-    Class methods are about many noises A_k K_k at once, ``a`` being the A_k > 0, ``scales`` > 0.
+    Class methods are about many noises A_k K_k at once, ``a`` being the A_k > 0, ``scales`` > 0,
+    and ``times`` n_k how many independent ones there are of each.
     """
 
     scale: float
@@ -110,13 +111,14 @@ class NoiseLaw(ABC):
 
     def log_moment(self, rates: Floats) -> Floats:
         """At least ln E e^{λK} for 0 < λ = ``rates`` < ``widest_rate``."""
-        return self.log_moments(np.ones(1), np.array([self.scale]), rates)
+        return self.log_moments(np.ones(1), np.array([self.scale]), np.ones(1), rates)
 
     def phi(self, points: Floats) -> Floats:
         """The characteristic function E cos(tK) at t = ``points`` in [0, π]."""
         if self.scale == 0:
             return np.ones_like(points)
-        result: Floats = np.exp(self.log_phis(np.ones(1), np.array([self.scale]), points))
+        one = np.ones(1)
+        result: Floats = np.exp(self.log_phis(one, np.array([self.scale]), one, points))
         return result
 
     @classmethod
@@ -136,18 +138,18 @@ class NoiseLaw(ABC):
 
     @classmethod
     @abstractmethod
-    def log_moments(cls, a: Floats, scales: Floats, rates: Floats) -> Floats:
-        """At least Σ_k ln E e^{λ A_k K_k} at λ = ``rates``, within a relative 1e-12 of that."""
+    def log_moments(cls, a: Floats, scales: Floats, times: Floats, rates: Floats) -> Floats:
+        """At least Σ_k n_k ln E e^{λ A_k K_k} at λ = ``rates``, within a relative 1e-12 of that."""
 
     @classmethod
     @abstractmethod
-    def log_phis(cls, a: Floats, scales: Floats, points: Floats) -> Floats:
-        """Σ_k ln φ_k(A_k t) at t = ``points``."""
+    def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
+        """Σ_k n_k ln φ_k(A_k t) at t = ``points``."""
 
     @classmethod
     @abstractmethod
-    def log_phi_bound(cls, a: Floats, scales: Floats, first: float) -> float:
-        """At least Σ_k ln φ_k(A_k t) at every t from ``first`` to 2π/max A − ``first``."""
+    def log_phi_bound(cls, a: Floats, scales: Floats, times: Floats, first: float) -> float:
+        """At least Σ_k n_k ln φ_k(A_k t) at every t from ``first`` to 2π/max A − ``first``."""
 
     @classmethod
     @abstractmethod

@@ -86,7 +86,8 @@ class Spectrum(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Lattice(Spectrum):
-    """``slack`` is how far X may be off the lattice, but for a probability of ``neglected``."""
+    """X on the multiples of ``step``; ``slack`` is how far X may be off the lattice, but for a
+    probability of ``neglected``."""
 
     step: float
     slack: float
@@ -233,9 +234,14 @@ def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | No
     if not slack <= _OFF_THE_LATTICE * step:
         return None
     half = math.ceil((reach + slack) / step) + 1
-    if half > _LATTICE_POINTS or half * law.work > _WORK:
-        return None
     size = 2 * half + 1
-    exact = law.in_units(step)
-    numbers, phi = _alive(exact, half, 2 * math.pi / size)
-    return Lattice(step * size, reach, neglected, numbers, phi, step, slack)
+    exact, unit = law.in_units(step), 2 * math.pi / size
+    # With φ below a level from T on, what is left out is at most Σ_j level/j ≤ level · ln M.
+    level, number = math.log(neglected / (10 * math.log(half + 2))), _FEWEST_POINTS
+    while number < half and not exact.dead_between(number * unit, half * unit, level):
+        number *= 2
+    number = min(number, half)
+    if number > _LATTICE_POINTS or number * law.work > _WORK:
+        return None
+    numbers, phi = _alive(exact, number, unit)
+    return Lattice(step * size, reach, 1.1 * neglected, numbers, phi, step, slack)

@@ -15,9 +15,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws import LAWS, NoiseLaw
@@ -35,19 +36,22 @@ _SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
 _ORDER: Final = 10  # of cumulants
 _NEAR: Final = 1 - np.geomspace(1e-3, 0.9, 16)  # shares of the limit
 
+_Terms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedNoise:
     """X = Σ A_k N_k with ``coefficients`` A; without the terms that are zero.
 
-    Equal terms stay apart. Terms are sorted by |A_k| × scale, the largest first. Terms of less
-    than 1e-12 of the largest, such as rounding errors leave, are left out, and ``slack`` bounds
-    |Σ A_k N_k| over them but for a probability of 1e-20. ``joint`` are the sums of those drawn
-    together, and ``alone`` is which terms are independent, all if that is None.
+    Terms are sorted by |A_k| × scale, the largest first. Independent terms that are alike are one,
+    which is there several ``times``. Terms of less than 1e-12 of the largest, such as rounding
+    errors leave, are left out, and ``slack`` bounds |Σ A_k N_k| over them but for a probability of
+    1e-20. ``joint`` are the sums of those drawn together.
     """
 
     coefficients: FloatArray
     noises: Noises
+    times: FloatArray
     slack: float = 0.0
     joint: tuple[Weighted, ...] = ()
 
@@ -58,16 +62,26 @@ class WeightedNoise:
         if a.shape != noises.scales.shape or not np.isfinite(a).all():
             raise InvalidParameterValue("each noise has one finite coefficient")
         sizes = a * noises.scales
-        order = np.argsort(-sizes, kind="stable")
+        order = np.lexsort((noises.laws, noises.scales, -sizes))
         largest = float(sizes[order[0]]) if len(order) else 0.0
         number = np.count_nonzero(sizes > _DUST * largest)
         slack = sum_bound(sizes[order[number:]], 1e-20)
+        a, own = a[order[:number]], noises.take(order[:number])
         if noises.together is None:
-            return cls(a[order[:number]], noises.take(order[:number]), slack)
+            return cls._merged(a, own, slack)
         weights = np.asarray(coefficients, dtype=np.float64)
         joint = tuple(one for one in noises.functionals(weights) if len(one.steps))
         slack += sum(one.slack for one in joint)
-        return cls(a[order[:number]], noises.take(order[:number]), slack, joint)
+        return cls(a, own, np.ones(number), slack, joint)
+
+    @classmethod
+    def _merged(cls, a: FloatArray, noises: Noises, slack: float = 0.0) -> WeightedNoise:
+        """Of independent terms in their order."""
+        columns = (a, noises.scales, noises.laws)
+        differ = np.logical_or.reduce([one[1:] != one[:-1] for one in columns])
+        first = np.flatnonzero(np.append(True, differ)[: len(a)])
+        times = np.diff(first, append=len(a)).astype(np.float64)
+        return cls(a[first], noises.take(first), times, slack)
 
     @cached_property
     def independent(self) -> WeightedNoise:
@@ -78,7 +92,7 @@ class WeightedNoise:
         own = (
             np.arange(len(self.sizes)) if together is None else np.flatnonzero(together.owners < 0)
         )
-        return WeightedNoise(self.coefficients[own], self.noises.take(own))
+        return self._merged(self.coefficients[own], self.noises.take(own))
 
     @cached_property
     def steps(self) -> FloatArray:
@@ -88,8 +102,10 @@ class WeightedNoise:
 
     @cached_property
     def scales(self) -> FloatArray:
-        """By step, of what it is a multiple."""
-        return np.concatenate([self.independent.noises.scales, *(one.scales for one in self.joint)])
+        """By step, at least that of a noise as wide as the sum it is on."""
+        own = self.independent
+        scales = own.noises.scales * np.sqrt(own.times)
+        return np.concatenate([scales, *(one.scales for one in self.joint)])
 
     @property
     def work(self) -> int:
@@ -98,9 +114,9 @@ class WeightedNoise:
 
     def in_units(self, step: float) -> WeightedNoise:
         """X/step, of which the coefficients are whole but for rounding errors."""
-        whole = np.rint(self.independent.coefficients / step)
+        own = self.independent
         joint = tuple(one.in_units(step) for one in self.joint)
-        return WeightedNoise(whole, self.independent.noises, 0.0, joint)
+        return WeightedNoise(np.rint(own.coefficients / step), own.noises, own.times, 0.0, joint)
 
     @cached_property
     def sizes(self) -> FloatArray:
@@ -111,22 +127,25 @@ class WeightedNoise:
     def variance(self) -> float:
         """Σ A_k² Var N_k of the independent terms, and what the others have."""
         own = self.independent
-        alone = float((own.coefficients**2 * own.noises.variances).sum())
+        alone = float((own.times * own.coefficients**2 * own.noises.variances).sum())
         return alone + sum(one.variance for one in self.joint)
 
-    def _terms(self, chunk: slice) -> Iterator[tuple[type[NoiseLaw], FloatArray, FloatArray]]:
-        """By law the coefficients and scales of some terms."""
+    def _terms(
+        self, chunk: slice | npt.NDArray[np.intp] = slice(None)
+    ) -> Iterator[tuple[type[NoiseLaw], _Terms]]:
+        """By law the coefficients and scales of some terms, and how often each is there."""
         laws = self.noises.laws[chunk]
-        a, scales = self.coefficients[chunk], self.noises.scales[chunk]
+        every = self.coefficients[chunk], self.noises.scales[chunk], self.times[chunk]
         for law in LAWS:
             own = laws == law.number
             if own.any():
-                yield law, a[own], scales[own]
+                a, scales, times = (each[own] for each in every)
+                yield law, (a, scales, times)
 
     @cached_property
     def limit(self) -> float:
         """K(λ) is finite for |λ| < limit."""
-        largest = [(a * scales).max() for law, a, scales in self._terms(slice(None)) if law.heavy]
+        largest = [(a * scales).max() for law, (a, scales, _) in self._terms() if law.heavy]
         return 1 / float(max(largest)) if largest else math.inf
 
     def cumulant_generating(self, rates: FloatArray) -> FloatArray:
@@ -134,8 +153,8 @@ class WeightedNoise:
         relative 1e-12. Terms far below their limit are summed up by their cumulants."""
         split = self._small_from(float(rates.max()))
         total = np.zeros(len(rates))
-        for law, a, scales in self._terms(slice(split)):
-            total += law.log_moments(a, scales, rates)
+        for law, terms in self._terms(slice(split)):
+            total += law.log_moments(*terms, rates)
         if split < len(self.sizes):
             total += self._series(split, rates, 1.0)
         return total
@@ -160,7 +179,8 @@ class WeightedNoise:
     @cached_property
     def _spread(self) -> float:
         """At least the variance."""
-        return float(sum(a**2 @ law.proxies(scales) for law, a, scales in self._terms(slice(None))))
+        every = self._terms()
+        return float(sum(times * a**2 @ law.proxies(scales) for law, (a, scales, times) in every))
 
     def _rates(self, normal: float) -> FloatArray:
         """Some λ to try for Chernoff's bound: about what it is for a normal law, and near the
@@ -190,25 +210,25 @@ class WeightedNoise:
         start = 0
         while start < split and len(alive):
             stop = min(start + max(4, _CHUNK // len(alive)), split)
-            for law, a, scales in self._terms(slice(start, stop)):
-                total[alive] += law.log_phis(a, scales, points[alive])
+            for law, terms in self._terms(slice(start, stop)):
+                total[alive] += law.log_phis(*terms, points[alive])
             alive = alive[total[alive] > _DEAD]
             start = stop
         return np.where(total > _DEAD, total, -np.inf)
 
-    def dead_between(self, first: float, last: float) -> bool:
-        """Whether φ(t) < 2e-18 for all t from ``first`` to ``last`` follows from φ(first).
+    def dead_between(self, first: float, last: float, level: float = _DEAD) -> bool:
+        """Whether ln φ(t) < level, φ(t) < 2e-18 if not given, for all t from ``first`` to ``last``
+        follows from φ(first).
 
         Of a term it does as long as A_k (first + last) ≤ 2π; no other counts, and none of those
         drawn together.
         """
         own = self.independent
         if own is not self:
-            return bool(len(own.sizes)) and own.dead_between(first, last)
+            return bool(len(own.sizes)) and own.dead_between(first, last, level)
         within = np.flatnonzero(self.coefficients * (first + last) <= 2 * math.pi)
-        near = WeightedNoise(self.coefficients[within], self.noises.take(within))
-        terms = near._terms(slice(None))
-        return sum(law.log_phi_bound(a, scales, first) for law, a, scales in terms) < _DEAD
+        bounds = (law.log_phi_bound(*terms, first) for law, terms in self._terms(within))
+        return sum(bounds) < level
 
     def _small_from(self, last: float) -> int:
         """The first term of those whose size is below 1/(5 ``last``)."""
@@ -226,9 +246,10 @@ class WeightedNoise:
     def _cumulants(self) -> tuple[float, FloatArray]:
         """A unit u, and c_r(A_k N_k) u^{−2r} for r = 1 … 10 (rows) and every k (columns)."""
         widths, factors = np.zeros(len(self.sizes)), np.zeros((_ORDER, len(self.sizes)))
-        for law, a, scales in self._terms(slice(None)):
+        for law, (a, scales, times) in self._terms():
             own = self.noises.laws == law.number
-            widths[own], factors[:, own] = law.cumulants(a, scales, _ORDER)
+            widths[own], found = law.cumulants(a, scales, _ORDER)
+            factors[:, own] = found * times
         unit = float(widths.max())
         squares = np.broadcast_to((widths / unit) ** 2, factors.shape)
         return unit, np.multiply.accumulate(squares, axis=0) * factors

@@ -17,15 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
-import numpy as np
-
-from tallyveil.inference import (
-    ErrorLaw,
-    NoiseLaw,
-    Noises,
-    between,
-    half_width_of_sum,
-)
+from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.known import Interval, Known
@@ -91,7 +83,7 @@ class Released(_Fields):
     def half_width(self, confidence: Fraction) -> int:
         if len(self.laws) <= 1:
             return _half_width(self.laws[0], confidence) if self.laws else 0
-        return _half_width_of_sum(frozenset(Counter(self.laws).items()), confidence)
+        return math.floor(self._error.half_width(confidence))
 
     def interval(self, confidence: Fraction) -> Interval:
         half = self.half_width(confidence)
@@ -110,13 +102,16 @@ class Released(_Fields):
         """Σ_{k=low}^{high} P(K = value − k), K the sum of the noises."""
         if low is not None and high is not None and low > high:
             return 0.0
-        least = -math.inf if high is None else self.value - high
-        most = math.inf if low is None else self.value - low
-        return between(list(self.laws), least, most).lower
+        least = -math.inf if high is None else _shifted(self.value - high, 0.0)
+        most = math.inf if low is None else _shifted(self.value - low, 0.0)
+        return max(0.0, self._error.cdf(most).lower - self._error.cdf(least, strict=True).upper)
 
     def quantile(self, probability: float) -> float:
-        noises = Noises.concatenated([Noises.of(type(law), law.scale) for law in self.laws])
-        return self.value + ErrorLaw(np.ones(len(self.laws)), noises).quantile(probability)
+        return self.value + self._error.quantile(probability)
+
+    @property
+    def _error(self) -> ErrorLaw:
+        return _error_of_sum(frozenset(Counter(self.laws).items()))
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
@@ -233,8 +228,8 @@ class Estimated:
             return float(x < 0)
         own, both = self.beside.deviation, self.deviation
         share = math.floor(x * own / both if both else x)
-        beside = between(list(self.beside.laws), -math.inf, share)
-        return 1 - beside.lower + 1 - self._cdf(x - share)[0]
+        own_share = self.beside.probability(self.beside.value - share, None)
+        return 1 - own_share + 1 - self._cdf(x - share)[0]
 
 
 @dataclass(frozen=True)
@@ -355,9 +350,10 @@ def _half_width(law: NoiseLaw, confidence: Fraction) -> int:
     return law.half_width(confidence)
 
 
-@lru_cache(maxsize=4096)
-def _half_width_of_sum(laws: frozenset[tuple[NoiseLaw, int]], confidence: Fraction) -> int:
-    return half_width_of_sum([law for law, count in laws for _ in range(count)], confidence)
+# Its spectrum takes up to a megabyte.
+@lru_cache(maxsize=64)
+def _error_of_sum(laws: frozenset[tuple[NoiseLaw, int]]) -> ErrorLaw:
+    return ErrorLaw.of_sum(dict(laws))
 
 
 def _half_the_miss(confidence: Fraction) -> Fraction:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import duckdb
 
 import tallyveil
-from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
+from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -23,7 +23,7 @@ def test_a_summed_row_is_the_sum_and_its_interval_that_of_the_sum(connect: Conne
     parts, (_, total, wide) = [r for r in rows if r[0] == 0], next(r for r in rows if r[0] == 1)
     assert total == sum(n for _, n, _ in parts)
     assert {h for _, _, h in parts} == {DiscreteLaplaceLaw(10.0).half_width(0.95)}
-    assert wide == half_width_of_sum([DiscreteLaplaceLaw(10.0)] * len(parts), 0.95)
+    assert wide == ErrorLaw.of_sum({DiscreteLaplaceLaw(10.0): len(parts)}).half_width(0.95)
     assert connection.budget()[0]["spent"] == 0.1
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import tallyveil
 from tallyveil.gate.choice import Choice
-from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
+from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -33,7 +33,7 @@ def test_a_total_is_the_sum_of_its_groups(connect: Connect, tmp_path: Path) -> N
     before = _digest(tmp_path)  # with how the total was made, which is kept once
     assert connection.execute(WHOLE).fetchall() == [(total, low, high)]
     assert total == sum(n for _, n, _, _ in groups)
-    half = half_width_of_sum([DiscreteLaplaceLaw(10.0)] * 3, 0.95)
+    half = ErrorLaw.of_sum({DiscreteLaplaceLaw(10.0): 3}).half_width(0.95)
     assert abs(high - total - half) <= 1
     assert abs(total - low - half) <= 1
     assert _digest(tmp_path) == before

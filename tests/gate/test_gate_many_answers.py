@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.inference import DiscreteLaplaceLaw, half_width_of_sum
+from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -58,7 +58,7 @@ def test_the_days_of_a_year_determine_it_and_its_quarters(days: tallyveil.Connec
     ).fetchall()
     assert time.process_time() - start < 5
     for (n, low, high), number in ((year, 365), (quarter, 91)):
-        half = half_width_of_sum([DiscreteLaplaceLaw(2.0)] * number, 0.95)
+        half = ErrorLaw.of_sum({DiscreteLaplaceLaw(2.0): number}).half_width(0.95)
         assert max(abs(n - low - half), abs(high - n - half)) <= 1
     assert sum(n for _, n in months) == year[0]
     assert sum(n for _, n in months[3:6]) == quarter[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tallyveil
-from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, half_width_of_sum
+from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, ErrorLaw
 from tallyveil.mechanisms import (
     Relation,
     StatementCalibration,
@@ -204,7 +204,7 @@ def test_sums_over_mixed_mechanisms_have_the_mixed_interval(connect: Connect) ->
     laplace, gaussian = DiscreteLaplaceLaw(math.sqrt(50)), DiscreteGaussianLaw(10.0)
     assert widths["F"] == laplace.half_width(0.95)
     assert widths["M"] == widths["other"] == gaussian.half_width(0.95)
-    assert widths[None] == half_width_of_sum([laplace, gaussian, gaussian], 0.95)
+    assert widths[None] == ErrorLaw.of_sum({laplace: 1, gaussian: 2}).half_width(0.95)
 
 
 def test_a_ledger_of_epsilon_is_counted_anew_in_rho_and_not_back(connect: Connect) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,8 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
+    ErrorLaw,
     NoiseLaw,
-    half_width_of_sum,
 )
 
 CONFIDENCES = [0.5, 0.9, 0.95, 0.99, 0.999]
@@ -66,7 +67,7 @@ def test_mixed_sums_have_the_least_half_width(noises: list[NoiseLaw], confidence
     total = np.ones(1)
     for law in noises:
         total = np.convolve(total, probabilities(law))
-    half = half_width_of_sum(noises, confidence)
+    half = math.floor(ErrorLaw.of_sum(Counter(noises)).half_width(confidence))
     assert mass(total, half) >= confidence - 1e-12
     assert half == 0 or mass(total, half - 1) < confidence + 1e-4 * (1 - confidence)
 
