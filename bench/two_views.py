@@ -18,13 +18,13 @@ import time
 
 import numpy as np
 
+from bench.chains import Chains
+from bench.imaging import Imaged
 from bench.measure import report
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Tree
-from tallyveil.mechanisms.constrained.chain import Chains
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-from tallyveil.mechanisms.constrained.imaging import Imaged
 from tallyveil.mechanisms.units import IntArray
 
 RUNS = int(os.environ.get("RUNS", "1000"))

@@ -15,7 +15,8 @@ from tallyveil.gate.translations import Follow, Translations
 from tallyveil.inference.tree import Tree
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
-from tallyveil.mechanisms.constrained.joint import JointNoise, release_together
+from tallyveil.mechanisms.constrained.conditioned import Conditioned
+from tallyveil.mechanisms.constrained.joint import release_together
 from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import IntArray
@@ -39,7 +40,7 @@ class Purchase:
     """More precise than the target asks, since a statement has a least cost."""
     indirect: bool = False
     """The rows of the charge are others, from which these follow beside what is exact."""
-    together: tuple[Tree, JointNoise] | None = None
+    together: tuple[Tree, Conditioned] | None = None
     """What its noise is drawn by, if it is drawn together."""
 
     @property

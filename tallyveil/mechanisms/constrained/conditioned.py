@@ -36,7 +36,6 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
-from tallyveil.inference.conditional import laws_of_atoms
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained.groups import Groups
@@ -103,21 +102,6 @@ class Conditioned:
             deadline.check()
             found.update(zip(root.leaves, atom.draw(), strict=True))
         return list(found.values())
-
-    def variances(self) -> list[float]:
-        """Of each count of the tree, but for errors of doubles."""
-        found = [0.0] * len(self._tree.parents)
-        for root in self._tree.atoms:
-            if root.law is not None and not root.children:
-                found[root.number] = root.law.variance
-        for _, law, places in laws_of_atoms(self._tree):
-            each = {
-                place: law.functional(np.array([place]), np.ones(1)).variance
-                for place in set(law.marginals.tolist())
-            }
-            for number, place in places.items():
-                found[number] = each[int(law.marginals[place])]
-        return found
 
 
 def _shape(node: Node, shapes: dict[tuple[object, ...], int]) -> int:

@@ -1,36 +1,24 @@
-"""Noise that is drawn together, and its release on the rows of a charge."""
+"""The release of the rows of a charge with noise that is drawn together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import ReceiptError
 from tallyveil.inference.tree import Tree
+from tallyveil.mechanisms.constrained.conditioned import Conditioned
 
-__all__ = ["JointNoise", "release_together"]
-
-
-class JointNoise(Protocol):
-    """Is built from a tree, which may take time, and drawn from by many threads.
-
-    x + u adds up as the tree's counts do, exact counts stay exact, and u is independent of x. What
-    it costs to move records among cells is what the tree's own noises cost together
-    (`Tree.epsilon`, `Tree.rho`), for tables that agree on what is exact.
-    """
-
-    def __init__(self, tree: Tree) -> None: ...
-
-    def draw(self) -> list[int]:
-        """u: one whole number for each leaf, in the tree's order."""
-        ...
+__all__ = ["release_together"]
 
 
 def release_together(
-    answer: TrueAnswer, receipt: Receipt, tree: Tree, noise: JointNoise
+    answer: TrueAnswer, receipt: Receipt, tree: Tree, noise: Conditioned
 ) -> tuple[tuple[int, ...], ...]:
-    """x + u: the first counts of the tree are the answer's rows, column by column.
+    """x + u: the first counts of the tree are the answer's rows, column by column. It adds up as
+    the tree's counts do, exact counts stay exact, and u is independent of x. What it costs to move
+    records among cells is what the tree's own noises cost together (`Tree.epsilon`, `Tree.rho`),
+    for tables that agree on what is exact.
 
     Raises ReceiptError unless the receipt paid for this answer, at the tree's scales; the noise is
     drawn before the answer is opened.

@@ -23,13 +23,22 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw
+from tallyveil.inference.conditional import laws_of_atoms
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Tree
 from tallyveil.mechanisms.constrained.weights import weights_of
 from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.mechanisms.units import IntArray
 
-__all__ = ["LEAST_EFFECTIVE", "MOST_R_HAT", "Approximate", "Chains", "effective_draws", "r_hat"]
+__all__ = [
+    "LEAST_EFFECTIVE",
+    "MOST_R_HAT",
+    "Approximate",
+    "Chains",
+    "effective_draws",
+    "r_hat",
+    "variances",
+]
 
 MOST_R_HAT: Final = 1.01
 LEAST_EFFECTIVE: Final = 400.0
@@ -171,3 +180,16 @@ def effective_draws(series: FloatArray) -> FloatArray:
     time = np.maximum(2 * falling.sum(axis=0) - 1, 1 / math.log10(max(10, chains * draws)))
     result: FloatArray = chains * draws / time
     return result
+
+
+def variances(tree: Tree) -> list[float]:
+    """Of each count under the law itself, but for errors of doubles."""
+    found = [0.0] * len(tree.parents)
+    for root in tree.atoms:
+        if root.law is not None and not root.children:
+            found[root.number] = root.law.variance
+    for _, law, places in laws_of_atoms(tree):
+        for number, place in places.items():
+            own = np.array([law.marginals[place]])
+            found[number] = law.functional(own, np.ones(1)).variance
+    return found

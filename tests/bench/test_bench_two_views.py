@@ -8,11 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
-from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.tree import Tree
-from tallyveil.mechanisms.constrained.imaging import Imaged
-from tallyveil.mechanisms.constrained.views import (
+from bench.finite_laws import (
     conditioned,
     imaged,
     inequality_loss,
@@ -20,6 +16,10 @@ from tallyveil.mechanisms.constrained.views import (
     mixed,
     union_loss,
 )
+from bench.imaging import Imaged
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.inference.tree import Tree
 
 EXACT = DiscreteLaplaceLaw(0.0)
 
