@@ -54,7 +54,7 @@ from tallyveil.rewriter.resolve.records import (
     reads_records,
     refuse_counted_listings,
 )
-from tallyveil.rewriter.resolve.scope import Lineage, Outputs, Scope
+from tallyveil.rewriter.resolve.scope import Lineage, Results, Scope
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
@@ -162,8 +162,7 @@ def _empty_probes(planning: Planning) -> None:
 
 
 def _settle_instants(planning: Planning) -> None:
-    tree, resolved, catalog = planning.tree, planning.resolved, planning.catalog
-    outputs = Outputs(resolved, catalog, planning.dialect)
+    tree, outputs = planning.tree, Results(planning.catalog, planning.dialect)
     if has_zones(tree):
         planning.with_zone = outputs.with_zone(tree)
     zone = planning.cursor.time_zone
@@ -177,7 +176,7 @@ def _zone_outputs(planning: Planning) -> None:
 
 def _translate(planning: Planning) -> None:
     """What is written in PostgreSQL's dialect: the statement, or the views in one of DuckDB's."""
-    tree, scope = planning.tree, Scope(planning.resolved, planning.catalog)
+    tree, scope = planning.tree, Scope(planning.catalog)
     scope.refuse_wide(tree)
     for part in [tree] if planning.dialect == "postgres" else expanded_views(tree):
         translate(part, scope)
@@ -185,9 +184,8 @@ def _translate(planning: Planning) -> None:
 
 def _check_above(planning: Planning) -> None:
     catalog, cursor = planning.catalog, planning.cursor
-    lineage = Lineage(planning.resolved, catalog)
     planning.cautions = check_above(
-        planning.tree, lineage, catalog.domains, _constants(cursor), cursor.time_zone
+        planning.tree, Lineage(catalog), catalog.domains, _constants(cursor), cursor.time_zone
     )
 
 
@@ -226,7 +224,7 @@ def _blocks(planning: Planning) -> list[Block]:
         )
     catalog, cursor = planning.catalog, planning.cursor
     constant = _constants(cursor)
-    lineage = Lineage((), catalog)
+    lineage = Lineage(catalog)
     return [take_apart(s, FromClause(catalog, cursor), constant, lineage) for s in found]
 
 

@@ -65,8 +65,8 @@ class Rewriter:
             draft = _run(READING, Draft(*self._parsed(sql, dialect)))
         if not parameters.count(draft.tree):
             return tuple(kind or "VARCHAR" for kind in declared)
-        scope = Scope(references(draft.tree, self._catalog), self._catalog)
-        return parameters.infer(draft.tree, scope.type_of, declared)
+        references(draft.tree, self._catalog)
+        return parameters.infer(draft.tree, Scope(self._catalog).type_of, declared)
 
     def plan(
         self,

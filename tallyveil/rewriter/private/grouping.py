@@ -80,15 +80,14 @@ def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
     """The columns of HAVING that stand in no aggregate, those of an item called by its alias as
     well: DuckDB, whose word GROUP BY ALL is, takes them for keys too.
     """
-    found: list[exp.Expr] = []
-    stack: list[exp.Expr] = [having] if having is not None else []
-    while stack:
-        node = stack.pop()
-        if FIELD in node.meta or isinstance(node, exp.Column):
-            found.append(node)
-        elif not is_aggregate(node) and not isinstance(node, exp.Query):
-            stack.extend(node.iter_expressions())
-    return found
+
+    def is_key(node: exp.Expr) -> bool:
+        return FIELD in node.meta or isinstance(node, exp.Column)
+
+    if having is None:
+        return []
+    ends = having.dfs(prune=lambda n: is_key(n) or is_aggregate(n) or isinstance(n, exp.Query))
+    return [node for node in ends if is_key(node)]
 
 
 def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:

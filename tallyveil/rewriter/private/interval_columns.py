@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
-from tallyveil.rewriter.resolve.names import Catalog, column_names
+from tallyveil.rewriter.resolve.lookup import Columns
+from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import (
-    KIND,
     aggregates,
-    common_table,
+    definition_of,
     is_aggregate,
     level_nodes,
     reads_records,
@@ -111,12 +111,12 @@ class _Handing:
 
     def _find(self, source: exp.Expr, query: exp.Expr, name: str) -> int | str | None:
         """The column's number in the query, or its name where ``*`` may bring it; None without."""
-        item = common_table(source, source.name) if isinstance(source, exp.Table) else None
+        item = definition_of(source)
         given = renamed(source, [] if item is None else renamed(item, ()))
         starred = any(is_star(item) for item in _items(query))
         if given.count(name) == 1:
             return None if starred else given.index(name)
-        names = column_names(source, self._catalog) or []
+        names = Columns(self._catalog).names(source)
         if name not in names[len(given) :]:
             return None
         return name if starred else names.index(name, len(given))
@@ -169,11 +169,8 @@ class _Handing:
 
 def _query(source: exp.Expr) -> exp.Expr | None:
     """The query an item of FROM stands for."""
-    holder: exp.Expr | None = source if isinstance(source, exp.Subquery) else None
-    if isinstance(source, exp.Table) and source.meta.get(KIND) == "common":
-        holder = common_table(source, source.name)
-    query: exp.Expr | None = None if holder is None else holder.this
-    return query
+    holder = source if isinstance(source, exp.Subquery) else definition_of(source)
+    return None if holder is None else holder.this
 
 
 def _items(query: exp.Expr) -> list[exp.Expr]:

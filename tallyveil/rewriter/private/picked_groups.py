@@ -18,7 +18,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.resolve.names import Catalog, column_names
+from tallyveil.rewriter.resolve.lookup import Columns
+from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import aggregates, reads_records, sources
 from tallyveil.rewriter.sql.nodes import conjunction, is_star, whole_number
 
@@ -98,7 +99,8 @@ class _Columns:
         self._select, self._join = select, join
         self._names = {item.alias_or_name for item in query.expressions}
         others = [source for source in sources(select) if source is not join.this]
-        self._others = {name for one in others for name in column_names(one, catalog) or ()}
+        names = Columns(catalog).names
+        self._others = {name for one in others for name in names(one)}
 
     def pair(self, part: exp.Expr) -> _Pair | None:
         """The sides of an equality, where one is a column of the query and the other has none."""

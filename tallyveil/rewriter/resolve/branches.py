@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.records import OUTER, outer_columns
+from tallyveil.rewriter.resolve.records import OUTER, level_nodes
 from tallyveil.rewriter.sql.nodes import duckdb_sql, position
 from tallyveil.rewriter.sql.size import Size
 
@@ -202,17 +202,7 @@ def is_resolved(column: exp.Column) -> bool:
 
 def own_columns(node: exp.Expr) -> list[exp.Column]:
     """The columns of an expression; of the queries nested in it those they do not have."""
-    found: list[exp.Column] = []
-    stack = [node]
-    while stack:
-        inner = stack.pop()
-        if isinstance(inner, exp.Query):
-            found += outer_columns(inner)
-            continue
-        if isinstance(inner, exp.Column):
-            found.append(inner)
-        stack.extend(inner.iter_expressions())
-    return found
+    return [inner for inner in level_nodes(node) if isinstance(inner, exp.Column)]
 
 
 def public_queries(node: exp.Expr) -> list[exp.Expr]:

@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.resolve.branches import Records, is_resolved, public_queries
-from tallyveil.rewriter.resolve.names import Catalog, column_names
+from tallyveil.rewriter.resolve.lookup import Columns
+from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import OUTER, reads_records, sources
 from tallyveil.rewriter.sql.nodes import function_name, position
 
@@ -47,22 +48,22 @@ def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> li
 
 @dataclass(frozen=True)
 class _From:
-    """The names a SELECT's FROM brings in; ``columns`` is None where they are not known."""
+    """The names a SELECT's FROM brings in."""
 
     select: exp.Select
-    tables: Sequence[tuple[str, list[str] | None]]
+    columns: Columns
 
     def has(self, column: exp.Column) -> bool:
         """Names that differ in case only are one: DuckDB would take the inner one."""
+        tables = sources(self.select)
         if column.table:
-            return any(name.lower() == column.table.lower() for name, _ in self.tables)
-        wanted = column.name.lower()
-        known = (c for _, columns in self.tables for c in columns or ())
-        return any(name.lower() == wanted for name in known)
+            return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
+        names = (name for table in tables for name in self.columns.names(table))
+        return any(name.lower() == column.name.lower() for name in names)
 
     @property
     def known(self) -> bool:
-        return all(columns is not None for _, columns in self.tables)
+        return all(map(self.columns.are_known, sources(self.select)))
 
     def names_item(self, column: exp.Column) -> bool:
         """Whether an item that is something else is called by the column's name."""
@@ -76,7 +77,7 @@ class _From:
 class _Search:
     def __init__(self, records: Records, catalog: Catalog) -> None:
         self._records = records
-        self._catalog = catalog
+        self._columns = Columns(catalog)
 
     def free(self, node: exp.Expr, around: Sequence[_From]) -> Iterator[exp.Column]:
         """The columns below ``node`` that no FROM inside or ``around`` it has."""
@@ -90,8 +91,7 @@ class _Search:
             return
         if reads_records(node):
             return  # a block of its own
-        tables = [(s.alias_or_name, column_names(s, self._catalog)) for s in sources(node)]
-        inside = [_From(node, tables), *around]
+        inside = [_From(node, self._columns), *around]
         items = {id(source) for source in sources(node)}
         for child in node.iter_expressions():
             if isinstance(child, exp.From | exp.Join):

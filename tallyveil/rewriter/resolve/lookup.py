@@ -1,20 +1,22 @@
-"""A fact about a column: through FROM, subqueries and common tables to what it is of."""
+"""The columns of FROM, and facts about them: through subqueries and common tables to what they
+are of.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from sqlglot import exp
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.resolve.names import Catalog, Reference
-from tallyveil.rewriter.resolve.records import KIND, renamed, sources
+from tallyveil.rewriter.resolve.names import Catalog
+from tallyveil.rewriter.resolve.records import KIND, definition_of, renamed, sources
 from tallyveil.rewriter.sql.nodes import is_star
 
-__all__ = ["Lookup"]
+__all__ = ["Columns", "Lookup"]
 
 MAX_COLUMNS: Final = 10_000
 
@@ -24,52 +26,14 @@ _Column: TypeAlias = tuple[str, exp.Expr | tuple[exp.Expr, int]]
 """A name, and an expression or the column of that number of an item of FROM."""
 
 
-class Lookup(ABC, Generic[T]):
-    """A fact about each of one statement's expressions, computed once, which those of columns
-    take from what the columns are of.
+class Columns:
+    """The names of the columns of each item of one statement's FROMs, each found once."""
 
-    ``of`` is to be asked before the expression is changed.
-    """
-
-    def __init__(self, references: Iterable[Reference], catalog: Catalog) -> None:
-        self._common = {id(r.node): r.definition for r in references if r.definition is not None}
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.relations: dict[str, str] = {}  # names of relations met so far, by their lower case
-        self._known: dict[int, T | None] = {}
-        self._found: dict[tuple[int, int], T | None] = {}
         self._selected: dict[int, list[_Column]] = {}
         self._named: dict[int, list[str]] = {}
         self._kept: list[exp.Expr] = []  # so that no id is used twice
-
-    @abstractmethod
-    def _expression(self, node: exp.Expr) -> T | None:
-        """The fact about what is neither a column nor a query."""
-
-    @abstractmethod
-    def _public(self, table: str, name: str) -> T | None:
-        """The fact about a public table's column."""
-
-    @abstractmethod
-    def _attribute(self, table: str, attribute: Attribute) -> T | None:
-        """The fact about an attribute of a protected table."""
-
-    @abstractmethod
-    def _united(self, sides: Sequence[T | None]) -> T | None:
-        """The fact about a column that has the values of several."""
-
-    def _values(self, values: Sequence[exp.Expr]) -> T | None:
-        """The fact about a column of VALUES; None where nobody asks."""
-        return None
-
-    def of(self, node: exp.Expr | None) -> T | None:
-        """None where it is not known."""
-        if node is None:
-            return None
-        if id(node) not in self._known:
-            self._known[id(node)] = None  # a definition in a circle has none
-            self._kept.append(node)
-            self._known[id(node)] = self._compute(node)
-        return self._known[id(node)]
 
     def column_names(self, column: exp.Column) -> list[str]:
         """The names of the columns that the column's may mean: of the subqueries in its FROM.
@@ -83,13 +47,13 @@ class Lookup(ABC, Generic[T]):
             found: list[str] = []
             for source in sources(select):
                 if not column.table or column.table == source.alias_or_name:
-                    found += self._names(source)
+                    found += self.names(source)
             if any(name.lower() == column.name.lower() for name in found):
                 return found
             select = _enclosing(select)
         return []
 
-    def _names(self, source: exp.Expr) -> list[str]:
+    def names(self, source: exp.Expr) -> list[str]:
         """The names of the columns of an item of FROM, as it renames them.
 
         Raises StatementTooComplex where * of * makes too many of them.
@@ -100,14 +64,27 @@ class Lookup(ABC, Generic[T]):
         return self._named[id(source)]
 
     def _listed(self, source: exp.Expr) -> list[str]:
-        definition = self._common.get(id(source))
+        definition = definition_of(source)
         if definition is not None:
             return renamed(definition, self._items(definition.this))
         if source.meta.get(KIND) == "protected":
             return list(self._catalog.domains[source.name].names)
         if source.meta.get(KIND) == "public":
-            return list(self._catalog.public.get(source.name, ()))  # else DuckDB has a name for it
+            return list(self._catalog.public[source.name.removeprefix("__public_")])
         return self._items(source.this if isinstance(source, exp.Subquery) else source)
+
+    def are_known(self, source: exp.Expr) -> bool:
+        """Whether the names of an item of FROM are all of them, as far as that matters there."""
+        if renamed(source, ()) or source.meta.get(KIND) in ("protected", "public"):
+            return True
+        definition = definition_of(source)
+        if definition is None and not isinstance(source, exp.Subquery):
+            return False
+        first = _leaves(source if definition is None else definition.this)[0]
+        return isinstance(first, exp.Select) and all(
+            self.are_known(inner)
+            for inner in (sources(first) if any(map(is_star, first.expressions)) else ())
+        )
 
     def _items(self, query: exp.Expr) -> list[str]:
         """The names of a query's columns: those of the first of a UNION."""
@@ -141,7 +118,7 @@ class Lookup(ABC, Generic[T]):
             (name, (source, number))
             for source in sources(query)
             if not table or source.alias_or_name == table
-            for number, name in enumerate(self._names(source))
+            for number, name in enumerate(self.names(source))
         ]
         if table:
             return columns
@@ -158,7 +135,51 @@ class Lookup(ABC, Generic[T]):
         for select in tree.find_all(exp.Select):
             if any(map(is_star, select.expressions)):
                 for source in sources(select):
-                    self._names(source)
+                    self.names(source)
+
+
+class Lookup(Columns, ABC, Generic[T]):
+    """A fact about each of one statement's expressions, computed once, which those of columns
+    take from what the columns are of.
+
+    ``of`` is to be asked before the expression is changed.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog)
+        self.relations: dict[str, str] = {}  # names of relations met so far, by their lower case
+        self._known: dict[int, T | None] = {}
+        self._found: dict[tuple[int, int], T | None] = {}
+
+    @abstractmethod
+    def _expression(self, node: exp.Expr) -> T | None:
+        """The fact about what is neither a column nor a query."""
+
+    @abstractmethod
+    def _public(self, table: str, name: str) -> T | None:
+        """The fact about a public table's column."""
+
+    @abstractmethod
+    def _attribute(self, table: str, attribute: Attribute) -> T | None:
+        """The fact about an attribute of a protected table."""
+
+    @abstractmethod
+    def _united(self, sides: Sequence[T | None]) -> T | None:
+        """The fact about a column that has the values of several."""
+
+    def _values(self, values: Sequence[exp.Expr]) -> T | None:
+        """The fact about a column of VALUES; None where nobody asks."""
+        return None
+
+    def of(self, node: exp.Expr | None) -> T | None:
+        """None where it is not known."""
+        if node is None:
+            return None
+        if id(node) not in self._known:
+            self._known[id(node)] = None  # a definition in a circle has none
+            self._kept.append(node)
+            self._known[id(node)] = self._compute(node)
+        return self._known[id(node)]
 
     def _compute(self, node: exp.Expr) -> T | None:
         if isinstance(node, exp.Column):
@@ -184,11 +205,11 @@ class Lookup(ABC, Generic[T]):
 
     def in_source(self, source: exp.Expr, name: str) -> T | None:
         """Of the column called ``name`` of an item of FROM."""
-        names = self._names(source)
+        names = self.names(source)
         return self._in_place(source, names.index(name)) if name in names else None
 
     def _in_place(self, source: exp.Expr, number: int) -> T | None:
-        definition = self._common.get(id(source))
+        definition = definition_of(source)
         key = (id(source if definition is None else definition), number)
         if key not in self._found:
             self._found[key] = None

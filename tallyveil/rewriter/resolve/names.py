@@ -5,7 +5,7 @@ block.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,14 +13,13 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.records import KIND, common_table, renamed, sources
-from tallyveil.rewriter.sql.nodes import is_star, position, visit
+from tallyveil.rewriter.resolve.records import KIND, common_table, sources
+from tallyveil.rewriter.sql.nodes import position, visit
 
 __all__ = [
     "DEFAULT_SCHEMAS",
     "Catalog",
     "Reference",
-    "column_names",
     "forget_databases",
     "forget_schemas",
     "references",
@@ -74,41 +73,6 @@ def references(tree: exp.Expr, catalog: Catalog) -> list[Reference]:
 
     visit(tree.find_all(exp.Table), resolve)
     return found
-
-
-def column_names(source: exp.Expr, catalog: Catalog) -> list[str] | None:
-    """The names of the columns of an item of FROM, as it renames them; None if not known."""
-    names: Sequence[str] | None = None
-    kind = source.meta.get(KIND)
-    definition = common_table(source, source.name) if isinstance(source, exp.Table) else None
-    if isinstance(source, exp.Subquery):
-        names = _item_names(source.this, catalog)
-    elif kind == "public":
-        names = list(catalog.public[source.name.removeprefix("__public_")])
-    elif kind == "protected":
-        names = catalog.domains[source.name].names
-    elif kind == "common" and definition is not None:
-        inner = _item_names(definition.this, catalog)
-        names = None if inner is None else renamed(definition, inner)
-    return renamed(source, names or ()) or (None if names is None else [])
-
-
-def _item_names(query: exp.Expr, catalog: Catalog) -> list[str] | None:
-    while isinstance(query, exp.SetOperation | exp.Subquery):
-        query = query.this
-    if not isinstance(query, exp.Select):
-        return None
-    names: list[str] = []
-    for item in query.expressions:
-        if not is_star(item):
-            names.append(item.alias_or_name)
-            continue
-        for source in sources(query):
-            columns = column_names(source, catalog)
-            if columns is None:
-                return None
-            names += columns
-    return names
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:

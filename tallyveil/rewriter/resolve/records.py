@@ -22,6 +22,7 @@ __all__ = [
     "aggregates",
     "check_record_level",
     "common_table",
+    "definition_of",
     "holds_noise",
     "holds_records",
     "is_aggregate",
@@ -71,14 +72,9 @@ def own_nodes(select: exp.Select) -> list[exp.Expr]:
 def level_nodes(*parts: exp.Expr) -> list[exp.Expr]:
     """The nodes of some expressions, the queries nested in them left out as in `own_nodes`."""
     nodes: list[exp.Expr] = []
-    stack = [*parts]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, exp.Query):
-            nodes += outer_columns(node)
-            continue
-        nodes.append(node)
-        stack.extend(node.iter_expressions())
+    for part in parts:
+        for node in part.dfs(prune=lambda inner: isinstance(inner, exp.Query)):
+            nodes += outer_columns(node) if isinstance(node, exp.Query) else [node]
     return nodes
 
 
@@ -92,15 +88,8 @@ def outer_columns(query: exp.Expr) -> list[exp.Column]:
     """The columns in a nested query that are of the query around it; those of blocks of records
     inside are theirs.
     """
-    found: list[exp.Column] = []
-    stack = [query]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, exp.Column) and node.meta.get(OUTER):
-            found.append(node)
-        if not (isinstance(node, exp.Select) and reads_records(node)):
-            stack.extend(node.iter_expressions())
-    return found
+    nodes = query.dfs(prune=lambda node: isinstance(node, exp.Select) and reads_records(node))
+    return [node for node in nodes if isinstance(node, exp.Column) and node.meta.get(OUTER)]
 
 
 def sources(select: exp.Select) -> list[exp.Expr]:
@@ -230,7 +219,7 @@ def _lists(node: exp.Expr, known: dict[int, bool]) -> bool:
 
 def _found(node: exp.Expr, known: dict[int, bool]) -> bool:
     if isinstance(node, exp.Table):
-        item = common_table(node, node.name) if node.meta.get(KIND) == "common" else None
+        item = definition_of(node)
         return item is not None and _lists(item.this, known)
     if isinstance(node, exp.Subquery):
         return _lists(node.this, known)
@@ -271,6 +260,13 @@ def common_table(table: exp.Table, name: str) -> exp.CTE | None:
                 return item
         node = parent
     return None
+
+
+def definition_of(source: exp.Expr) -> exp.CTE | None:
+    """The WITH item that an item of FROM names."""
+    if not isinstance(source, exp.Table) or source.meta.get(KIND) != "common":
+        return None
+    return common_table(source, source.name)
 
 
 def renamed(source: exp.Expr, names: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.lookup import Lookup
-from tallyveil.rewriter.resolve.names import Catalog, Reference
+from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.sql.types import common_type, declared_type, static_type
 
@@ -23,7 +23,7 @@ __all__ = [
     "Lineage",
     "Origin",
     "Origins",
-    "Outputs",
+    "Results",
     "Scope",
     "constants_among",
     "holder",
@@ -37,9 +37,9 @@ class Scope(Lookup[str]):
     ``type_of`` is to be asked before the expression is changed.
     """
 
-    def __init__(self, references: Sequence[Reference], catalog: Catalog) -> None:
-        super().__init__(references, catalog)
-        self._finiteness = Finiteness(references, catalog)
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog)
+        self._finiteness = Finiteness(catalog)
 
     def is_finite(self, node: exp.Expr) -> bool:
         """Whether no date or timestamp that it can be is infinite."""
@@ -76,11 +76,11 @@ class Scope(Lookup[str]):
         return common_type(sides)
 
 
-class Outputs(Scope):
+class Results(Scope):
     """The types of a statement's result, where attributes have those that they are declared of."""
 
-    def __init__(self, references: Sequence[Reference], catalog: Catalog, dialect: str) -> None:
-        super().__init__(references, catalog)
+    def __init__(self, catalog: Catalog, dialect: str) -> None:
+        super().__init__(catalog)
         self._dialect = dialect
 
     def with_zone(self, query: exp.Expr) -> list[str]:
