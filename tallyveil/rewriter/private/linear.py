@@ -6,9 +6,12 @@ together and add up their noise. What they are divided by can be zero though the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Final
 
 from sqlglot import exp
 
@@ -36,7 +39,7 @@ class Linear:
         """Whether the terms add up to 0 whatever the aggregates are."""
         sums: dict[exp.Expr, Fraction] = {}
         for term in self.terms:
-            scale = Fraction(1) if term.scale is None else _number(term.scale)
+            scale = Fraction(1) if term.scale is None else _number(term.scale) or Fraction(0)
             sums[term.aggregate] = sums.get(term.aggregate, Fraction(0)) + (
                 -scale if term.negative else scale
             )
@@ -52,34 +55,30 @@ class Linear:
         return Linear(self.terms + other.terms, self.constants + other.constants)
 
 
-def _is_number(node: exp.Expr) -> bool:
-    """Whether the expression is built of numbers alone, so that it is one and not NULL."""
-    match node:
-        case exp.Literal():
-            return not node.is_string
-        case exp.Paren() | exp.Neg():
-            return _is_number(node.this)
-        case exp.Add() | exp.Sub() | exp.Mul():
-            return _is_number(node.this) and _is_number(node.expression)
-        case exp.Cast():
-            return node.to.this in exp.DataType.NUMERIC_TYPES and _is_number(node.this)
-    return False
+_COMBINED: Final[Mapping[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]]] = (
+    MappingProxyType({exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul})
+)
 
 
-def _number(node: exp.Expr) -> Fraction:
-    """What an expression built of numbers is, before any rounding."""
+def _number(node: exp.Expr) -> Fraction | None:
+    """What an expression built of numbers alone is, before any rounding; None of another, which
+    may be NULL.
+    """
     match node:
         case exp.Literal():
-            return Fraction(node.this)
+            return None if node.is_string else Fraction(node.this)
+        case exp.Paren():
+            return _number(node.this)
         case exp.Neg():
-            return -_number(node.this)
-        case exp.Add():
-            return _number(node.this) + _number(node.expression)
-        case exp.Sub():
-            return _number(node.this) - _number(node.expression)
-        case exp.Mul():
-            return _number(node.this) * _number(node.expression)
-    return _number(node.this)
+            inner = _number(node.this)
+            return None if inner is None else -inner
+        case exp.Cast():
+            return _number(node.this) if node.to.this in exp.DataType.NUMERIC_TYPES else None
+        case exp.Add() | exp.Sub() | exp.Mul():
+            left, right = _number(node.this), _number(node.expression)
+            if left is not None and right is not None:
+                return _COMBINED[type(node)](left, right)
+    return None
 
 
 def is_constant(node: exp.Expr) -> bool:
@@ -102,7 +101,7 @@ def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> 
     """
     if isinstance(node, exp.Paren):
         return linear(node.this, combines)
-    if _is_number(node):
+    if _number(node) is not None:
         return Linear((), ((False, node),))
     if isinstance(node, exp.Neg):
         inner = linear(node.this, combines)
@@ -114,7 +113,7 @@ def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> 
         return left + (-right if isinstance(node, exp.Sub) else right)
     if isinstance(node, exp.Mul):
         for scale, other in ((node.this, node.expression), (node.expression, node.this)):
-            inner = linear(other, combines) if _is_number(scale) else None
+            inner = linear(other, combines) if _number(scale) is not None else None
             if inner is not None:
                 return _scaled(scale, inner)
     return Linear((Term(False, None, node),), ()) if combines(node) else None
@@ -141,13 +140,6 @@ def null_on_zero(tree: exp.Expr, *kinds: type[exp.Expr], constant: bool) -> None
     """
     for division in list(tree.find_all(*kinds)):
         divisor = division.expression
-        if not is_constant(divisor) or (constant and not _is_another_number(divisor)):
+        if not is_constant(divisor) or (constant and not _number(divisor)):
             zero = exp.Literal.number(0)
             division.set("expression", exp.Nullif(this=divisor.copy(), expression=zero))
-
-
-def _is_another_number(divisor: exp.Expr) -> bool:
-    number = divisor.unnest()
-    while isinstance(number, exp.Neg | exp.Cast):
-        number = number.this.unnest()
-    return isinstance(number, exp.Literal) and not number.is_string and float(number.name) != 0

@@ -11,7 +11,7 @@ can stand for itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -51,57 +51,32 @@ def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
 
     Raises StatementTooComplex where the statement would grow beyond MAX_NODES.
     """
-    common = [reference for reference in resolved if reference.definition is not None]
-    if not common:
-        return
-    inlining = _Inlining(common)
-    inlining.run()
-    for clause in list(tree.find_all(exp.With)):
-        kept = [item for item in clause.expressions if inlining.stays(item)]
-        if kept:
-            clause.set("expressions", kept)
-        else:
+    named: dict[int, list[exp.Table]] = {}
+    for reference in resolved:
+        if reference.definition is not None:
+            named.setdefault(id(reference.definition), []).append(reference.node)
+    size = Size("the common tables", "Name each common table less often.")
+    for item in list(_completed(tree)) if named else ():
+        deadline.check()
+        if holds_noise(item.this):
+            continue
+        for table in named.get(id(item), ()):
+            copy = item.this.copy()
+            size.add(copy)
+            table.replace(exp.Subquery(this=copy, alias=_alias(table, item)))
+        clause = item.parent
+        item.pop()
+        if clause is not None and not clause.expressions:
             clause.pop()
 
 
-class _Inlining:
-    """Definitions are completed before they are copied, so that no copy names another."""
-
-    def __init__(self, common: Sequence[Reference]) -> None:
-        self._inside: dict[int, list[Reference]] = {}
-        self._all = common
-        for reference in common:
-            node = reference.node.find_ancestor(exp.CTE)
-            while node is not None:
-                self._inside.setdefault(id(node), []).append(reference)
-                node = node.find_ancestor(exp.CTE)
-        self._done: set[int] = set()
-        self._stays: dict[int, bool] = {}
-        self._size = Size("the common tables", "Name each common table less often.")
-
-    def run(self) -> None:
-        for reference in self._all:
-            self._replace(reference)
-
-    def stays(self, item: exp.CTE) -> bool:
-        """Whether a completed definition holds noise."""
-        if id(item) not in self._stays:
-            deadline.check()
-            self._stays[id(item)] = holds_noise(item.this)
-        return self._stays[id(item)]
-
-    def _replace(self, reference: Reference) -> None:
-        item, table = reference.definition, reference.node
-        if item is None or id(table) in self._done:
-            return
-        self._done.add(id(table))
-        for inner in self._inside.get(id(item), ()):
-            self._replace(inner)
-        if self.stays(item):
-            return
-        copy = item.this.copy()
-        self._size.add(copy)
-        table.replace(exp.Subquery(this=copy, alias=_alias(table, item)))
+def _completed(node: exp.Expr) -> Iterator[exp.CTE]:
+    """The common tables, each after those that its definition may name."""
+    parts = sorted(node.iter_expressions(), key=lambda part: not isinstance(part, exp.With))
+    for part in parts:
+        yield from _completed(part)
+    if isinstance(node, exp.CTE):
+        yield node
 
 
 def _alias(table: exp.Table, item: exp.CTE) -> exp.TableAlias:
