@@ -7,17 +7,13 @@ would show less: no HAVING, no LIMIT, no second aggregation.
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.linear import linear
-from tallyveil.rewriter.resolve.definitions import expand_views, refuse_changing
+from tallyveil.rewriter.resolve.definitions import read_declared
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
-from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.nodes import position
-from tallyveil.rewriter.sql.short_forms import write_out
-from tallyveil.rewriter.sql.statements import parse_query
 
 __all__ = ["check_linear"]
 
@@ -27,11 +23,7 @@ _HINT = "Write one SELECT of group keys and COUNT, SUM or sums and differences o
 
 def check_linear(sql: str, catalog: Catalog) -> None:
     """Raises StatementError, with a position, for a query that is none such."""
-    tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
-    write_out(tree)
-    check(tree)
-    refuse_changing(tree, "an invariant")
-    expand_views(tree, catalog)
+    tree = read_declared(sql, "an invariant", catalog)
     if not isinstance(tree, exp.Select):
         raise _refused("an invariant is one SELECT", tree)
     for name in _CLAUSES:

@@ -6,13 +6,13 @@ grouped by, tested for NULL and counted, and compared with a constant that cuts 
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.records import OUTER
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["CELLS", "compares_with_constant", "comparisons", "place_of"]
 
@@ -22,14 +22,10 @@ CELLS: Final = "cells"
 
 Comparison = tuple[type[exp.Expr], exp.Expr]
 
-_FLIPPED: Final = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
-_OPERATORS: Final = MappingProxyType(
-    {
-        **{kind: kind for kind in (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)},
-        exp.NullSafeEQ: exp.EQ,
-        exp.NullSafeNEQ: exp.NEQ,
-    }
-)
+_EXACT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
+    exp.NullSafeEQ: exp.EQ,
+    exp.NullSafeNEQ: exp.NEQ,
+}
 _WHOLE: Final = (
     exp.Is, exp.Count, exp.Group, exp.Select, exp.Alias, exp.Ordered, exp.Rollup, exp.Cube,
     exp.GroupingSets, exp.Grouping, exp.Distinct, exp.Window,
@@ -70,12 +66,14 @@ def _found(column: exp.Expr) -> list[Comparison] | None:
         return [(exp.GTE, parent.args["low"]), (exp.LTE, parent.args["high"])]
     if isinstance(parent, exp.In):
         return _listed(child, parent)
-    operator = _OPERATORS.get(type(parent))
-    if operator is None or parent is None:
+    if parent is None:
+        return None
+    operator = _EXACT.get(type(parent), type(parent))
+    if operator not in COMPARISONS:
         return None
     if parent.this is child:
         return [(operator, parent.expression)]
-    return [(_FLIPPED.get(operator, operator), parent.this)]
+    return [(COMPARISONS[operator].flipped, parent.this)]
 
 
 def _listed(child: exp.Expr, parent: exp.In) -> list[Comparison] | None:

@@ -90,15 +90,10 @@ def coefficient_query(
 
 
 def _guarded(coefficient: exp.Expr) -> exp.Expr:
-    """FILTER before the argument, as SQL has it: sum(10 / n) FILTER (WHERE n <> 0) is no error.
-
-    DuckDB computes the argument of every row. What cannot fail is left as it is.
+    """FILTER before the argument, as SQL has it: sum(10 / n) FILTER (WHERE n <> 0) is no error,
+    where DuckDB computes the argument of every row.
     """
-    if not any(
-        isinstance(node.this.this, _PARTIAL) or node.this.this.find(*_PARTIAL)
-        for node in coefficient.find_all(exp.Filter)
-        if node.this.this is not None
-    ):
+    if coefficient.find(exp.Filter) is None:
         return coefficient
     holder = exp.Paren(this=coefficient.copy())
     for node in list(holder.find_all(exp.Filter)):
@@ -110,10 +105,6 @@ def _guarded(coefficient: exp.Expr) -> exp.Expr:
         node.replace(aggregate)
     result: exp.Expr = holder.this
     return result
-
-
-# What may fail on some values of its arguments.
-_PARTIAL: Final = (exp.Div, exp.IntDiv, exp.Mod, exp.Func)
 
 
 def _of_rows(coefficient: exp.Expr) -> bool:

@@ -21,6 +21,7 @@ from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import as_type, call, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 from tallyveil.truth import truth
 
 __all__ = ["SPELLED_ALIKE", "WHOLE", "cast", "read_truth"]
@@ -47,8 +48,7 @@ _OTHER_TYPES = (
 
 _TIMESTAMPS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ)
 _TAKE_A_PART: Final = (
-    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.DateTrunc,
-    exp.TimestampTrunc, exp.Extract, exp.Cast,
+    *COMPARISONS, exp.Between, exp.In, exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.Cast,
 )  # fmt: skip
 
 _MOMENTS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"})

@@ -9,28 +9,34 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from tallyveil.rewriter.postgres import casts, comparisons, identifiers, numbers, texts, times
-from tallyveil.rewriter.postgres.arguments import need_family, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import visit
-from tallyveil.rewriter.sql.types import is_literal_text
+from tallyveil.rewriter.sql.types import is_literal_text, need_family
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["translate"]
 
 Rule: TypeAlias = Callable[..., exp.Expr | None]
 
+
+def _takes(*families: str | None, hint: str) -> Rule:
+    """The rule of a function whose argument is of one of these families."""
+    return lambda node, scope: need_family(node, node.this, scope.type_of, families, hint)
+
+
 # DuckDB adds up booleans, and reads numbers from texts.
-_NUMBERS: Final = takes(
+_NUMBERS: Final = _takes(
     "number",
     "duration",
     None,
     hint="count(*) FILTER (WHERE …) counts the records a condition holds for.",
 )
-_TEXT: Final = takes("text", hint="Cast the value to text.")
+_TEXT: Final = _takes("text", hint="Cast the value to text.")
 
 
 def _root(node: exp.Sqrt, scope: Scope) -> None:
     if not is_literal_text(node.this):
-        need_family(node, node.this, scope, ("number",), "Give it a number.")
+        need_family(node, node.this, scope.type_of, ("number",), "Give it a number.")
 
 
 def _each(
@@ -62,13 +68,7 @@ _RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
         ),
         exp.Cast: (casts.cast,),
         exp.Any: (comparisons.any_element,),
-        **_each(
-            (
-                exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
-                exp.Nullif,
-            ),
-            comparisons.compare,
-        ),
+        **_each((*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif), comparisons.compare),
         exp.Between: (comparisons.between,),
         exp.In: (comparisons.within,),
         exp.Is: (comparisons.test,),

@@ -16,10 +16,9 @@ from tallyveil.errors import (
     InvalidDatetimeFormat,
     InvalidTimeZoneDisplacement,
 )
-from tallyveil.rewriter.postgres.arguments import need_family
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
 from tallyveil.rewriter.sql.nodes import call, function_name, position
-from tallyveil.rewriter.sql.types import spoken
+from tallyveil.rewriter.sql.types import need_family, spoken
 
 __all__ = ["check_time_text", "extract", "finite", "make", "subtract", "truncate", "write"]
 
@@ -126,7 +125,8 @@ def write(node: exp.TimeToStr, scope: Scope) -> None:
 def finite(node: exp.Anonymous, scope: Scope) -> None:
     """DuckDB has isfinite of numbers too."""
     if function_name(node) == "isfinite" and node.expressions:
-        need_family(node, node.expressions[0], scope, ("time",), "Give it a date or a timestamp.")
+        hint = "Give it a date or a timestamp."
+        need_family(node, node.expressions[0], scope.type_of, ("time",), hint)
 
 
 # Texts that both read alike as a date or a timestamp. DuckDB ignores what follows a timestamp

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.errors import InvalidColumnReference, StatementTooComplex
+from tallyveil.errors import StatementTooComplex
 from tallyveil.rewriter.domain.components import Asked
 from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, EvaluatedOutput, evaluate
 from tallyveil.rewriter.domain.parts import Parts
@@ -23,7 +23,6 @@ from tallyveil.rewriter.private.grouping import Grouping, choose, sums
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.private.undeclared import unmet
-from tallyveil.rewriter.sql.nodes import position
 from tallyveil.workload.workload import Column, IntArray, Workload
 
 __all__ = ["Collected", "Turned", "release", "turn"]
@@ -155,11 +154,11 @@ def _over_noisy_rows(
         "where": exp.Where(this=outputs.rewrite(having.this)) if having is not None else None,
         "group": None,
         "having": None,
-        "order": _order(outputs, order, len(select.expressions)) if order is not None else None,
+        "order": _order(outputs, order) if order is not None else None,
     }
 
 
-def _order(outputs: Outputs, order: exp.Order, items: int) -> exp.Order:
+def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
     """The number of an item stays; an expression is one of noisy rows."""
     parts = []
     for part in order.expressions:
@@ -167,11 +166,6 @@ def _order(outputs: Outputs, order: exp.Order, items: int) -> exp.Order:
         number = part.this
         if not isinstance(number, exp.Literal) or number.is_string:
             copy.set("this", outputs.rewrite(part.this))
-        elif not number.this.isdigit() or not 1 <= int(number.this) <= items:
-            raise InvalidColumnReference(
-                f"ORDER BY position {number.this} is not in select list",
-                position=position(number),
-            )
         parts.append(copy)
     return exp.Order(expressions=parts)
 

@@ -9,7 +9,6 @@ claims about them in ``__p0 …``), and everything else stays as it was.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
@@ -31,15 +30,6 @@ __all__ = ["Outputs"]
 
 MAX_AGGREGATES: Final = 500
 MAX_GROUPING: Final = 31  # PostgreSQL's
-
-_CALLS: Final = MappingProxyType(
-    {
-        "dp_interval_low": ("interval", "dp_interval_low(count(*))"),
-        "dp_interval_high": ("interval", "dp_interval_low(count(*))"),
-        "dp_stddev": ("standard deviation", "dp_stddev(count(*))"),
-        "dp_probability": ("probability", "dp_probability(count(*), 0, 100)"),
-    }
-)
 
 
 class Outputs:
@@ -220,10 +210,10 @@ class Outputs:
         argument = node.expressions[0].unnest()
         form = linear(argument)
         if form is None or not form.terms or (len(form.terms) == 1 and form.terms[0].scale):
-            what, call = _CALLS[name]
+            bounds = ", 0, 100" if name == "dp_probability" else ""
             raise FeatureNotSupported(
                 f"{name} takes a COUNT, a SUM or a sum or difference of them",
-                hint=f"Ask for the {what} of each part: {call}.",
+                hint=f"Ask about each part by itself: {name}(count(*){bounds}).",
                 position=position(node),
             )
         if name == "dp_stddev":

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sqlglot import exp
@@ -27,6 +26,7 @@ from tallyveil.rewriter.private.compared_constants import (
 )
 from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import position
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
 
@@ -43,12 +43,7 @@ _NOTHING_MEETS: Final = Caution(
     hint="SELECT * FROM dp.attributes shows what is declared.",
 )
 
-_SIGNS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
-    {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-)
-_OPPOSITES: Final[Mapping[str, str]] = MappingProxyType(
-    {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-)
+_ORDERS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or, exp.Escape)
 
 
@@ -76,9 +71,10 @@ def cautions(
             value = as_compared(node, attribute)
             if value is NO_CONSTANT or value is None:
                 continue
-            if operator in _SIGNS:
+            if operator in _ORDERS:
                 if _meets_nothing(operator, value, attribute):
-                    sign = _OPPOSITES[_SIGNS[operator]] if negated else _SIGNS[operator]
+                    meant = COMPARISONS[operator].opposite if negated else operator
+                    sign = COMPARISONS[meant].sign
                     which = "every" if negated else "no"
                     message = f"{which} declared value of {attribute.name} is {sign} "
                     yield _caution(message + _written(value), node, attribute, table)

@@ -139,6 +139,33 @@ class Records:
         self.size.add(value)
         return value_of(value, column)
 
+    def shared(self, name: exp.Identifier, fields: Sequence[Field], part: int) -> tuple[int, int]:
+        """The numbers of the two columns that a name in USING makes one; ``fields`` are those on
+        its right. On its left it sees what follows the last comma, since a comma joins last.
+
+        Raises UndefinedColumn, AmbiguousColumn.
+        """
+        left = [
+            number
+            for number, f in enumerate(self.fields)
+            if f.name == name.name and f.part == part and not f.hidden
+        ]
+        right = [number for number, f in enumerate(fields) if f.name == name.name]
+        if not left or len(right) != 1:
+            raise UndefinedColumn(
+                f'column "{name.name}" specified in USING clause does not exist on both sides',
+                hint="Of a FROM with commas, USING sees what follows the last one."
+                if part
+                else None,
+                position=position(name),
+            )
+        if len(left) > 1:
+            raise AmbiguousColumn(
+                f'common column name "{name.name}" appears more than once in left table',
+                position=position(name),
+            )
+        return left[0], len(self.fields) + right[0]
+
     def joined(self, others: Sequence[Field], join: exp.Join) -> Records:
         """Every row with those of a public table that match it."""
         fields = [*self.fields, *others]

@@ -30,7 +30,7 @@ from tallyveil.rewriter.resolve.names import (
 from tallyveil.rewriter.resolve.records import common_table, holds_noise
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import asks_the_time
-from tallyveil.rewriter.sql.naming import name_columns
+from tallyveil.rewriter.sql.naming import check_references, name_columns
 from tallyveil.rewriter.sql.nodes import function_name, own_alias, position
 from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.size import Size
@@ -41,8 +41,8 @@ __all__ = [
     "expand_views",
     "expanded_views",
     "inline_common_tables",
+    "read_declared",
     "read_views",
-    "refuse_changing",
 ]
 
 
@@ -107,18 +107,25 @@ def read_views(catalog: Catalog, declared: Mapping[str, str]) -> Catalog:
 def _read(sql: str, catalog: Catalog) -> exp.Expr:
     if len(split(sql, "postgres")) != 1:
         raise StatementError("expected one SELECT")
-    tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
-    write_out(tree)
-    check(tree)
+    tree = read_declared(sql, "a view", catalog)
     refuse_reserved_names(tree)
-    refuse_changing(tree, "a view")
-    expand_views(tree, catalog)
     references(tree, catalog)
     name_columns(tree, "postgres", sql)
     return tree
 
 
-def refuse_changing(tree: exp.Expr, what: str) -> None:
+def read_declared(sql: str, what: str, catalog: Catalog) -> exp.Expr:
+    """The tree of ``what`` the custodian declares in PostgreSQL's SQL, its views written out."""
+    tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
+    write_out(tree)
+    check(tree)
+    check_references(tree, "postgres")
+    _refuse_changing(tree, what)
+    expand_views(tree, catalog)
+    return tree
+
+
+def _refuse_changing(tree: exp.Expr, what: str) -> None:
     """Raises StatementError where the query means something else at another time, or to somebody
     else."""
     for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):

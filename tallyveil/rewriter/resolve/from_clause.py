@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count, zip_longest
+from itertools import accumulate, count, zip_longest
 
 from sqlglot import exp
 
@@ -28,7 +28,6 @@ from tallyveil.rewriter.resolve.records import (
     yields_records,
 )
 from tallyveil.rewriter.resolve.union import unite
-from tallyveil.rewriter.resolve.using import columns_of, commas_before
 from tallyveil.rewriter.sql.nodes import conjunction, duckdb_sql, is_star, position
 from tallyveil.rewriter.sql.size import Size
 
@@ -56,7 +55,7 @@ class FromClause:
         """
         joins = select.args.get("joins") or ()
         steps = [exp.Join(this=select.args["from_"].this), *joins]
-        parts = commas_before(steps)
+        parts = _commas_before(steps)
         first = next(i for i, step in enumerate(steps) if holds_records(step.this))
         records = self._records(steps[first].this)
         records.fields = [replace(f, part=parts[first]) for f in records.fields]
@@ -89,21 +88,13 @@ class FromClause:
             raise _without_record(step)
         if side == "RIGHT":
             if len(public) > 1:
-                raise FeatureNotSupported(
-                    "this order of joins is not answered",
-                    hint="Begin FROM with the protected table.",
-                    position=position(step.this),
-                )
+                raise _another_order(step)
             turned = exp.Join(this=public[0].this, on=step.args.get("on"))
             turned.set("using", step.args.get("using"))
             return self._join(records, turned, "LEFT", parts[0])
         for join in public:
             if (join.side or "").upper() or join.args.get("using"):
-                raise FeatureNotSupported(
-                    "this order of joins is not answered",
-                    hint="Begin FROM with the protected table.",
-                    position=position(join.this),
-                )
+                raise _another_order(join)
         *some, last = public
         for join, part in zip(some, parts, strict=False):
             records = self._join(records, join, "", part)
@@ -119,7 +110,7 @@ class FromClause:
         source, fields = self._public(step.this)
         _refuse_namesakes(records, fields, step)
         names = [name.name for name in step.args.get("using") or ()]
-        shared = [columns_of(name, records, fields, part) for name in step.args.get("using") or ()]
+        shared = [records.shared(name, fields, part) for name in step.args.get("using") or ()]
         merged = [Field(f.table, f.name, f.name in names, part) for f in fields]
         joined = records.joined(merged, exp.Join(this=source))
         on = step.args.get("on")
@@ -256,6 +247,13 @@ class FromClause:
         return [name for name, _ in described]
 
 
+def _commas_before(steps: Sequence[exp.Join]) -> list[int]:
+    """How many commas are before each item of FROM: the `Field.part` of its columns."""
+    words = ("kind", "side", "on", "using")
+    commas = (not any(step.args.get(word) for word in words) for step in steps[1:])
+    return list(accumulate(commas, initial=0))
+
+
 def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
     kinds = {table.meta.get(KIND) for table in query.find_all(exp.Table)}
     if "dp" in kinds and not kinds & {"protected", "common"}:
@@ -311,6 +309,14 @@ def _refuse_namesakes(records: Records, fields: Sequence[Field], step: exp.Join)
         raise AmbiguousColumn(
             f'table name "{name}" specified more than once', position=position(step.this)
         )
+
+
+def _another_order(step: exp.Join) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        "this order of joins is not answered",
+        hint="Begin FROM with the protected table.",
+        position=position(step.this),
+    )
 
 
 def _without_record(step: exp.Join) -> FeatureNotSupported:

@@ -167,10 +167,6 @@ class Lookup(Columns, ABC, Generic[T]):
     def _united(self, sides: Sequence[T | None]) -> T | None:
         """The fact about a column that has the values of several."""
 
-    def _values(self, values: Sequence[exp.Expr]) -> T | None:
-        """The fact about a column of VALUES; None where nobody asks."""
-        return None
-
     def of(self, node: exp.Expr | None) -> T | None:
         """None where it is not known."""
         if node is None:
@@ -237,7 +233,7 @@ class Lookup(Columns, ABC, Generic[T]):
     def _of_side(self, query: exp.Expr, number: int) -> T | None:
         if isinstance(query, exp.Values):
             rows = [row.expressions for row in query.expressions]
-            return self._values([row[number] for row in rows if number < len(row)])
+            return self._united([self.of(row[number]) for row in rows if number < len(row)])
         columns = self._columns(query) if isinstance(query, exp.Select) else []
         if number >= len(columns):
             return None

@@ -6,9 +6,7 @@ rows in the place of the protected ones: their columns and types are public.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -16,20 +14,12 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.names import Catalog, Reference
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
 from tallyveil.rewriter.sql.nodes import own_alias, whole_number
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["empty_probes"]
 
 _Known: TypeAlias = dict[int, bool]
 """By a query's id, whether it has no rows."""
-
-_ORDERS: Final[dict[type[exp.Expr], Callable[[Any, Any], bool]]] = {
-    exp.EQ: operator.eq,
-    exp.NEQ: operator.ne,
-    exp.LT: operator.lt,
-    exp.GT: operator.gt,
-    exp.LTE: operator.le,
-    exp.GTE: operator.ge,
-}
 
 
 def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
@@ -135,15 +125,12 @@ def _truth(node: exp.Expr) -> bool | None:
         case exp.Not():
             inner = _truth(node.this)
             return None if inner is None else not inner
-        case exp.And():
+        case exp.And() | exp.Or():
             sides = _truth(node.this), _truth(node.expression)
-            return False if False in sides else None if None in sides else True
-        case exp.Or():
-            sides = _truth(node.this), _truth(node.expression)
-            return True if True in sides else None if None in sides else False
-    compare = _ORDERS.get(type(node))
-    left, right = (
-        whole_number(side.unnest() if isinstance(side, exp.Expr) else None)
-        for side in (node.args.get("this"), node.args.get("expression"))
-    )
-    return None if compare is None or left is None or right is None else compare(left, right)
+            decided = isinstance(node, exp.Or)  # by one side alone
+            return decided if decided in sides else None if None in sides else not decided
+    comparison = COMPARISONS.get(type(node))
+    if comparison is None:
+        return None
+    left, right = whole_number(node.this.unnest()), whole_number(node.expression.unnest())
+    return None if left is None or right is None else comparison.holds(left, right)

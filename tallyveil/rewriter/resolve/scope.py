@@ -69,9 +69,6 @@ class Scope(Lookup[str]):
             return attribute.sql_type
         return "TIMESTAMP" if attribute.truncates == "TIMESTAMP" else "TIMESTAMPTZ"
 
-    def _values(self, values: Sequence[exp.Expr]) -> str | None:
-        return common_type([self.of(value) for value in values])
-
     def _united(self, sides: Sequence[str | None]) -> str | None:
         return common_type(sides)
 
@@ -148,9 +145,6 @@ class Lineage(Lookup[Origins]):
         plain = dict.fromkeys(one for one in found if not isinstance(one, exp.Expr))
         return (*plain, *(one for one in found if isinstance(one, exp.Expr)))
 
-    def _values(self, values: Sequence[exp.Expr]) -> Origins:
-        return self._united([self.of(value) for value in values])
-
 
 def constants_among(origins: Origins | None) -> list[exp.Expr]:
     return [one for one in origins or () if isinstance(one, exp.Expr)]
@@ -216,6 +210,3 @@ class Finiteness(Lookup[bool]):
 
     def _united(self, sides: Sequence[bool | None]) -> bool:
         return all(sides)
-
-    def _values(self, values: Sequence[exp.Expr]) -> bool:
-        return self._united([self.of(value) for value in values])

@@ -24,6 +24,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.sql.nodes import function_name, is_star, position, visit
 from tallyveil.rewriter.sql.types import NOW, TypeOf
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = [
     "asks_the_time",
@@ -39,10 +40,13 @@ _ZONED: Final = (
     exp.TimestampTrunc, exp.DateTrunc, exp.CurrentTimestamp, exp.StrToTime, exp.UnixToTime,
     exp.AtTimeZone,
 )  # fmt: skip
-_COMPARISONS: Final = (
-    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.NullSafeEQ,
+_COMPARING: Final[tuple[type[exp.Expr], ...]] = (
+    *COMPARISONS,
+    exp.Between,
+    exp.In,
+    exp.NullSafeEQ,
     exp.NullSafeNEQ,
-)  # fmt: skip
+)
 _SUMS: Final = (exp.Add, exp.Sub)
 _DAYS: Final = frozenset({"current_date"})
 _UTC: Final = frozenset(
@@ -121,7 +125,7 @@ def settle_instants(
 
 def _zone_texts(tree: exp.Expr, type_of: TypeOf) -> None:
     """Cast, in place, texts compared with a timestamp with a zone to one: theirs would be lost."""
-    for node in tree.find_all(*_COMPARISONS):
+    for node in tree.find_all(*_COMPARING):
         operands = [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
         texts = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
         if texts and any(type_of(o) == "TIMESTAMPTZ" for o in operands if o not in texts):

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 from tallyveil.cache import Cache
 from tallyveil.rewriter.sql.parameters import PARAMETERS, parameter_number
 from tallyveil.rewriter.sql.statements import Dialect, Piece
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["DAY", "INTEGER", "TEXT", "Shape", "Shapes", "column_beside", "spelled"]
 
@@ -33,8 +34,6 @@ _OTHERS: Final = frozenset(
         TokenType.PLACEHOLDER, TokenType.QDCOLON,
     }
 )  # fmt: skip
-
-_COMPARED: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 _Holes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """Which plain constants are holes, and the numbers of the parameters that are."""
@@ -207,7 +206,7 @@ def column_beside(constant: exp.Expr) -> exp.Column | None:
     match child.parent:
         case exp.Between() | exp.In() as parent if child.arg_key != "this":
             other = parent.this
-        case exp.Binary() as parent if isinstance(parent, _COMPARED):
+        case exp.Binary() as parent if type(parent) in COMPARISONS:
             other = parent.expression if child.arg_key == "this" else parent.this
     column = None if other is None else other.unnest()
     return column if isinstance(column, exp.Column) else None

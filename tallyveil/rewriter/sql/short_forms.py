@@ -4,14 +4,13 @@ operands, as trees that are no deeper than need be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from tallyveil.errors import SQLSyntaxError, UndefinedObject
 from tallyveil.rewriter.sql.nodes import position
+from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["balance", "spell_out_rows", "write_out"]
 
@@ -31,14 +30,6 @@ def write_out(tree: exp.Expr) -> None:
             date.replace(exp.alias_(cast, "date", quoted=True) if item else cast)
 
 
-_OPPOSITES: Final[Mapping[type, type[exp.Binary]]] = MappingProxyType(
-    {
-        exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE,
-        exp.LTE: exp.GT,
-    }
-)  # fmt: skip
-
-
 def spell_out_quantifiers(tree: exp.Expr) -> None:
     """x < SOME (…) becomes x < ANY (…), x < ALL (…) becomes NOT x >= ANY (…), in place.
 
@@ -49,12 +40,12 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
             some.set("this", exp.Subquery(this=some.this))
     for node in list(tree.find_all(exp.Anonymous, exp.All)):
         comparison = node.parent
-        opposite = _OPPOSITES.get(type(comparison))
+        found = None if comparison is None else COMPARISONS.get(type(comparison))
         word = "all" if isinstance(node, exp.All) else str(node.this).lower()
         inner = node.this if isinstance(node, exp.All) else None
         if len(node.expressions) == 1:
             inner = node.expressions[0]
-        if opposite is None or comparison is None or inner is None or word not in ("all", "some"):
+        if found is None or comparison is None or inner is None or word not in ("all", "some"):
             continue
         if comparison.expression is not node:
             continue
@@ -62,7 +53,7 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
         held = exp.Subquery(this=bare) if isinstance(bare, exp.Select) else exp.Paren(this=bare)
         node.replace(exp.Any(this=held))
         if word == "all":
-            turned = opposite(this=comparison.this, expression=comparison.expression)
+            turned = found.opposite(this=comparison.this, expression=comparison.expression)
             comparison.replace(exp.Not(this=exp.Paren(this=turned)))
 
 

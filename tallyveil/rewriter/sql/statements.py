@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import DuckDB, Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
@@ -21,41 +20,43 @@ from tallyveil.errors import (
     InvalidEncoding,
     SQLSyntaxError,
     StatementTooComplex,
-    UndefinedFunction,
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
 from tallyveil.rewriter.sql.constants import read_constants, read_intervals
 from tallyveil.rewriter.sql.escapes import read_escapes
 from tallyveil.rewriter.sql.short_forms import balance, spell_out_rows
-from tallyveil.rewriter.sql.typed_texts import bracket_typed_texts
-from tallyveil.rewriter.sql.unfinished import refuse_unfinished
+from tallyveil.rewriter.sql.tokens import (
+    bracket_typed_texts,
+    refuse_misread,
+    refuse_operators,
+    refuse_retries,
+    refuse_unfinished,
+)
 
 __all__ = ["QUERY_WORDS", "Dialect", "Piece", "parse_query", "split"]
 
 Dialect: TypeAlias = Literal["postgres", "duckdb"]
 
-# Without commands, EXPLAIN, SHOW and their like are read word by word as all else is.
-_TOKENIZERS: Final = {
-    name: type(f"{dialect.__name__}Words", (dialect.Tokenizer,), {"COMMANDS": set()})
-    for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
-}
-
-# A string between dollars has no tag, or a name for one. Without any, a dollar begins a parameter:
-# sqlglot would take `$1,$` for the beginning of a string.
-_DOLLARS: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
-_WITHOUT_DOLLARS: Final = {
-    name: type(
-        f"{dialect.__name__}WordsWithoutDollars",
-        (dialect.Tokenizer,),
-        {
-            "COMMANDS": set(),
-            "HEREDOC_STRINGS": [],
-            "SINGLE_TOKENS": {**dialect.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER},
-        },
-    )
-    for name, dialect in (("postgres", Postgres), ("duckdb", DuckDB))
-}
 _DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
+
+
+def _tokenizer(words: type[Tokenizer], **settings: Any) -> type[Tokenizer]:
+    """Without commands, EXPLAIN, SHOW and their like are read word by word as all else is."""
+    return type("Words", (words,), {"COMMANDS": set(), **settings})
+
+
+def _without_dollars(words: type[Tokenizer]) -> type[Tokenizer]:
+    """sqlglot would take `$1,$` for the beginning of a string."""
+    single = {**words.SINGLE_TOKENS, "$": TokenType.PARAMETER}
+    return _tokenizer(words, HEREDOC_STRINGS=[], SINGLE_TOKENS=single)
+
+
+# A string between dollars has no tag, or a name for one. Without any, a dollar begins a parameter.
+_DOLLARS: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
+_TOKENIZERS: Final = {name: _tokenizer(d.tokenizer_class) for name, d in _DIALECTS.items()}
+_WITHOUT_DOLLARS: Final = {
+    name: _without_dollars(d.tokenizer_class) for name, d in _DIALECTS.items()
+}
 _TYPES: Final = {"postgres": Postgres.Parser.TYPE_TOKENS, "duckdb": DuckDB.Parser.TYPE_TOKENS}
 
 QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
@@ -68,7 +69,6 @@ _PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, Valu
 
 MAX_CHARACTERS: Final = 200_000
 MAX_TOKENS: Final = 20_000
-MAX_WORK: Final = 4 * MAX_TOKENS
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
         )
-    _refuse_misread(tokens)
+    refuse_misread(tokens)
     if dialect == "postgres":
-        _refuse_operators(tokens)
-    _refuse_retries(tokens, dialect)
+        refuse_operators(tokens)
+    refuse_retries(tokens, _TYPES[dialect])
     pieces: list[Piece] = []
     start: list[Token] = []
     for token in [*tokens, None]:
@@ -146,66 +146,6 @@ def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     tokens: list[Token] = words[dialect](dialect=_DIALECTS[dialect]).tokenize(sql)
     read = read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
     return bracket_typed_texts(read, _TYPES[dialect]) if "::" in sql else read
-
-
-# Operators of DuckDB that PostgreSQL lacks, and what they are there.
-_OTHERS_OPERATORS: Final = {"==": "=", "!": "NOT"}
-
-
-def _refuse_misread(tokens: Sequence[Token]) -> None:
-    """Names that there are not, and @, which the parser takes for the sign of a parameter."""
-    for token in tokens:
-        if token.token_type is TokenType.IDENTIFIER and not token.text:
-            raise SQLSyntaxError(
-                'zero-length delimited identifier at or near """"',
-                hint="Give it a name of one character or more.",
-                position=token.start + 1,
-            )
-        if token.token_type is TokenType.PARAMETER and token.text == "@":
-            raise FeatureNotSupported(
-                "the operator @ is not answered", hint="Write abs(…).", position=token.start + 1
-            )
-
-
-def _refuse_operators(tokens: Sequence[Token]) -> None:
-    for token, following in itertools.zip_longest(tokens, tokens[1:]):
-        negated = following is not None and following.text.startswith("~")
-        operator = token.token_type in (TokenType.EQ, TokenType.NOT) and not negated
-        if operator and token.text in _OTHERS_OPERATORS:
-            raise UndefinedFunction(
-                f"operator does not exist: {token.text}",
-                hint=f"Write {_OTHERS_OPERATORS[token.text]}.",
-                position=token.start + 1,
-            )
-
-
-def _refuse_retries(tokens: Sequence[Token], dialect: Dialect) -> None:
-    """Bound the work of the parser, which reads twice what stands in some brackets.
-
-    After a word that can be a type, or IF, it takes the bracket for the type's, and starts again
-    where it is not; so it does at every [. In d such brackets a token is read 2^d times.
-    """
-    types = _TYPES[dialect]
-    work, depth, before = 0, 0, None
-    twice: list[bool] = []
-    for token in tokens:
-        kind = token.token_type
-        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
-            doubtful = before is not None and (
-                before.token_type in types or before.text.upper() == "IF"
-            )
-            twice.append(kind is TokenType.L_BRACKET or doubtful)
-            depth += twice[-1]
-        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET) and twice:
-            depth -= twice.pop()
-        work += 2**depth
-        if work > MAX_WORK:
-            raise StatementTooComplex(
-                "the statement is nested too deeply: too much stands inside of arrays or of "
-                "functions that are named like types",
-                position=token.start + 1,
-            )
-        before = token
 
 
 def _numbered(text: str, tokens: list[Token]) -> str:

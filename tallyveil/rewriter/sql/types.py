@@ -7,11 +7,14 @@ numeric and DuckDB's double may differ in the last digit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sqlglot import exp
+
+from tallyveil.errors import UndefinedFunction
+from tallyveil.rewriter.sql.nodes import function_name
 
 __all__ = [
     "INTEGERS",
@@ -22,6 +25,7 @@ __all__ = [
     "declared_type",
     "family",
     "is_literal_text",
+    "need_family",
     "spoken",
     "static_type",
 ]
@@ -105,6 +109,19 @@ def spoken(kind: str | None) -> str:
     """The type by PostgreSQL's name."""
     names = {"VARCHAR": "text", "DOUBLE": "double precision", "QUOTIENT": "numeric"}
     return names.get(kind or "", "numeric" if kind == "INEXACT" else (kind or "unknown").lower())
+
+
+def need_family(
+    node: exp.Expr, argument: exp.Expr, type_of: TypeOf, families: Container[str | None], hint: str
+) -> None:
+    """Raise UndefinedFunction for an argument of another family: DuckDB would convert it, where
+    PostgreSQL has no such function.
+    """
+    kind = type_of(argument)
+    if kind is not None and family(kind) not in families:
+        raise UndefinedFunction(
+            f"function {function_name(node)}({spoken(kind)}) does not exist", hint=hint
+        )
 
 
 def common_type(types: Sequence[str | None]) -> str | None:

@@ -6,27 +6,19 @@ time of the statement is a constant of it (`instants`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
 
 __all__ = [
-    "ABOUT_ANSWERS",
-    "AGGREGATES",
-    "ANY_NUMBER",
-    "ARGUMENTS",
-    "FUNCTIONS",
-    "NAMED_FUNCTIONS",
-    "NAMES",
-    "POSTGRES_FUNCTIONS",
-    "REFUSED_AGGREGATES",
-    "SESSION_FUNCTIONS",
-    "SYNTAX",
-    "TYPES",
-    "WINDOW_FUNCTIONS",
-]
+    "ABOUT_ANSWERS", "AGGREGATES", "ANY_NUMBER", "ARGUMENTS", "COMPARISONS", "FUNCTIONS",
+    "NAMED_FUNCTIONS", "NAMES", "POSTGRES_FUNCTIONS", "REFUSED_AGGREGATES", "SESSION_FUNCTIONS",
+    "SYNTAX", "TYPES", "WINDOW_FUNCTIONS",
+]  # fmt: skip
 
 Words: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
 """The arguments of a node that are understood: a statement that sets another one is refused."""
@@ -270,3 +262,29 @@ SESSION_FUNCTIONS: Final = frozenset(
         "pg_is_in_recovery", "pg_advisory_unlock_all", "set_config",
     }
 )  # fmt: skip
+
+
+Operator: TypeAlias = type[exp.Binary]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``flipped`` says of b and a what this says of a and b; ``opposite`` holds where not."""
+
+    sign: str
+    holds: Callable[[Any, Any], bool]
+    flipped: Operator
+    opposite: Operator
+
+
+# The six operators that compare two values.
+COMPARISONS: Final[Mapping[type[exp.Expr], Comparison]] = MappingProxyType(
+    {
+        exp.EQ: Comparison("=", operator.eq, exp.EQ, exp.NEQ),
+        exp.NEQ: Comparison("<>", operator.ne, exp.NEQ, exp.EQ),
+        exp.LT: Comparison("<", operator.lt, exp.GT, exp.GTE),
+        exp.LTE: Comparison("<=", operator.le, exp.GTE, exp.GT),
+        exp.GT: Comparison(">", operator.gt, exp.LT, exp.LTE),
+        exp.GTE: Comparison(">=", operator.ge, exp.LTE, exp.LT),
+    }
+)

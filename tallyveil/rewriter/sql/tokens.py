@@ -1,0 +1,182 @@
+"""What the parser would misread, by the tokens before it sees them.
+
+It takes statements that stop half-way for whole ones: it forgets a comma that nothing follows,
+takes a word that begins a clause for a name, and asks the whole of what was to be a part.
+`SELECT count(*) FROM person GROUP` is one who is still typing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Sequence
+from typing import Final
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.errors import (
+    FeatureNotSupported,
+    SQLSyntaxError,
+    StatementTooComplex,
+    UndefinedFunction,
+)
+
+__all__ = [
+    "bracket_typed_texts", "refuse_misread", "refuse_operators", "refuse_retries",
+    "refuse_unfinished",
+]  # fmt: skip
+
+MAX_WORK: Final = 80_000  # four steps for each token of the longest statement
+
+_CLOSE: Final = frozenset({")", "]"})
+_CLAUSES: Final = frozenset({"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION"})
+_LEADING: Final = frozenset({
+    "AS", "DISTINCT", "FETCH", "GROUP BY", "IN", "IS", "LIMIT", "OFFSET", "ON", "PARTITION BY",
+    "USING",
+})  # fmt: skip
+_LISTS: Final = frozenset({"IN", "ROLLUP", "CUBE"})
+_HALVES: Final = frozenset({"GROUP", "ORDER"})  # with BY they are one token
+_NO_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING})
+
+
+def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> None:
+    """Raise SQLSyntaxError where PostgreSQL does: at what follows what is not finished.
+
+    ``whole_lists``: whether no list may be empty or end in a comma, as DuckDB lets it.
+    """
+    words = ["" if t.token_type in _NO_WORDS else t.text.upper() for t in tokens]
+    closed = [word in _CLOSE for word in words] + [True]
+    for number, word in enumerate(words):
+        before = words[number - 1] if number else ""
+        following = words[number + 1] if number + 1 < len(words) else ""
+        if before in ("AS", "."):  # whatever it is, it is a name
+            continue
+        if word == ",":
+            wrong = whole_lists and (closed[number + 1] or following in _CLAUSES)
+        elif word in _HALVES or (word == "FILTER" and before == ")"):
+            wrong = following != "("
+        elif word == "OVER" and before == ")":
+            wrong = closed[number + 1] or following in _CLAUSES
+        elif word == "(" and before in _LISTS:
+            wrong = following == ")" and (whole_lists or before != "IN")
+        elif before == "FETCH":
+            wrong = closed[number + 1]
+        else:
+            wrong = word in _LEADING and closed[number + 1]
+        if wrong:
+            raise _unexpected(tokens[number + 1 :], sql)
+
+
+def _unexpected(rest: Sequence[Token], sql: str) -> SQLSyntaxError:
+    if not rest:
+        return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
+    first = rest[0]
+    text = sql[first.start : first.end + 1]
+    if first.token_type in (TokenType.GROUP_BY, TokenType.ORDER_BY):  # two words are one token
+        text = text.split()[0]
+    return SQLSyntaxError(f'syntax error at or near "{text[:40]}"', position=first.start + 1)
+
+
+# Operators of DuckDB that PostgreSQL lacks, and what they are there.
+_OTHERS_OPERATORS: Final = {"==": "=", "!": "NOT"}
+
+
+def refuse_misread(tokens: Sequence[Token]) -> None:
+    """Names that there are not, and @, which the parser takes for the sign of a parameter."""
+    for token in tokens:
+        if token.token_type is TokenType.IDENTIFIER and not token.text:
+            raise SQLSyntaxError(
+                'zero-length delimited identifier at or near """"',
+                hint="Give it a name of one character or more.",
+                position=token.start + 1,
+            )
+        if token.token_type is TokenType.PARAMETER and token.text == "@":
+            raise FeatureNotSupported(
+                "the operator @ is not answered", hint="Write abs(…).", position=token.start + 1
+            )
+
+
+def refuse_operators(tokens: Sequence[Token]) -> None:
+    for token, following in itertools.zip_longest(tokens, tokens[1:]):
+        negated = following is not None and following.text.startswith("~")
+        operator = token.token_type in (TokenType.EQ, TokenType.NOT) and not negated
+        if operator and token.text in _OTHERS_OPERATORS:
+            raise UndefinedFunction(
+                f"operator does not exist: {token.text}",
+                hint=f"Write {_OTHERS_OPERATORS[token.text]}.",
+                position=token.start + 1,
+            )
+
+
+def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None:
+    """Bound the work of the parser, which reads twice what stands in some brackets.
+
+    After a word that can be a type, or IF, it takes the bracket for the type's, and starts again
+    where it is not; so it does at every [. In d such brackets a token is read 2^d times.
+    """
+    work, depth, before = 0, 0, None
+    twice: list[bool] = []
+    for token in tokens:
+        kind = token.token_type
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            doubtful = before is not None and (
+                before.token_type in types or before.text.upper() == "IF"
+            )
+            twice.append(kind is TokenType.L_BRACKET or doubtful)
+            depth += twice[-1]
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET) and twice:
+            depth -= twice.pop()
+        work += 2**depth
+        if work > MAX_WORK:
+            raise StatementTooComplex(
+                "the statement is nested too deeply: too much stands inside of arrays or of "
+                "functions that are named like types",
+                position=token.start + 1,
+            )
+        before = token
+
+
+_ZONE: Final = ("TIME", "ZONE")
+
+
+def bracket_typed_texts(tokens: Sequence[Token], types: Container[TokenType]) -> list[Token]:
+    """The tokens with brackets around each type and its text that :: follows.
+
+    A type before a text belongs to it more closely than :: after it: DATE '2020-01-01'::timestamp
+    is a day's midnight. The parser would cast the text first.
+    """
+    read: list[Token] = []
+    for number, token in enumerate(tokens):
+        following = tokens[number + 1].token_type if number + 1 < len(tokens) else None
+        typed = token.token_type is TokenType.STRING and following is TokenType.DCOLON
+        first = _type(read, types) if typed else None
+        read.append(token)
+        if first is not None:
+            read.insert(first, _bracket(TokenType.L_PAREN, "(", read[first]))
+            read.append(_bracket(TokenType.R_PAREN, ")", token))
+    return read
+
+
+def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
+    """Where the type begins that the tokens end with; None where they end with none."""
+    at = len(tokens) - 1
+    if tuple(token.text.upper() for token in tokens[at - 1 : at + 1]) == _ZONE:
+        at -= 3  # WITH TIME ZONE, WITHOUT TIME ZONE
+    if at >= 0 and tokens[at].token_type is TokenType.R_PAREN:
+        while at >= 0 and tokens[at].token_type is not TokenType.L_PAREN:
+            at -= 1
+        at -= 1
+    kind = tokens[at].token_type if at >= 0 else None
+    return at if kind in types and kind is not TokenType.INTERVAL else None
+
+
+def _bracket(kind: TokenType, text: str, beside: Token) -> Token:
+    """At the place of the token beside it."""
+    return Token(
+        kind,
+        text,
+        line=beside.line,
+        col=beside.col,
+        start=beside.start,
+        end=beside.end,
+        comments=[],
+    )
