@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 from tallyveil import deadline
-from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference.laws import NoiseLaw
 
 __all__ = ["Node", "Tree"]
@@ -90,44 +88,6 @@ class Tree:
                 node = None
             built[number] = node
         return tuple(found)
-
-    def epsilon(self, moved: Sequence[int]) -> Fraction:
-        """Σ_v |Δ_v| / b_v over the counts that are not exact: what it costs in pure ε that the
-        leaves change by ``moved``, with Laplace noise on all of them.
-
-        Raises FeatureNotSupported for other noise, and ValueError for a change of what is exact.
-        """
-        total = Fraction(0)
-        for change, law in self._noisy(moved):
-            step = law.epsilon_of_step
-            if step is None:
-                raise FeatureNotSupported("Gaussian noise has no cost in epsilon alone")
-            total += abs(change) * step
-        return total
-
-    def rho(self, moved: Sequence[int]) -> Fraction:
-        """The same in ρ: Σ_v Δ_v² / 2σ_v² for Gaussian noise on all of them, ε²/2 for Laplace.
-
-        Conditioned Laplace noise is no independent noise: of two counts of a known total one has
-        scale b/2, and the sum of the squares of Δ_v/b_v would be half of what it costs.
-
-        Raises FeatureNotSupported for noise of both kinds, and ValueError as `epsilon`.
-        """
-        noisy = self._noisy(moved)
-        heavy = {law.heavy for _, law in noisy}
-        if len(heavy) > 1:
-            raise FeatureNotSupported("Laplace and Gaussian noise on one tree have no known cost")
-        if heavy == {True}:
-            return self.epsilon(moved) ** 2 / 2
-        return sum((d * d * law.rho_of_step for d, law in noisy), Fraction(0))
-
-    def _noisy(self, moved: Sequence[int]) -> list[tuple[int, NoiseLaw]]:
-        """By how much each count changes, and the law of its own noise, where it has one."""
-        pairs = zip(self.sums(moved), self.laws, strict=True)
-        changed = [(change, law) for change, law in pairs if change and law is not None]
-        if not all(law.scale for _, law in changed):
-            raise ValueError("tables that differ in what is exact are told apart")
-        return changed
 
     def sums(self, values: Sequence[int]) -> list[int]:
         """Of each count, from the values of the leaves in their order."""

@@ -7,13 +7,13 @@ data and spends nothing. Other rooms import from here, and from no file of this 
 
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences
-from tallyveil.knowledge.answer import Released, released, total
+from tallyveil.knowledge.answer import Known, released, total
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
-from tallyveil.knowledge.known import Interval, Known
 from tallyveil.knowledge.many import Ends, by_law, chosen, intervals, turned, unknown
 from tallyveil.knowledge.precision import Precision, Preview, too_complex
+from tallyveil.knowledge.released_answer import Interval, Released
 
 __all__ = [
     "Aim",

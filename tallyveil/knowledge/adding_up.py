@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.answer import Known
 from tallyveil.knowledge.exact_sums import Rows, Sums, exact_sums
 from tallyveil.knowledge.found import Outlook
-from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import reporting, variances
 from tallyveil.knowledge.rounding import jointly_rounded
 from tallyveil.knowledge.state import State

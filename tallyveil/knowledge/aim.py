@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
-from tallyveil.knowledge.estimate import Criterion
+from tallyveil.knowledge.estimate import Criterion, WithError
 from tallyveil.mechanisms import AnyMechanism
 
 __all__ = ["Aim"]
 
 # Widths and variances that differ by less than this are the same precision computed twice.
 _SAME: Final = 1 + 2e-9
-
-
-class WithError(Protocol):
-    @property
-    def variance(self) -> float: ...
-
-    def half_width(self, confidence: Fraction) -> float: ...
 
 
 @dataclass(frozen=True)

@@ -1,124 +1,38 @@
 """What is known of a row: a released answer, an estimate from several, or a count in a range.
 
-All three say the same things of themselves (`Known`), in units of the row's lattice, on which the
-truth is an integer. Probabilities are for a flat prior on the integers (BAYES §4): the value is the
-truth plus an error of known law, symmetric about 0, so that the truth is the value less such an
-error. A released answer and an estimate add up; a count in a range does not, for its error depends
-on the truth.
+All three say the same things of themselves, which `Released` describes, in units of the row's
+lattice, on which the truth is an integer. Probabilities are for a flat prior on the integers
+(BAYES §4): the value is the truth plus an error of known law, symmetric about 0, so that the truth
+is the value less such an error. A released answer and an estimate add up; a count in a range does
+not, for its error depends on the truth.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, TypeAlias
 
-from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.estimate import Estimate
-from tallyveil.knowledge.known import Interval, Known
+from tallyveil.knowledge.released_answer import Interval, Released, shifted
 from tallyveil.mechanisms import AnyMechanism, CountMechanism, law_of, mechanism
 
 __all__ = [
     "Estimated",
     "InRange",
-    "Released",
+    "Known",
     "ranged",
     "released",
     "total",
-    "variance_of",
 ]
 
 # An estimate is a float; its rounding must not make an interval narrower, and it may lie half-way
 # between two integers but for rounding.
 _ROUNDING: Final = 1e-6
 _DIGITS: Final = 6
-
-
-class _Fields(NamedTuple):
-    value: int
-    laws: tuple[NoiseLaw, ...] = ()
-    reported: int | None = None
-
-
-class Released(_Fields):
-    """The truth and the sum of some independent noises; of none, it is exact.
-
-    ``reported`` is what is reported instead of the value, so that rows of a statement add up. It is
-    a tuple, since statements of thousands of rows make as many.
-    """
-
-    __slots__ = ()
-
-    additive: ClassVar[bool] = True
-    by: ClassVar[None] = None
-    limits: ClassVar[None] = None
-
-    @classmethod
-    def of(cls, value: int, law: NoiseLaw) -> Released:
-        """With noise of one law."""
-        return cls(value, (law,) if law.scale else ())
-
-    @property
-    def exact(self) -> bool:
-        return not self.laws
-
-    @property
-    def law(self) -> Hashable:
-        return id(self.laws[0]) if len(self.laws) == 1 else self.laws
-
-    @property
-    def variance(self) -> float:
-        return math.fsum(map(variance_of, self.laws))
-
-    @property
-    def deviation(self) -> float:
-        """√(Σ_i Var K_i)."""
-        return math.sqrt(self.variance)
-
-    def half_width(self, confidence: Fraction) -> int:
-        if len(self.laws) <= 1:
-            return _half_width(self.laws[0], confidence) if self.laws else 0
-        return math.floor(self._error.half_width(confidence))
-
-    def interval(self, confidence: Fraction) -> Interval:
-        half = self.half_width(confidence)
-        told = self.rounded
-        return Interval(told, min(told, self.value - half), max(told, self.value + half))
-
-    @property
-    def rounded(self) -> int:
-        return self.value if self.reported is None else self.reported
-
-    def reporting(self, value: int) -> Released:
-        own, laws, told = self
-        return self if value == (own if told is None else told) else Released(own, laws, value)
-
-    def probability(self, low: int | None, high: int | None) -> float:
-        """Σ_{k=low}^{high} P(K = value − k), K the sum of the noises."""
-        if low is not None and high is not None and low > high:
-            return 0.0
-        least = -math.inf if high is None else _shifted(self.value - high, 0.0)
-        most = math.inf if low is None else _shifted(self.value - low, 0.0)
-        return max(0.0, self._error.cdf(most).lower - self._error.cdf(least, strict=True).upper)
-
-    def quantile(self, probability: float) -> float:
-        return self.value + self._error.quantile(probability)
-
-    @property
-    def _error(self) -> ErrorLaw:
-        return _error_of_sum(frozenset(Counter(self.laws).items()))
-
-    @property
-    def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
-        return self, ()
-
-    def suffices(self, aim: Aim) -> bool:
-        return aim.met_by(self)
 
 
 _NOTHING: Final = Released(0)
@@ -196,8 +110,8 @@ class Estimated:
             return 0.0
         least = -math.inf if high is None else self.beside.value - high
         most = math.inf if low is None else self.beside.value - low
-        end = _shifted(most, self.estimate.value + 0.5)
-        start = _shifted(least, self.estimate.value - 0.5)
+        end = shifted(most, self.estimate.value + 0.5)
+        start = shifted(least, self.estimate.value - 0.5)
         if not self.beside.laws:
             return max(0.0, self._cdf(end)[0] - self._cdf(start)[1])
         return max(0.0, 1 - self._beyond(end) - self._beyond(-start))
@@ -305,6 +219,10 @@ class InRange:
         return aim.mechanism == self.mechanism and aim.no_less(self.mechanism.spread(self.scale))
 
 
+Known: TypeAlias = Released | Estimated | InRange
+"""An answer of one row, or the sum of several rows' answers."""
+
+
 def total(rows: Sequence[Known]) -> Known:
     """The sum of some rows, and of what is reported of them; of none it is exactly 0.
 
@@ -340,30 +258,6 @@ def ranged(name: str, scale: float, value: int) -> InRange:
     return InRange(value, noise, scale)
 
 
-@lru_cache(maxsize=4096)
-def variance_of(law: NoiseLaw) -> float:
-    return law.variance
-
-
-@lru_cache(maxsize=4096)
-def _half_width(law: NoiseLaw, confidence: Fraction) -> int:
-    return law.half_width(confidence)
-
-
-# Its spectrum takes up to a megabyte.
-@lru_cache(maxsize=64)
-def _error_of_sum(laws: frozenset[tuple[NoiseLaw, int]]) -> ErrorLaw:
-    return ErrorLaw.of_sum(dict(laws))
-
-
 def _half_the_miss(confidence: Fraction) -> Fraction:
     """The level of each of two intervals, of which one may miss as often as both may."""
     return 1 - (1 - confidence) / 2
-
-
-def _shifted(x: float, by: float) -> float:
-    """x + by, where x may be an integer of any size."""
-    try:
-        return float(x) + by
-    except OverflowError:
-        return math.inf if x > 0 else -math.inf

@@ -11,9 +11,8 @@ from tallyveil.accountant import Answer, Basis
 from tallyveil.inference import Noises
 from tallyveil.inference.conditional import ConditionalLaw
 from tallyveil.inference.noise import Together
-from tallyveil.knowledge.answer import Estimated
+from tallyveil.knowledge.answer import Estimated, Known
 from tallyveil.knowledge.estimate import Estimate, Weights
-from tallyveil.knowledge.known import Known
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["DRAWS", "DrawnRows", "noises_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -17,7 +17,7 @@ from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.inference.noise import Signature
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Criterion", "Estimate", "Weights", "improves", "surpasses"]
+__all__ = ["Criterion", "Estimate", "Weights", "WithError", "improves", "surpasses"]
 
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
@@ -48,9 +48,11 @@ class Weights:
 
     def half_width(self, confidence: Fraction) -> float:
         if self.rough:
-            return _outer_half_width(*self.signature, confidence)
-        size, weights, noises = self._unit
-        return size * half_width_of(weights, noises, confidence) * _ROUNDED_UP
+            key: Hashable = "outer", self.signature, confidence
+            return _WIDTHS.get(key, lambda: self.error.outer_half_width(confidence))
+        size, unit = self._unit
+        key = "half", unit, confidence
+        return size * _WIDTHS.get(key, lambda: _error(*unit).half_width(confidence)) * _ROUNDED_UP
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
@@ -58,11 +60,11 @@ class Weights:
         return self._signature(self.values)
 
     @cached_property
-    def _unit(self) -> tuple[float, bytes, Signature]:
+    def _unit(self) -> tuple[float, tuple[bytes, Signature]]:
         """The largest weight, and the signature in units of it: many estimates differ in nothing
         else."""
         size = float(np.abs(self.values).max(initial=0.0)) or 1.0
-        return size, *self._signature(self.values / size)
+        return size, self._signature(self.values / size)
 
     def _signature(self, values: npt.NDArray[np.float64]) -> tuple[bytes, Signature]:
         """The sign of a weight says something where noises are drawn together."""
@@ -151,18 +153,6 @@ def _error(weights: bytes, noises: Signature) -> ErrorLaw:
 
 
 _WIDTHS: Final[Cache[float]] = Cache(16_384, 1 << 26, lambda key, _: 500 + key_bytes(key))
-
-
-def half_width_of(weights: bytes, noises: Signature, confidence: Fraction) -> float:
-    """Of the error Σ weights · noise, the weights given as the bytes of an array."""
-    key = "half", weights, noises, confidence
-    return _WIDTHS.get(key, lambda: _error(weights, noises).half_width(confidence))
-
-
-def _outer_half_width(weights: bytes, noises: Signature, confidence: Fraction) -> float:
-    """A quick bound of it."""
-    key = "outer", weights, noises, confidence
-    return _WIDTHS.get(key, lambda: _error(weights, noises).outer_half_width(confidence))
 
 
 class WithError(Protocol):

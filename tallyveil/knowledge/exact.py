@@ -8,10 +8,10 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from tallyveil.invariants import Span
-from tallyveil.knowledge.answer import Released
+from tallyveil.knowledge.answer import Known
 from tallyveil.knowledge.found import Found
-from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
+from tallyveil.knowledge.released_answer import Released
 from tallyveil.workload.workload import Column
 
 __all__ = ["Exact"]

@@ -11,10 +11,10 @@ import numpy as np
 
 from tallyveil.inference import combined, top_up
 from tallyveil.knowledge.aim import Aim
-from tallyveil.knowledge.answer import Released
+from tallyveil.knowledge.answer import Known
 from tallyveil.knowledge.estimate import Estimate
-from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
+from tallyveil.knowledge.released_answer import Released
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import Column, IntArray

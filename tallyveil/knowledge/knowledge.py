@@ -25,11 +25,10 @@ from tallyveil.invariants import Span
 from tallyveil.knowledge.adding_up import add_up
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
-from tallyveil.knowledge.answer import Estimated
+from tallyveil.knowledge.answer import Estimated, Known
 from tallyveil.knowledge.estimate import Estimate, improves, surpasses
 from tallyveil.knowledge.exact import Exact
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
-from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.looks import Looks, is_large
 from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.many import bought as answers_of

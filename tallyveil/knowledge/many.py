@@ -12,8 +12,8 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.noise import FloatArray
-from tallyveil.knowledge.answer import Released, released, variance_of
-from tallyveil.knowledge.known import Interval, Known
+from tallyveil.knowledge.answer import Known, released
+from tallyveil.knowledge.released_answer import Interval, Released, variance_of
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import IntArray
 

@@ -15,9 +15,8 @@ from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Basis, Derivation
 from tallyveil.cache import Cache
 from tallyveil.knowledge.aim import Aim
-from tallyveil.knowledge.answer import Estimated
+from tallyveil.knowledge.answer import Estimated, Known
 from tallyveil.knowledge.estimate import Criterion, Estimate, improves, surpasses
-from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, System

@@ -19,14 +19,14 @@ from tallyveil.cache import Cache
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
-from tallyveil.knowledge.answer import InRange, Released, ranged, variance_of
+from tallyveil.knowledge.answer import InRange, Known, ranged
 from tallyveil.knowledge.drawn import DrawnRows
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
 from tallyveil.knowledge.holding import Holding
-from tallyveil.knowledge.known import Known
 from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.matrix import COLUMN
 from tallyveil.knowledge.outside import keys_of, outside
+from tallyveil.knowledge.released_answer import Released, variance_of
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column, IntArray

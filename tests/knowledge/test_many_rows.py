@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.gate.noisy_arrays import answer_array
-from tallyveil.knowledge import by_law, chosen, intervals, unknown
-from tallyveil.knowledge.answer import Released
+from tallyveil.knowledge import Released, by_law, chosen, intervals, unknown
 from tallyveil.knowledge.many import Alike, bought, reporting, variances
 from tallyveil.mechanisms import mechanism
 
