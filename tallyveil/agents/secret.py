@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tallyveil.errors import InvalidParameterValue, OutputError, PolicyError
-from tallyveil.files import flush
+from tallyveil.files import flush, write_new
 from tallyveil.mechanisms.constrained.shared import derived
 
 __all__ = ["Secret"]
@@ -40,11 +40,7 @@ class Secret:
         key = base64.b64encode(secrets.token_bytes(32)).decode()
         document = {"version": _VERSION, "next": 1, "key": key, "releases": {}}
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-                file.flush()
-                os.fsync(file.fileno())
+            write_new(path, json.dumps(document).encode())
         except OSError as error:
             raise OutputError(f"{path} cannot be written: {error.strerror}") from None
 
@@ -167,11 +163,7 @@ class Secret:
         draft = self._path.with_name(f".{self._path.name}.draft")
         try:
             draft.unlink(missing_ok=True)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self._document, file)
-                file.flush()
-                os.fsync(file.fileno())
+            write_new(draft, json.dumps(self._document).encode())
             os.replace(draft, self._path)
             flush(self._path.parent)
         except OSError as error:

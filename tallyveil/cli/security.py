@@ -21,6 +21,7 @@ from typing import Final
 
 from tallyveil.errors import InvalidParameterValue, OutputError, PolicyError
 from tallyveil.events import report
+from tallyveil.files import write_new
 from tallyveil.policy import Certificate, Serving
 from tallyveil.proxy import Authentication, Clientcert, Tls, Trust, Users, Verifier, self_sign
 
@@ -109,11 +110,7 @@ class UserFile:
             lines = (*_HEAD, f":{b64encode(self.secret).decode()}", *lines)
         written = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         try:
-            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write("".join(f"{line}\n" for line in lines))
-                file.flush()
-                os.fsync(file.fileno())
+            write_new(written, "".join(f"{line}\n" for line in lines).encode())
             os.replace(written, self.path)
         except OSError as error:
             written.unlink(missing_ok=True)

@@ -12,11 +12,12 @@ import contextlib
 import datetime as dt
 import hashlib
 import ipaddress
-import os
 import socket
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tallyveil.files import write_new
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -84,8 +85,8 @@ def self_sign(certificate: Path, key: Path, host: str) -> None:
         .sign(secret, hashes.SHA256())
     )
     private = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    _write(key, private, 0o600)
-    _write(certificate, signed.public_bytes(Encoding.PEM), 0o644)
+    write_new(key, private)
+    write_new(certificate, signed.public_bytes(Encoding.PEM), 0o644)
 
 
 def _names(host: str) -> list[x509.GeneralName]:
@@ -103,12 +104,6 @@ def _names(host: str) -> list[x509.GeneralName]:
             if not address.is_unspecified:
                 names[each] = x509.IPAddress(address)
     return list(names.values())
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
 
 
 class Tls:

@@ -238,14 +238,8 @@ def _zone_seconds(value: Any) -> int:
 
 def _zone_text(value: Any) -> str:
     seconds = _zone_seconds(value)
-    hours, rest = divmod(abs(seconds), 3600)
-    minutes, seconds_left = divmod(rest, 60)
-    zone = f"{'-' if seconds < 0 else '+'}{hours:02d}"
-    if rest:
-        zone += f":{minutes:02d}"
-    if seconds_left:
-        zone += f":{seconds_left:02d}"
-    return zone
+    text = f"{dt.timedelta(seconds=abs(seconds))!s:0>8}"
+    return ("-" if seconds < 0 else "+") + text.removesuffix(":00").removesuffix(":00")
 
 
 def _decode_timetz_binary(data: bytes) -> dt.time:
