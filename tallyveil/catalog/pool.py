@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
@@ -195,14 +195,12 @@ class Pool:
     def _make(self, *statements: str) -> None:
         """What others make at the same time is the same."""
         for statement in statements:
-            link = Link(self._address(), SUPERUSER, ADMINISTRATION)
-            try:
-                run(link, statement, GRACE)
-            except CatalogError as error:
-                if error.sqlstate not in _EXISTS:
-                    raise
-            finally:
-                link.close()
+            with closing(Link(self._address(), SUPERUSER, ADMINISTRATION)) as link:
+                try:
+                    run(link, statement, GRACE)
+                except CatalogError as error:
+                    if error.sqlstate not in _EXISTS:
+                        raise
 
 
 def _is_name(text: str) -> bool:

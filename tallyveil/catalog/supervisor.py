@@ -143,21 +143,15 @@ class Supervisor:
                 yield False
 
     def _fill(self, socket: str) -> None:
-        link = Link(socket, SUPERUSER, TEMPLATE)
-        try:
+        with contextlib.closing(Link(socket, SUPERUSER, TEMPLATE)) as link:
             run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
             for alternatives in self._setup:
                 _first(link, alternatives)
             # So that who connects to postgres, as tools do at first, has a copy of that name.
             run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", PATIENCE)
-        finally:
-            link.close()
-        link = Link(socket, SUPERUSER, ADMINISTRATION)
-        try:
+        with contextlib.closing(Link(socket, SUPERUSER, ADMINISTRATION)) as link:
             for statement in making(DATABASE):
                 run(link, statement, PATIENCE)
-        finally:
-            link.close()
 
 
 def _first(link: Link, alternatives: Statements) -> None:

@@ -1,4 +1,4 @@
-"""Unmodified clients over TCP: psycopg, asyncpg, SQLAlchemy, psql."""
+"""Unmodified clients over TCP: psycopg, asyncpg, psql."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from decimal import Decimal
 import asyncpg
 import psycopg
 import pytest
-import sqlalchemy as sa
 from psycopg import pq
 from psycopg.rows import dict_row
 
-from tallyveil.proxy import Server
 from tests.proxy.fake_session import SAMPLE_ROWS, Sessions
 
 
@@ -30,16 +28,6 @@ def test_psycopg_reads_every_type(dsn: str, binary: bool) -> None:
             16, 21, 20, 1700, 701, 1700, 25, 1082, 1114, 2950, 17, 1009,
         ]  # fmt: skip
         assert (cursor.description[5].precision, cursor.description[5].scale) == (18, 3)
-
-
-def test_psycopg_client_side_binding_and_several_statements(dsn: str) -> None:
-    with psycopg.connect(dsn, cursor_factory=psycopg.ClientCursor) as connection:
-        cursor = connection.execute("select 1; select 2 ;select n from series(3)")
-        found = [cursor.fetchall()]
-        while cursor.nextset():
-            found.append(cursor.fetchall())
-        assert found == [[(1,)], [(2,)], [(0,), (1,), (2,)]]
-        assert connection.execute("select %s", [41]).fetchone() == (41,)
 
 
 @pytest.mark.parametrize(
@@ -220,22 +208,6 @@ def test_asyncpg_pool_resets_and_cancels(dsn: str, sessions: Sessions) -> None:
     asyncio.run(main())
     assert any("RESET ALL" in s.executed for s in sessions.all)
     assert any(s.stopped.is_set() for s in sessions.all)
-
-
-def test_sqlalchemy(server: Server) -> None:
-    engine = sa.create_engine(f"postgresql+psycopg://alice@127.0.0.1:{server.port}/demo")
-    try:
-        with engine.connect() as connection:
-            assert connection.execute(sa.text("select 1")).scalar() == 1
-            statement = sa.text("select :n + 1")
-            assert connection.execute(statement, {"n": 1}).scalar() == 2
-            assert [tuple(r) for r in connection.execute(sa.text("select * from sample"))] == list(
-                SAMPLE_ROWS
-            )
-        with engine.begin() as connection, connection.begin_nested():
-            connection.execute(sa.text("select 1"))
-    finally:
-        engine.dispose()
 
 
 @pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not on PATH")

@@ -141,6 +141,8 @@ def test_messages_up_to_the_limit(sessions: Sessions, most: int) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"threads": -1},
+        {"threads": float("inf")},
         {"max_user_connections": 0},
         {"max_user_connections": 1.5},
         {"idle_timeout": 0},

@@ -305,12 +305,6 @@ def test_loopback(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1.5])
-def test_limits_are_checked(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="threads must be"):
-        Limits(threads=wrong)
-
-
 def test_a_taken_port_is_reported(server: Server, sessions: Sessions) -> None:
     with pytest.raises(OSError, match="in use"):
         ServerThread(Server(sessions, port=server.port)).start()

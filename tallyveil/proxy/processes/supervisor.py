@@ -43,10 +43,10 @@ class WorkerFailed(Exception):
 class _Worker:
     """One process; ``open`` sockets are with it, ``users`` those of them that are logged in."""
 
-    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, number: int, process: asyncio.subprocess.Process, link: Link) -> None:
         self.number: Final = number
         self.process: Final = process
-        self.link: Link | None = None
+        self.link: Final = link
         self.ready = False
         self.told_to_reload = False
         self.open = 0
@@ -157,8 +157,7 @@ class Supervisor:
             began = time.monotonic()
             worker = await self._launch(number, ready)
             status = await worker.process.wait()
-            if worker.link is not None:
-                worker.link.read_rest()
+            worker.link.read_rest()
             self._forget(worker)
             if not ready.done():
                 ready.set_exception(WorkerFailed())
@@ -180,7 +179,6 @@ class Supervisor:
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
             )
-        worker = self._workers[number] = _Worker(number, process)
 
         def receive(message: Message, _: socket.socket | None) -> None:
             if message["is"] == "ready" and not ready.done():
@@ -190,8 +188,9 @@ class Supervisor:
         def lost() -> None:
             self._lost(worker)
 
-        worker.link = Link(ours, self._loop, receive, lost)
-        worker.link.when_drained(self._accept_again)
+        link = Link(ours, self._loop, receive, lost)
+        link.when_drained(self._accept_again)
+        worker = self._workers[number] = _Worker(number, process, link)
         if process.stdin is not None:
             job = {**self._job, "worker": number, "workers": self._count, "port": self.port}
             with contextlib.suppress(OSError):  # it has died already
@@ -217,7 +216,7 @@ class Supervisor:
                     self._places.give(user)
             case {"is": "cancel", "pid": pid}:
                 other = self._workers.get(worker_of(pid))
-                if other is not None and other.link is not None:
+                if other is not None:
                     other.link.send(message)
 
     def _admit(self, worker: _Worker, number: int, user: str, database: str) -> None:
@@ -227,8 +226,7 @@ class Supervisor:
             worker.users[user] += 1
         except TooManyConnections as error:
             answer |= {"is": "refused", "message": error.message, "detail": error.detail}
-        if worker.link is not None:
-            worker.link.send(answer)
+        worker.link.send(answer)
 
     def _lost(self, worker: _Worker) -> None:
         """It takes nobody any more: it ends, or is made to."""
@@ -238,8 +236,7 @@ class Supervisor:
     def _forget(self, worker: _Worker) -> None:
         """It has ended, and all its connections with it."""
         worker.ready = False
-        if worker.link is not None:
-            worker.link.close()
+        worker.link.close()
         for user in worker.users.elements():
             self._places.give(user)
         worker.users.clear()
@@ -263,7 +260,7 @@ class Supervisor:
 
     def _accept(self, listener: socket.socket) -> None:
         worker = self._next()
-        if worker is None or worker.link is None:
+        if worker is None:
             self._stop_accepting()
             return
         try:
@@ -280,5 +277,5 @@ class Supervisor:
 
     def _next(self) -> _Worker | None:
         """The one with fewest sockets, of those that take one."""
-        takers = (w for w in self._workers.values() if w.ready and w.link and not w.link.full)
+        takers = (w for w in self._workers.values() if w.ready and not w.link.full)
         return min(takers, key=lambda w: w.open, default=None)
