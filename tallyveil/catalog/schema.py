@@ -68,6 +68,21 @@ BEGIN
 END $$
 """
 
+# Analysts share connections, and what is prepared there. The function runs PostgreSQL's own code
+# however it is defined, so that the view has to do without it.
+_HIDE_PREPARED: Final = """
+DO $$
+BEGIN
+  SET LOCAL allow_system_table_mods = on;
+  EXECUTE (
+    SELECT 'CREATE OR REPLACE VIEW pg_catalog.pg_prepared_statements AS SELECT '
+      || string_agg(format('NULL::%s AS %I', format_type(atttypid, atttypmod), attname), ', '
+                    ORDER BY attnum) || ' WHERE false'
+    FROM pg_attribute WHERE attrelid = 'pg_catalog.pg_prepared_statements'::regclass);
+  REVOKE ALL ON FUNCTION pg_catalog.pg_prepared_statement() FROM PUBLIC;
+END $$
+"""
+
 
 def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterator[Statements]:
     """What makes an empty database that catalog; ``sql_type`` names DuckDB's types as PostgreSQL
@@ -79,6 +94,7 @@ def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterato
         "LANGUAGE sql STABLE RETURN $2",
     )
     yield (_REVOKE.format(harmless=harmless, texts=_RUNS_TEXTS),)
+    yield (_HIDE_PREPARED,)
     yield ("REVOKE ALL ON SCHEMA public FROM PUBLIC",)
     for schema in ("public", "dp"):
         yield (f"CREATE SCHEMA IF NOT EXISTS {schema}",)

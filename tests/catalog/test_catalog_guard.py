@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.catalog import Question
+from tallyveil.catalog import CatalogError, Question
 from tallyveil.errors import FeatureNotSupported
 from tests.catalog.waiting import until
 
@@ -228,6 +228,30 @@ def test_an_analyst_who_comes_several_times_at_once_gets_one_role(catalogued: An
             for answer in beside.map(lambda one: one.answer(question, ()), relays):
                 ((_, row),) = answer.rows
                 assert row.endswith(name.encode())
+
+
+@pytest.mark.parametrize(
+    "looking",
+    [
+        "SELECT statement FROM pg_prepared_statements",
+        "SELECT statement FROM pg_cursors WHERE statement NOT LIKE '%pg_cursors%'",
+        "SELECT query FROM pg_stat_activity",
+        "SELECT pg_stat_get_backend_activity(n) FROM generate_series(1, 20) AS n, pg_am",
+    ],
+)
+def test_nobody_sees_what_another_asks(catalogued: Any, looking: str) -> None:
+    """Who cannot have a role of their own name shares one, and its connections."""
+    asked = Question("SELECT relname FROM pg_class WHERE relname = 'of my own'")
+    first, second = (catalogued.catalog.relay(name, "clinic") for name in ("public", "none"))
+    for _ in range(3):  # it is kept prepared from the second time on
+        first.answer(asked, ())
+    for relay in (second, first):
+        rows = b"".join(row for _, row in relay.answer(Question(looking), ()).rows)
+        assert b"of my own" not in rows
+        assert b"check" not in rows
+    for function in ("SELECT pg_prepared_statement()", "SELECT FROM pg_prepared_statement()"):
+        with pytest.raises(CatalogError, match="permission denied"):
+            second.answer(Question(function), ())
 
 
 def test_an_analyst_sees_no_row_counts(catalogued: Any) -> None:

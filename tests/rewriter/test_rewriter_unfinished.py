@@ -45,6 +45,11 @@ UNFINISHED = [
     "SELECT count(*) FROM person GROUP $$ a$$",
     'SELECT count(*) FROM person ORDER " "',
     'SELECT count(*) FROM person ORDER "a  b"',
+    "SELECT count(*) FROM person LIMIT 1, 2",
+    "SELECT count(*) FROM person LIMIT (1), (SELECT 2)",
+    "SELECT (SELECT 1 LIMIT 0,1) AS a",
+    "SELECT count(*) FROM person LIMIT ALL, 1",
+    "SELECT count(*) FROM person LIMIT 0, 1 OFFSET 3",
 ]
 
 WHOLE = [
@@ -55,6 +60,10 @@ WHOLE = [
     "SELECT 1 AS is",
     "SELECT sum(1) OVER w, 1 AS limit WINDOW w AS (PARTITION BY 1)",
     "SELECT sum(1) OVER (), 1 AS over",
+    "WITH a AS (SELECT 1 LIMIT 1), b AS (SELECT 2 LIMIT (3)) SELECT * FROM a, b LIMIT 1 OFFSET 0",
+    "SELECT (SELECT 1 LIMIT greatest(1, 2)) AS a, ARRAY[1, 2] AS b",
+    "SELECT * FROM (SELECT 1 LIMIT length('(')) a, (SELECT 2) b",
+    'SELECT "limit", 2 FROM (SELECT 1 AS "limit") t',
 ]
 
 

@@ -2,7 +2,7 @@
 
 It takes statements that stop half-way for whole ones: it forgets a comma that nothing follows,
 takes a word that begins a clause for a name, and asks the whole of what was to be a part.
-`SELECT count(*) FROM person GROUP` is one who is still typing.
+`SELECT count(*) FROM person GROUP` is one who is still typing. It takes MySQL's LIMIT too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
 
 MAX_WORK: Final = 80_000  # four steps for each token of the longest statement
 
+_OPEN: Final = frozenset({"(", "["})
 _CLOSE: Final = frozenset({")", "]"})
 _CLAUSES: Final = frozenset({"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION"})
 _LEADING: Final = frozenset({
@@ -64,6 +65,22 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> N
             wrong = word in _LEADING and closed[number + 1]
         if wrong:
             raise _unexpected(tokens[number + 1 :], sql)
+        if word == "LIMIT" and _goes_on(words[number + 1 :]):
+            raise SQLSyntaxError(
+                "LIMIT #,# syntax is not supported",
+                hint="Use separate LIMIT and OFFSET clauses.",
+                position=tokens[number].start + 1,
+            )
+
+
+def _goes_on(rest: Sequence[str]) -> bool:
+    """Whether a comma follows, before the bracket closes that all of it stands in."""
+    depth = 0
+    for word in rest:
+        depth += (word in _OPEN) - (word in _CLOSE)
+        if depth < 0 or (not depth and word == ","):
+            return not depth
+    return False
 
 
 def _unexpected(rest: Sequence[Token], sql: str) -> SQLSyntaxError:
