@@ -215,8 +215,10 @@ class Executor:
                 raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
             self.kept.forget()
         self._remember()
-        result = self.ask(statement, receive)
         block = self.transaction.open or self.transaction.implicit
+        if block:
+            self.session.begin({})
+        result = self.ask(statement, receive)
         if statement.change is not None and statement.change.local and not block:
             # After its warning it holds up to Sync: a pipeline is a transaction, too.
             self.session.begin({})
@@ -229,8 +231,6 @@ class Executor:
         """Several statements have come in one message."""
         if not self.transaction.open:
             self.transaction.implicit = True
-            self._remember()
-            self.session.begin({})
 
     def fail(self) -> None:
         """An error happened: what was set since the last savepoint is undone at once."""

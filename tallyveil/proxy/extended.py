@@ -123,6 +123,13 @@ def describe(executor: Executor, message: Describe) -> Iterator[bytes]:
 def execute(executor: Executor, message: Execute) -> Iterator[bytes]:
     portal = _open_portal(executor.kept, message.portal)
     statement = portal.prepared.statement
+    yield from _execute(executor, portal, statement, message)
+    executor.transaction.go_on(statement)
+
+
+def _execute(
+    executor: Executor, portal: Portal, statement: Statement, message: Execute
+) -> Iterator[bytes]:
     executor.transaction.check(statement)
     if statement.kind == "empty":
         yield backend.EMPTY_QUERY

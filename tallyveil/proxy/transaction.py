@@ -52,6 +52,9 @@ _STEPS: Final[dict[tuple[str, Kind], _Step]] = {
 
 TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
 
+_APART: Final = TRANSACTION_KINDS | {"empty"}
+"""After these, what follows is the first of its transaction."""
+
 _SAVEPOINT: Final = 1024
 """Bytes of a savepoint beside its name, the settings to return to among them."""
 
@@ -59,7 +62,8 @@ _SAVEPOINT: Final = 1024
 class Transaction:
     """The block of one connection. ``status`` is what ReadyForQuery carries.
 
-    ``implicit`` says that several statements came in one message, which are one transaction.
+    ``implicit`` says that several statements came in one message, or that others were executed
+    since the last Sync: they are one transaction.
     """
 
     def __init__(self, holding: Holding) -> None:
@@ -91,6 +95,11 @@ class Transaction:
         """An error happened; inside a block, it is over but for its end."""
         if self.status == IN_BLOCK:
             self.status = IN_FAILED_BLOCK
+
+    def go_on(self, statement: Statement) -> None:
+        """A statement was executed, and no Sync has come."""
+        if not self.open and statement.kind not in _APART:
+            self.implicit = True
 
     def check(self, statement: Statement) -> None:
         """Raises TransactionAborted (25P02) for what a failed block does not run."""

@@ -123,21 +123,43 @@ PIPELINES = [
      "SHOW application_name"],
     ["BEGIN", "SET LOCAL application_name = 'b'", "COMMIT", "SHOW application_name"],
     ["SET application_name = 'c'", "SET LOCAL application_name = 'b'", "SHOW application_name"],
+    ["SHOW application_name", "SET LOCAL application_name = 'b'", "BEGIN", "SHOW application_name"],
+    ["DECLARE c CURSOR FOR SELECT 1 AS a", "FETCH c"],
+    ["SELECT 0 AS a", "DECLARE c CURSOR FOR SELECT 1 AS a", "FETCH c"],
+    ["SET application_name = 'b'", "DECLARE c CURSOR FOR SELECT 1 AS a", "FETCH c"],
+    ["SELECT 0 AS a", "COMMIT", "DECLARE c CURSOR FOR SELECT 1 AS a"],
+    ["SELECT 0 AS a", "ROLLBACK", "SELECT 0 AS a", "DECLARE c CURSOR FOR SELECT 1 AS a", "FETCH c"],
+    ["", "DECLARE c CURSOR FOR SELECT 1 AS a"],
+    ["BEGIN", "COMMIT", "DECLARE c CURSOR FOR SELECT 1 AS a"],
+    ["SELECT 0 AS a", "SAVEPOINT a"],
+    ["SELECT 0 AS a", "DISCARD ALL"],
+    ["SELECT 0 AS a", "SET TRANSACTION READ ONLY", "SHOW transaction_read_only"],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("statements", PIPELINES)
 def test_what_is_local_in_a_pipeline_holds_up_to_its_end(
-    free_house: Any, postgres: psycopg.Connection[Any], statements: list[str]
+    free_house: Any, postgres_uri: str, statements: list[str]
 ) -> None:
     def asked(connection: psycopg.Connection[Any]) -> list[Any]:
         connection.execute("SET application_name = 'a'")
-        with connection.pipeline():
-            cursors = [connection.execute(sql) for sql in statements]
+        notices: list[str | None] = []
+        connection.add_notice_handler(lambda notice: notices.append(notice.sqlstate))
+        cursors: list[psycopg.Cursor[Any]] = []
+        try:
+            with connection.pipeline():
+                cursors += [connection.execute(sql.encode()) for sql in statements]
+            refused = None
+        except psycopg.Error as error:
+            refused = error.sqlstate
+        status = connection.info.transaction_status
+        connection.execute("ROLLBACK")
         after = connection.execute("SHOW application_name").fetchone()
-        return [cursor.fetchone() for cursor in cursors if cursor.description] + [after]
+        found = [cursor.fetchone() for cursor in cursors if cursor.description]
+        return [*found, after, refused, notices, status]
 
-    with free_house.connect() as connection:
+    postgres = psycopg.connect(postgres_uri, autocommit=True)
+    with free_house.connect() as connection, postgres:
         assert asked(connection) == asked(postgres)
 
 
