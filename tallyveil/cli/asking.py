@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import typer
 
+from tallyveil.cli.error_messages import laid_out
 from tallyveil.cli.plotting import check_drawing, posteriors
 from tallyveil.cli.text import aligned, plain, print_json
 from tallyveil.errors import FeatureNotSupported, StatementError
-from tallyveil.gate import Gate, GateSession, Notice, Result, RowPosterior
+from tallyveil.gate import Gate, GateSession, Result, RowPosterior
 from tallyveil.policy import load_policy
 from tallyveil.proxy.inprocess import login_name
 from tallyveil.rewriter import Dialect
@@ -38,7 +39,8 @@ def ask(session: GateSession, query: str, *, json: bool) -> None:
                 print_json(_document(result))
             else:
                 typer.echo(_as_text(result))
-                _say(result.notices)
+                for notice in result.notices:
+                    typer.echo("\n".join(laid_out(notice.severity, notice)), err=True)
 
 
 def explain(session: GateSession, query: str, *, json: bool) -> None:
@@ -97,15 +99,6 @@ def _document(result: Result) -> dict[str, Any]:
         "rows": [[plain(value) for value in row] for row in result.rows],
         "notices": [asdict(notice) for notice in result.notices],
     }
-
-
-def _say(notices: tuple[Notice, ...]) -> None:
-    for notice in notices:
-        typer.echo(f"{notice.severity}: {notice.message}", err=True)
-        if notice.detail:
-            typer.echo(f"DETAIL: {notice.detail}", err=True)
-        if notice.hint:
-            typer.echo(f"HINT: {notice.hint}", err=True)
 
 
 def posterior(

@@ -23,7 +23,7 @@ from tallyveil.cli.error_messages import laid_out
 from tallyveil.cli.serving import address_errors, catalog_beside, dsn
 from tallyveil.cli.text import aligned
 from tallyveil.errors import PolicyError
-from tallyveil.gate import Gate
+from tallyveil.gate import Gate, Notice
 from tallyveil.policy import CatalogChoice, load_policy
 from tallyveil.proxy import Server, ServerThread
 
@@ -151,13 +151,10 @@ def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
 def _refusal(error: psycopg.DatabaseError, sql: str) -> list[str]:
     said = error.diag
     position = int(said.statement_position) if said.statement_position else None
-    return laid_out(
-        error.sqlstate or "",
-        said.message_primary or "",
-        detail=said.message_detail,
-        hint=said.message_hint,
-        pointed=(sql, position),
+    told = Notice(
+        said.message_primary or "", said.message_detail, said.message_hint, position=position
     )
+    return laid_out(f"ERROR {error.sqlstate}", told, sql)
 
 
 def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:

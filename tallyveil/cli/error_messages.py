@@ -13,6 +13,7 @@ from tallyveil.cli.text import print_json
 from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
 
 if TYPE_CHECKING:
+    from tallyveil.gate.interface import Notice
     from tallyveil.policy import Policy, Table
 
 __all__ = ["Command", "complaints", "error_lines", "laid_out", "protected"]
@@ -54,31 +55,19 @@ def protected(policy: Policy, name: str) -> Table:
 def error_lines(error: TallyveilError, sql: str | None = None) -> list[str]:
     """What is wrong, where, and what to do instead."""
     if isinstance(error, PolicyError):
-        first = laid_out(error.sqlstate, error.message)
-        return first + [f"  {mistake}" for mistake in error.mistakes]
-    pointed = (sql, error.position)
-    return laid_out(
-        error.sqlstate, error.message, detail=error.detail, hint=error.hint, pointed=pointed
-    )
+        return [f"ERROR {error.sqlstate}: {error.message}", *(f"  {m}" for m in error.mistakes)]
+    return laid_out(f"ERROR {error.sqlstate}", error, sql)
 
 
-def laid_out(
-    sqlstate: str,
-    message: str,
-    *,
-    detail: str | None = None,
-    hint: str | None = None,
-    pointed: tuple[str | None, int | None] = (None, None),
-) -> list[str]:
-    """The lines psql would print. ``pointed`` is the SQL and the position in it, from 1."""
-    lines = [f"ERROR {sqlstate}: {message}"]
-    sql, position = pointed
-    if sql is not None and position is not None:
-        lines += _pointed(sql, position)
-    if detail:
-        lines.append(f"DETAIL: {detail}")
-    if hint:
-        lines.append(f"HINT: {hint}")
+def laid_out(kind: str, said: TallyveilError | Notice, sql: str | None = None) -> list[str]:
+    """The lines psql would print; positions count in ``sql``, from 1."""
+    lines = [f"{kind}: {said.message}"]
+    if sql is not None and said.position is not None:
+        lines += _pointed(sql, said.position)
+    if said.detail:
+        lines.append(f"DETAIL: {said.detail}")
+    if said.hint:
+        lines.append(f"HINT: {said.hint}")
     return lines
 
 

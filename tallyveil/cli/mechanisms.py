@@ -56,28 +56,18 @@ Row = tuple[int, Fraction, tuple[float, ...]]
 
 def listing(*, json: bool) -> None:
     """Print noise for any count first, then what needs a public range."""
-    rows = [
-        {
-            "name": family.name,
-            "for": "any count",
-            "gives": _kind(family),
-            "guarantee": family.guarantee,
-        }
-        for family in additive()
+    staircase = "noise for sums: less than Laplace noise where a record counts for much"
+    best = "designed: the least expected loss with the properties asked for"
+    auto = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
+    chosen = NAMED["GM"].guarantee
+    listed = [
+        *((family.name, "any count", _kind(family), family.guarantee) for family in additive()),
+        (_STAIRCASE, "any count", staircase, STAIRCASE_GUARANTEE),
+        *((m.name, "0..n", f"{m.title}: {m.when}", m.guarantee) for m in NAMED.values()),
+        (_BEST, "0..n", best, chosen),
+        (_AUTO, "0..n", auto, chosen),
     ]
-    gives = "noise for sums: less than Laplace noise where a record counts for much"
-    rows.append(
-        {"name": _STAIRCASE, "for": "any count", "gives": gives, "guarantee": STAIRCASE_GUARANTEE}
-    )
-    rows += [
-        {"name": m.name, "for": "0..n", "gives": f"{m.title}: {m.when}", "guarantee": m.guarantee}
-        for m in NAMED.values()
-    ]
-    gives = "designed: the least expected loss with the properties asked for"
-    guarantee = NAMED["GM"].guarantee
-    rows.append({"name": _BEST, "for": "0..n", "gives": gives, "guarantee": guarantee})
-    gives = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
-    rows.append({"name": _AUTO, "for": "0..n", "gives": gives, "guarantee": guarantee})
+    rows = [dict(zip(("name", "for", "gives", "guarantee"), one, strict=True)) for one in listed]
     if json:
         print_json(rows)
         return

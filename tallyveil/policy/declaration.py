@@ -76,12 +76,17 @@ class UnitDeclaration(Declaration):
         return value
 
 
-class TableDeclaration(Declaration):
+class _FromDeclaration(Declaration):
+    """What is read, by its name there if it is not said."""
+
     origin: Annotated[str, AfterValidator(checks.origin)] | None = Field(
         default=None,
         alias="from",
         description="the name of a table or view, or a SELECT, in quotes",
     )
+
+
+class TableDeclaration(_FromDeclaration):
     privacy_unit: UnitDeclaration = Field(
         default_factory=UnitDeclaration,
         description='"row" or { column = "…", max_rows = 3 }',
@@ -117,15 +122,10 @@ class TableDeclaration(Declaration):
     )
 
 
-class PublicDeclaration(Declaration):
+class PublicDeclaration(_FromDeclaration):
     """A table anyone may see: a file, a table or SELECT of a file, or one of the source."""
 
     url: _Url | None = None
-    origin: Annotated[str, AfterValidator(checks.origin)] | None = Field(
-        default=None,
-        alias="from",
-        description="the name of a table or view, or a SELECT, in quotes",
-    )
 
 
 class ViewDeclaration(Declaration):

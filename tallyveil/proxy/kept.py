@@ -158,9 +158,6 @@ class Kept:
         self.holding.take(prepared.size)
         self._prepared[name] = prepared
 
-    def find_statement(self, name: str) -> Prepared | None:
-        return self._prepared.get(name)
-
     def statement(self, name: str) -> Prepared:
         found = self._prepared.get(name)
         if found is None:

@@ -20,6 +20,7 @@ from tallyveil.errors import (
 from tallyveil.proxy.errors import InvalidBinaryRepresentation
 
 __all__ = [
+    "Codec",
     "PgType",
     "WireType",
     "bad_datetime",

@@ -14,7 +14,7 @@ from psycopg import adapters
 from psycopg.adapt import PyFormat
 
 from tallyveil.errors import NumericValueOutOfRange
-from tallyveil.proxy.pgtypes.base import PgType, out_of_range, pg_type
+from tallyveil.proxy.pgtypes.base import Codec, PgType, out_of_range, pg_type
 
 __all__ = ["NUMBERS"]
 
@@ -50,13 +50,13 @@ def _integer(name: str, duckdb: str, code: str) -> PgType:
     packer = struct.Struct("!" + code)
     bits = 8 * packer.size
     least, most = (0, 2**bits - 1) if code == "I" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return pg_type(
-        name,
-        packer.size,
-        duckdb,
-        text=(_encode_int, _int_text(name, least, most)),
-        binary=(packer.pack, lambda data: packer.unpack(data)[0]),
-    )
+    return _packed(name, duckdb, packer, text=(_encode_int, _int_text(name, least, most)))
+
+
+def _packed(name: str, duckdb: str, packer: struct.Struct, *, text: Codec) -> PgType:
+    """A number that a C type is the binary form of."""
+    binary = packer.pack, lambda data: packer.unpack(data)[0]
+    return pg_type(name, packer.size, duckdb, text=text, binary=binary)
 
 
 def _layout(sign: str, digits: str, exponent: int, precision: int) -> str:
@@ -109,13 +109,8 @@ def _float(name: str, duckdb: str, code: str) -> PgType:
     packer = struct.Struct("!" + code)
     single = code == "f"
     most = float(np.finfo(np.float32 if single else np.float64).max)
-    return pg_type(
-        name,
-        packer.size,
-        duckdb,
-        text=(_encode_float(6 if single else 15, single), _float_text(name, most)),
-        binary=(packer.pack, lambda data: packer.unpack(data)[0]),
-    )
+    text = _encode_float(6 if single else 15, single), _float_text(name, most)
+    return _packed(name, duckdb, packer, text=text)
 
 
 _NAN, _POSITIVE_INFINITY, _NEGATIVE_INFINITY, _NEGATIVE = 0xC000, 0xD000, 0xF000, 0x4000
