@@ -36,7 +36,7 @@ from scipy import sparse
 from bench.bayes_gate import Gate
 from bench.measure import clocked, percentiles, report
 from bench.paper_posteriors import LaplaceSum
-from tallyveil.inference import best_combination
+from tallyveil.inference import Exchangeable
 from tallyveil.inference.noise import FloatArray
 
 QUERIES = int(os.environ.get("QUERIES", "1000"))
@@ -140,7 +140,8 @@ class System:
         """A with A H = q, if there is one: the best, or for "ols" with all answers alike."""
         if self.name != "ols":
             history = sparse.csr_matrix(h.astype(np.int64))
-            return best_combination(history, 2 * np.square(self.scales), q.astype(np.int64))
+            known = Exchangeable(history, 2 * np.square(self.scales))
+            return known.combinations(q.astype(np.int64)[None, :])[0]
         if self.inverse is None:
             self.inverse = np.asarray(np.linalg.pinv(h), dtype=np.float64)
         a: FloatArray = q @ self.inverse

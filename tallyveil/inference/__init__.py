@@ -10,7 +10,7 @@ from tallyveil.inference.confidence_sequence import confidence_sequence
 from tallyveil.inference.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.error_law import ErrorLaw
-from tallyveil.inference.exchangeable import best_combination
+from tallyveil.inference.exchangeable import Exchangeable
 from tallyveil.inference.fit import Fit
 from tallyveil.inference.laws import LAWS, NoiseLaw
 from tallyveil.inference.noise import Noises
@@ -25,10 +25,10 @@ __all__ = [
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "ErrorLaw",
+    "Exchangeable",
     "Fit",
     "NoiseLaw",
     "Noises",
-    "best_combination",
     "best_combinations",
     "combined",
     "confidence_sequence",

@@ -36,7 +36,6 @@ __all__ = [
     "EXACT",
     "LARGEST",
     "Exchangeable",
-    "best_combination",
     "least_norm_work",
     "least_weighed",
     "weighed",
@@ -56,18 +55,9 @@ _Colouring = tuple[_Colours, _Colours]
 """Of rows, and of cells."""
 
 
-def best_combination(
-    rows: sparse.csr_matrix, variances: FloatArray, query: npt.NDArray[np.int64]
-) -> FloatArray | None:
-    """A, or None if the history does not determine the query, or not in few enough colours.
-
-    ``rows`` (m×n) and ``query`` (n) are integers below 2⁵³. A variance of 0 is an exact answer.
-    """
-    return Exchangeable(rows, variances).combinations(query[None, :])[0]
-
-
 class Exchangeable:
-    """A history, as `best_combination` has it, with what does not depend on the query."""
+    """A history ``rows`` (m×n) of integers below 2⁵³, of ``variances``, 0 for an exact answer; with
+    what does not depend on the query."""
 
     def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
         self._rows = rows
@@ -82,7 +72,8 @@ class Exchangeable:
         return _work(self._own_colours) > LARGEST
 
     def combinations(self, queries: npt.NDArray[np.int64]) -> list[FloatArray | None]:
-        """As `best_combination`, for each of some queries (k×n): by the colours of all of them
+        """For each of some queries (k×n), integers below 2⁵³, its A; None if the history does not
+        determine it, or not in few enough colours. They are found by the colours of all queries
         together, unless it is less work one by one."""
         if not len(self._variances) or self.too_large or not queries.any():
             zero = np.zeros(len(self._variances))

@@ -37,6 +37,7 @@ from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.state import State
+from tallyveil.knowledge.system import System
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column
 
@@ -141,7 +142,7 @@ class Knowledge:
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""
-        return self._looks.follow(columns, rows)
+        return System.determines(self._state, rows, columns)
 
     def _together(self, found: Found, outlooks: Sequence[Outlook]) -> Sequence[Outlook]:
         """Whose rows are to add up: those of all columns, or if nothing is exact of not too many

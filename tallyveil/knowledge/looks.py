@@ -161,10 +161,6 @@ class Looks:
         nothing = Outlook.nothing(tuple(range(len(found.columns))), found.columns, seen)
         return [nothing if system is None else nothing.estimated(system)]
 
-    def follow(self, columns: Sequence[Column], rows: Column) -> bool:
-        """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""
-        return System.determines(self._state, rows, columns)
-
     def _once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""
         state = self._state

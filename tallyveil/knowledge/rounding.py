@@ -23,12 +23,12 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.projection import projected
-from tallyveil.knowledge.lattice import nearest_integers
 from tallyveil.knowledge.margins import rounded_in_margins
 from tallyveil.knowledge.parts import rounded_in_parts
+from tallyveil.solver_threads import aside
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Rounded", "jointly_rounded"]
+__all__ = ["Rounded", "jointly_rounded", "nearest_integers"]
 
 _DIGITS: Final = 6  # of values, so that what differs by rounding errors is rounded alike
 _FAMILIES: Final = 8
@@ -36,6 +36,9 @@ _LARGEST: Final = 2.0**50
 _ROWS: Final = 20_000  # in other families than `parts` and `margins` have
 _WORK: Final = 3e7  # products of the sums' parts, for values to be moved so that they add up
 _EXACTLY: Final = 1e6  # so much more weight on a sum that is known exactly
+_INTEGERS: Final = 2_000  # rows of an integer program
+_NODES: Final = 1_000  # and not seconds, so that the same statement is answered alike
+_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -227,3 +230,52 @@ def _diffuse(
         result[row] = low + (costs[1] < costs[0])
         for n, factor in own:
             off[n] += factor * (result[row] - values[row])
+
+
+def nearest_integers(
+    relations: sparse.csr_matrix,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None = None,
+) -> list[int] | None:
+    """The nearest integers that satisfy the relations, where rounding does not find any.
+
+        argmin Σ_i |z_i − x_i| / √V_i   over integers z with R z = 0, and z_i ≥ 0 for counts.
+
+    Of three-way tables with all two-way margins there need not be any within 1 of x, so it is an
+    integer program, and a search that is cut off after so many nodes. What is of variance 0 is an
+    integer and stays; None if no integers were found.
+    """
+    number = len(values)
+    if number > _INTEGERS:
+        return None
+    fixed = variances == 0
+    low = np.where(fixed, np.rint(values), -np.inf)
+    if counts is not None:
+        low = np.where(counts & ~fixed, 0.0, low)
+    high = np.where(fixed, np.rint(values), np.inf)
+    weights = 1 / np.sqrt(np.where(fixed, 1.0, variances))
+    one = sparse.eye_array(number)
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    off = sparse.vstack([sparse.hstack([one, -one]), sparse.hstack([-one, -one])])
+    none = sparse.csr_matrix(relations.shape)
+    found = aside(
+        lambda: milp(
+            np.concatenate([np.zeros(number), weights]),
+            integrality=np.concatenate([np.ones(number), np.zeros(number)]),
+            bounds=Bounds(
+                np.concatenate([low, np.zeros(number)]),
+                np.concatenate([high, np.full(number, np.inf)]),
+            ),
+            constraints=[
+                LinearConstraint(sparse.hstack([relations, none]).tocsr(), 0, 0),
+                LinearConstraint(off.tocsr(), -np.inf, np.concatenate([values, -values])),
+            ],
+            options={"node_limit": _NODES, "time_limit": _SECONDS},
+        )
+    )
+    if found.x is None:
+        return None
+    told = np.rint(found.x[:number])
+    return None if (relations @ told).any() else [int(value) for value in told.tolist()]

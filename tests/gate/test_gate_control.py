@@ -18,17 +18,18 @@ from tallyveil.inference import (
     DiscreteLaplaceLaw,
     ErrorLaw,
     Noises,
-    best_combination,
 )
 from tallyveil.knowledge import Precision, Preview
 from tallyveil.knowledge.nesting import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
 from tests.accountant.ledgers import recorded_answers
+from tests.inference.exact import best_combination
 
 Connect = Callable[..., tallyveil.Connection]
 
 LIMIT = {"min_half_width": 5}
+
 WHOLE = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
 WOMEN = f"{WHOLE} WHERE sex = 'F'"
 

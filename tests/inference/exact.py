@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+from scipy import sparse
+
+from tallyveil.inference import Exchangeable
 
 Matrix = list[list[Fraction]]
 
@@ -56,3 +59,10 @@ def solutions(matrix: Matrix, right: Matrix) -> list[list[Fraction] | None]:
             x[column] = row[number]
         found_by_column.append(x)
     return found_by_column
+
+
+def best_combination(
+    rows: sparse.csr_matrix, variances: np.ndarray, query: np.ndarray
+) -> np.ndarray | None:
+    """As it is found in floats, of one query."""
+    return Exchangeable(rows, variances).combinations(query[None, :])[0]

@@ -14,11 +14,10 @@ from tallyveil.inference import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     Noises,
-    best_combination,
     best_combinations,
     blocks,
 )
-from tests.inference.exact import least_variances
+from tests.inference.exact import best_combination, least_variances
 
 
 def _history(rng: np.random.Generator) -> tuple[sparse.csr_matrix, Noises]:

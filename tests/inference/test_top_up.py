@@ -15,10 +15,10 @@ from tallyveil.inference import (
     ErrorLaw,
     NoiseLaw,
     Noises,
-    best_combination,
     combined,
     top_up,
 )
+from tests.inference.exact import best_combination
 
 
 def known(*scales: float) -> ErrorLaw:

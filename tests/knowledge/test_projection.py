@@ -10,8 +10,7 @@ import pytest
 from scipy import sparse
 
 from tallyveil.inference.projection import projected
-from tallyveil.knowledge.lattice import nearest_integers
-from tallyveil.knowledge.rounding import jointly_rounded
+from tallyveil.knowledge.rounding import jointly_rounded, nearest_integers
 
 NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
 CROSSING = np.vstack([NESTED, [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]]])
