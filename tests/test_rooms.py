@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,15 +20,31 @@ BESIDE = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__",
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 
+@dataclass
+class Source:
+    """A file's modules and names ``from`` modules that it imports, and all names in it."""
+
+    imported: set[str] = field(default_factory=set)
+    taken: set[tuple[str, str]] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
 @cache
+def source(path: Path) -> Source:
+    found = Source()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.taken |= {(node.module, alias.name) for alias in node.names}
+        found.names |= {getattr(node, name, None) for name in ("id", "attr", "name")}
+    return found
+
+
 def imports(path: Path) -> set[str]:
     """The modules of this package that a file imports."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    found = source(path).imported | {module for module, _ in source(path).taken}
+    found |= {f"{module}.{name}" for module, name in source(path).taken}
     return {name for name in found if name.startswith("tallyveil.")}
 
 
@@ -71,10 +88,7 @@ def _users(name: str) -> set[str]:
     return {
         path.relative_to(PACKAGE).parts[0]
         for path in PACKAGE.rglob("*.py")
-        if any(
-            name in (getattr(n, "id", None), getattr(n, "attr", None), getattr(n, "name", None))
-            for n in ast.walk(ast.parse(path.read_text()))
-        )
+        if name in source(path).names
     }
 
 
@@ -86,14 +100,8 @@ def test_the_public_names() -> None:
 
 def test_modules_import_what_others_offer() -> None:
     """A name of another module is in its ``__all__``, if it is no module itself."""
-    taken = {
-        (node.module, alias.name)
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tallyveil.")
-        for alias in node.names
-    }
-    for module, name in sorted(taken):
+    taken = set().union(*(source(path).taken for path in PACKAGE.rglob("*.py")))
+    for module, name in sorted(each for each in taken if each[0].startswith("tallyveil.")):
         offered = import_module(module)
         inside = hasattr(offered, "__path__") and find_spec(f"{module}.{name}")
         assert inside or name in offered.__all__, f"{module} does not offer {name}"

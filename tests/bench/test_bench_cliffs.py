@@ -29,6 +29,7 @@ def test_seconds_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cliffs, "REPEATS", 1)
+    monkeypatch.setattr("bench.looks._WARM", 1)
     monkeypatch.setenv("ONLY", "two sums")
     cliffs.main()
     assert '"statement": "two sums"' in capsys.readouterr().out
