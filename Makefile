@@ -26,10 +26,13 @@ test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
 # Tests start servers too: compiled modules are kept, whatever the environment says, since each
 # process would spend longer on compiling them than on importing them.
 # Files are taken up in their order: the longest are not among the last. A worker that dies ends the
-# run: another in its place would leave it waiting for good.
+# run: another in its place would leave it waiting for good. To compile tests so that each can say
+# what it compared takes longer than most rooms' tests take: those that fail run again to say so.
 run-tests: $(VENV)/stamp
-	@unset PYTHONDONTWRITEBYTECODE; OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q --numprocesses=$(or $(JOBS),2) --dist=loadfile \
-		--no-loadscope-reorder --max-worker-restart=0
+	@unset PYTHONDONTWRITEBYTECODE; export OPENBLAS_NUM_THREADS=1; \
+	$(RUN)/pytest -q --assert=plain --numprocesses=$(or $(JOBS),2) --dist=loadfile \
+		--no-loadscope-reorder --max-worker-restart=0 || \
+		{ test $$? = 1 && $(RUN)/pytest -q --last-failed --last-failed-no-failures=none; exit 1; }
 
 check: $(VENV)/stamp  ## Lint, formatting, types
 	@$(RUN)/ruff check .
