@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 from tallyveil.agents import Plan, load_plan
 from tallyveil.cli.app import app
 from tallyveil.errors import PolicyError
+from tests.programs import TALLYVEIL, run
 
 AGENTS = ("north", "south", "harbour")
 SEXES, BANDS = ("F", "M"), (0, 1, 2, 3)
@@ -45,7 +45,6 @@ epsilon = 0.5
 agents = ["north", "south", "harbour"]
 """
 
-MAIN = "from tallyveil.cli import main; main()"
 DIES = """
 import os, signal
 from tallyveil.{module} import {kind}
@@ -82,8 +81,7 @@ class Agent:
         ]  # fmt: skip
 
     def process(self, number: int, before: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", before + MAIN, *self.arguments(number)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return run(before + TALLYVEIL, *self.arguments(number), timeout=120)
 
     def release(self, number: int = 1) -> dict[str, object]:
         """In this process. Raises AssertionError with what was said."""

@@ -22,10 +22,9 @@ from typer.testing import CliRunner
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
 from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled, until
+from tests.programs import TALLYVEIL, start
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
-
-PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()", "serve"]
 
 
 @pytest.fixture
@@ -42,13 +41,9 @@ def _policy(folder: Path) -> Path:
 def serving(policy: Path, *options: str, **variables: str) -> Iterator[str]:
     """The address it listens at; it is ended in order."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **variables}
-    with subprocess.Popen(
-        [*PROGRAM, str(policy), "--port", "0", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    arguments = ("serve", policy, "--port", "0", *options)
+    with start(TALLYVEIL, *arguments, env=environment, **pipes) as process:
         assert process.stdout is not None
         try:
             found = re.search(r"psql (postgresql://\S+)", process.stdout.readline())

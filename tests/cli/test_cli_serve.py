@@ -22,10 +22,9 @@ from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
+from tests.programs import TALLYVEIL, Program, of_its_own, start
 
 Run = Callable[..., Result]
-
-PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
 
 
 @pytest.fixture
@@ -35,13 +34,14 @@ def policy(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and the address it prints once it listens."""
-    command = [*PROGRAM, "serve", *map(str, arguments), "--port", "0", "--catalog", "off"]
+def serving(
+    *arguments: object, start: Callable[..., Program] = start, before: str = ""
+) -> Iterator[tuple[Program, str]]:
+    """The process and the address it prints once it listens; ``before`` is run in it first."""
+    command = ("serve", *arguments, "--port", "0", "--catalog", "off")
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start(before + TALLYVEIL, *command, env=environment, **pipes) as process:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
@@ -73,7 +73,8 @@ def add_user(policy: Path, name: str, password: str, *options: str) -> Result:
 def test_serve_answers_a_client_and_ends_in_order(shared: Path) -> None:
     """SIGHUP ends nothing; shares without passwords are warned of, and statements are logged where
     that is wanted. Without a catalog, questions about it are refused."""
-    with serving(shared, "--log-statements", "--log-level", "info") as (process, address):
+    options = ("--log-statements", "--log-level", "info")
+    with serving(shared, *options, start=of_its_own) as (process, address):
         process.send_signal(signal.SIGHUP)
         with psycopg.connect(address, user="alice", autocommit=True) as connection:
             with pytest.raises(psycopg.Error) as refused:
@@ -163,9 +164,7 @@ def test_the_demo_takes_its_tour_and_ends(run: Run, tmp_path: Path) -> None:
 def test_who_stays_in_the_demo_can_look_the_tables_up(tmp_path: Path) -> None:
     """What psql's \\d asks; and it ends in order."""
     options = ["--folder", str(tmp_path / "demo"), "--rows", "1000", "--serve"]
-    with subprocess.Popen(
-        [*PROGRAM, "demo", *options], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with start(TALLYVEIL, "demo", *options, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             lines = iter(process.stdout.readline, "")
@@ -203,12 +202,9 @@ HEAVY = "SELECT age, count(*) FROM person WHERE age % {} = 0 GROUP BY CUBE (age,
     "before",
     [pytest.param(BUSY, id="busy", marks=pytest.mark.slow), pytest.param(STUCK, id="stuck")],
 )
-def test_a_signal_ends_the_server_whatever_its_sessions_do(
-    policy: Path, monkeypatch: pytest.MonkeyPatch, before: str
-) -> None:
+def test_a_signal_ends_the_server_whatever_its_sessions_do(policy: Path, before: str) -> None:
     """Statements under way, and clients that do not read their answers."""
-    monkeypatch.setattr(f"{__name__}.PROGRAM", [*PROGRAM[:2], before + PROGRAM[2]])
-    with serving(policy) as (process, address):
+    with serving(policy, before=before) as (process, address):
         clients = [psycopg.connect(address, user="alice", autocommit=True) for _ in range(4)]
         for number, client in enumerate(clients):
             client.pgconn.send_query(HEAVY.format(number + 2).encode())
@@ -233,11 +229,8 @@ Gate.close = lambda _: threading.Event().wait()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
-def test_a_signal_ends_the_server_though_it_cannot_close(
-    policy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"{__name__}.PROGRAM", [*PROGRAM[:2], LOCKED + PROGRAM[2]])
-    with serving(policy) as (process, _):
+def test_a_signal_ends_the_server_though_it_cannot_close(policy: Path) -> None:
+    with serving(policy, before=LOCKED) as (process, _):
         start = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

@@ -22,6 +22,7 @@ import pytest
 
 from tallyveil.cli.security import read_user_file
 from tallyveil.proxy.interruption import worker_of
+from tests.programs import TALLYVEIL, run, start
 from tests.wire.waiting import until
 
 if sys.platform == "win32":
@@ -51,12 +52,9 @@ class House:
         self.policy = policy
         self.users = policy.with_suffix(".users")
         self.events: list[dict[str, Any]] = []
-        command = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
-        arguments = ["serve", str(policy), "--port", "0", "--log-format", "json"]
-        arguments += ["--catalog", "off"]
-        self.process = subprocess.Popen(
-            command + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        options = ("--port", "0", "--log-format", "json", "--catalog", "off")
+        self.process = start(TALLYVEIL, "serve", policy, *options, **pipes)
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
         assert self.process.stdout is not None
@@ -79,8 +77,9 @@ class House:
     def close(self) -> None:
         start = time.monotonic()
         self.process.terminate()
-        said, _ = self.process.communicate()
+        said = self.process.stdout.read()
         self._listener.join()
+        self.process.communicate()
         assert time.monotonic() - start < 25  # 5 on a machine that is not busy
         assert (self.process.returncode, said) == (0, "closed\n")
 
@@ -101,8 +100,7 @@ def test_a_start_that_fails_is_said_once(tmp_path: Path) -> None:
     """As with one process: here by the first worker, for all."""
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY)
-    command = [sys.executable, "-c", "from tallyveil.cli import main; main()", "serve", str(policy)]
-    found = subprocess.run([*command, "--port", "0"], capture_output=True, text=True, timeout=100)
+    found = run(TALLYVEIL, "serve", policy, "--port", "0", timeout=100)
     assert found.returncode == 1
     assert found.stdout == ""
     assert found.stderr.count("there is no file") == 1

@@ -10,8 +10,11 @@ from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
 from tallyveil.proxy import Limits, Server, leave, run
 
+PROGRAM = "from tests.proxy.memory_server import main; main()"
 
-def main(folder: str, connection: int, memory: int) -> None:
+
+def main() -> None:
+    folder, connection, memory = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     source = duckdb.connect(":memory:")
     source.execute("CREATE TABLE people AS SELECT i % 90 AS age FROM range(900) t(i)")
     table = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": {"age": {"range": [0, 9]}}}
@@ -21,7 +24,3 @@ def main(folder: str, connection: int, memory: int) -> None:
     run(server, ready=lambda server: print(server.port, flush=True))
     gate.close()
     leave()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -40,9 +40,13 @@ def work(end: int) -> None:
     run(Server(Sessions(), entrance=entrance, limits=Limits(**limits)))
 
 
-if __name__ == "__main__":
+def main() -> None:
     if sys.argv[1] == "worker":
         work(int(sys.argv[2]))
     else:
         chosen = dict(each.split("=") for each in sys.argv[2:])
         supervise(int(sys.argv[1]), {name: int(value) for name, value in chosen.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +22,8 @@ import psycopg
 import pytest
 
 from tallyveil.proxy import messages as m
+from tests.programs import start
+from tests.proxy.memory_server import PROGRAM
 from tests.proxy.mutations import MESSAGES, STARTUP, Conversation, conversation
 from tests.proxy.raw_client import RawClient, write
 
@@ -80,12 +81,9 @@ class Server:
 @contextmanager
 def served(folder: Path) -> Iterator[Server]:
     """What it says on standard error is read in the end: who failed to log in, and no more."""
-    program = [sys.executable, str(Path(__file__).with_name("memory_server.py"))]
     with (
         open(folder / "said", "w+") as said,
-        subprocess.Popen(
-            [*program, str(folder), "32", "64"], stdout=subprocess.PIPE, stderr=said, text=True
-        ) as process,
+        start(PROGRAM, folder, 32, 64, stdout=subprocess.PIPE, stderr=said) as process,
     ):
         assert process.stdout is not None
         try:

@@ -19,6 +19,8 @@ from tallyveil.proxy import messages as m
 from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
 from tallyveil.proxy.memory import OWN, Holding, Memory
 from tallyveil.proxy.rows import Rows
+from tests.programs import Program, start
+from tests.proxy.memory_server import PROGRAM
 from tests.proxy.raw_client import RawClient
 from tests.proxy.talk import Talk, bind, error_of, parse, query
 
@@ -40,7 +42,7 @@ Answer = list[tuple[str, Any]]
 
 @dataclass
 class Running:
-    process: subprocess.Popen[str]
+    process: Program
     port: int
 
     def connect(self, user: str) -> RawClient:
@@ -62,9 +64,8 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    program = [sys.executable, str(Path(__file__).with_name("memory_server.py"))]
-    arguments = [str(tmp_path_factory.mktemp("memory")), str(CONNECTION), str(SERVER)]
-    with subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, text=True) as process:
+    folder = tmp_path_factory.mktemp("memory")
+    with start(PROGRAM, folder, CONNECTION, SERVER, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             yield Running(process, int(process.stdout.readline()))

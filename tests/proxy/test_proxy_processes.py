@@ -24,6 +24,7 @@ from tallyveil.proxy import Limits
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.processes import Supervisor, WorkerFailed
+from tests.programs import Program, start
 from tests.proxy.raw_client import RawClient
 from tests.wire.waiting import until
 
@@ -34,7 +35,7 @@ if sys.platform != "linux":
 class House:
     """The supervisor's process; ``pids`` are those of its workers by number."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Program) -> None:
         self.process = process
         self.port = 0
         self.pids: dict[int, int] = {}
@@ -51,10 +52,12 @@ class House:
         raise AssertionError(f"no {wanted}")
 
 
+SUPERVISED = "from tests.proxy.supervised import main; main()"
+
+
 @contextmanager
 def supervised(count: int, *limits: str) -> Iterator[House]:
-    command = [sys.executable, "-m", "tests.proxy.supervised", str(count), *limits]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with start(SUPERVISED, count, *limits, stdout=subprocess.PIPE) as process:
         house = House(process)
         try:
             house.port = house.until("port")

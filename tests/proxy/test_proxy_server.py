@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import struct
 import subprocess
@@ -12,7 +11,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ import pytest
 from tallyveil.proxy import InsecureAddress, Limits, Server, ServerThread, Tls, Trust
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.server import is_loopback
+from tests.programs import start
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import RawClient, write
 from tests.proxy.scram_users import with_passwords
@@ -370,21 +369,14 @@ run(Server(Sessions(), port=0), ready=lambda server: print(server.port, flush=Tr
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM handlers on Windows")
 def test_run_until_sigterm() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUNNER],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-    assert process.stdout is not None
-    with RawClient(int(process.stdout.readline())) as client:
-        client.start()
-        process.send_signal(signal.SIGTERM)
-        assert error_of(client.until("E")) == "57P01"
-        assert client.at_end()
-    _, errors = process.communicate(timeout=20)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start(RUNNER, **pipes) as process:
+        with RawClient(int(process.stdout.readline())) as client:
+            client.start()
+            process.send_signal(signal.SIGTERM)
+            assert error_of(client.until("E")) == "57P01"
+            assert client.at_end()
+        _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, "")
 
 

@@ -1,4 +1,4 @@
-"""A server to be killed: python kill_server.py DIRECTORY, which prints its port."""
+"""A server to be killed, of a directory; it prints its port."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
 from tallyveil.proxy import Server, run
 
+PROGRAM = "from tests.wire.kill_server import main; main()"
 TABLE = {
     "from": "people",
     "budget": {"epsilon": 100.0},
@@ -27,10 +28,6 @@ def opened(directory: str | Path) -> Gate:
         return Gate(policy, source)
 
 
-def main(directory: str) -> None:
-    server = Server(opened(directory).session, port=0)
+def main() -> None:
+    server = Server(opened(sys.argv[1]).session, port=0)
     run(server, ready=lambda server: print(server.port, flush=True))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

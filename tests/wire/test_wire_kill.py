@@ -11,7 +11,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
@@ -25,9 +24,9 @@ from tallyveil.accountant import Account, Accountant, Ledger
 from tallyveil.accountant.codec import decode_answers, decode_event
 from tallyveil.policy import parse_policy
 from tallyveil.proxy import Server, ServerThread
+from tests.programs import start
 from tests.wire import kill_server
 
-SERVER = kill_server.__file__
 CLIENTS = 3
 
 
@@ -55,9 +54,7 @@ def one_round(
     """The answers clients saw before the server was killed; one at least if ``answered``."""
     seen: list[dict[str, int]] = [{} for _ in range(CLIENTS)]
     first = threading.Event()
-    with subprocess.Popen(
-        [sys.executable, SERVER, str(directory)], stdout=subprocess.PIPE, text=True
-    ) as server:
+    with start(kill_server.PROGRAM, directory, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         port = int(server.stdout.readline())
         clients = [
@@ -157,8 +154,7 @@ def client(port: int, name: str) -> psycopg.Connection[Any]:
 @contextlib.contextmanager
 def server(directory: Path) -> Iterator[int]:
     """Its port. It is killed in the end."""
-    command = [sys.executable, SERVER, str(directory)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with start(kill_server.PROGRAM, directory, stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout is not None
             yield int(running.stdout.readline())

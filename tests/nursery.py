@@ -1,0 +1,88 @@
+"""A process that has imported the package and forks programs: python -m tests.nursery END.
+
+``END`` is a socket of packets. Each asks for a program, as JSON: its code, arguments, folder and
+variables; with it come standard input, output and error, and a socket that takes the program's
+number, and at last how it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+
+# What a server imports, also where it does so only when it needs it.
+IMPORTED = (
+    "tallyveil.catalog.supervisor",
+    "tallyveil.cli.agents",
+    "tallyveil.cli.app",
+    "tallyveil.cli.demo",
+    "tallyveil.cli.serving",
+    "tallyveil.proxy.inprocess",
+    "uvloop",
+)
+LARGEST = 1 << 17
+
+
+def program(end: socket.socket) -> str:
+    """Fork programs as they are asked for; in each of them, return its code.
+
+    Raises SystemExit, where there is nobody left to ask for one.
+    """
+    while True:
+        asked, sockets, _, _ = socket.recv_fds(end, LARGEST, 4)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        if not asked:
+            raise SystemExit(0)
+        if os.fork() == 0:
+            end.close()
+            streams, told = sockets[:3], socket.socket(fileno=sockets[3])
+            if (number := os.fork()) == 0:
+                told.close()
+                return _prepared(streams, **json.loads(asked))
+            for each in streams:  # whoever reads them waits for the program's end alone
+                os.close(each)
+            _await(number, told)
+        for each in sockets:
+            os.close(each)
+
+
+def _await(number: int, told: socket.socket) -> None:
+    """The program is a child of this process, which is a child of nobody who waits for programs."""
+    told.send(str(number).encode())
+    _, status = os.waitpid(number, 0)
+    with contextlib.suppress(OSError):
+        told.send(str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
+
+
+def _prepared(
+    streams: list[int], code: str, arguments: list[str], folder: str, variables: dict[str, str]
+) -> str:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, each in enumerate(streams):
+        os.dup2(each, number)
+        os.close(each)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in variables)
+    sys.argv = ["-c", *arguments]
+    gc.unfreeze()
+    return code
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for module in IMPORTED:
+        with contextlib.suppress(ModuleNotFoundError):  # uvloop need not be there
+            importlib.import_module(module)
+    gc.freeze()
+    exec(program(socket.socket(fileno=int(sys.argv[1]))), {"__name__": "__main__"})
