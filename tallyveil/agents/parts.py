@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from tallyveil.agents.plan import Counted, written
 from tallyveil.errors import SourceError
+from tallyveil.policy.checks import Declaration
 
 __all__ = ["Combined", "Part", "combined"]
 
 
-@dataclass(frozen=True)
-class Part:
+_Key: TypeAlias = list[str | bool | int | float | None]
+
+
+class Part(Declaration):
     """``keys`` are the values of ``count_by``, and ``counts`` what the agent released of each.
     ``fingerprint`` is that of all that agents agree on."""
 
@@ -26,7 +30,7 @@ class Part:
     count_by: list[str]
     totals: list[str]
     scale: float
-    keys: list[list[str | int | float | None]]
+    keys: list[_Key]
     counts: list[int]
 
     @classmethod
@@ -45,20 +49,20 @@ class Part:
             counts=list(counts),
         )
 
-    def json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+    def as_json(self) -> str:
+        return json.dumps(self.model_dump(), ensure_ascii=False)
 
     @classmethod
     def read(cls, path: Path) -> Part:
         """Raises SourceError."""
         try:
-            part = cls(**json.loads(path.read_text(encoding="utf-8")))
+            part = cls.model_validate_json(path.read_bytes())
             if len(part.keys) != len(part.counts) or part.agent not in part.agents:
                 raise ValueError
             return part
         except OSError as error:
             raise SourceError(f"the part {path} cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError):
+        except ValueError:
             raise SourceError(f"{path} is no part of a release") from None
 
 
@@ -67,10 +71,10 @@ class Combined:
     """``counts`` over the agents that are there. Only with nobody ``missing`` are ``totals``, by
     their keys, exact; until then they are None."""
 
-    keys: list[list[str | int | float | None]]
+    keys: list[_Key]
     counts: list[int]
     missing: list[str]
-    totals: list[tuple[list[str | int | float | None], int]] | None
+    totals: list[tuple[_Key, int]] | None
 
 
 def combined(parts: Sequence[Part]) -> Combined:
@@ -90,7 +94,7 @@ def combined(parts: Sequence[Part]) -> Combined:
     if missing:
         return Combined(first.keys, counts, missing, None)
     places = [first.count_by.index(name) for name in first.totals]
-    totals: dict[str, tuple[list[str | int | float | None], int]] = {}
+    totals: dict[str, tuple[_Key, int]] = {}
     for key, count in zip(first.keys, counts, strict=True):
         own = [key[place] for place in places]
         _, before = totals.get(json.dumps(own), (own, 0))

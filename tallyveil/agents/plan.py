@@ -12,13 +12,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from tallyveil.errors import InvalidParameterValue, PolicyError
 from tallyveil.mechanisms import DiscreteLaplace
 from tallyveil.mechanisms.constrained.shared import SharedNoise
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.policy import Attribute, Policy, Table, checks
+from tallyveil.policy.checks import Declaration
 from tallyveil.policy.domain import Value
 from tallyveil.policy.mistakes import mistakes, refusal
 from tallyveil.strategies.strategy import marginal
@@ -37,18 +38,16 @@ _Name = Annotated[str, Field(min_length=1, max_length=100)]
 _Names = Annotated[list[_Name], AfterValidator(_distinct)]
 
 
-class Plan(BaseModel):
+class Plan(Declaration):
     """``count_by`` are attributes of ``table``, a count for each combination of their values at
     each of the ``agents``; over all agents, the totals for the values of ``totals``, which are some
     of them, are exact. ``epsilon`` is what a part costs the budget of its table, for a privacy unit
     of one row."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     name: _Name
     table: _Name
     count_by: Annotated[_Names, Field(min_length=1)]
-    totals: _Names = []
+    totals: _Names = Field(default_factory=list)
     epsilon: Annotated[Fraction, BeforeValidator(checks.epsilon)]
     agents: Annotated[_Names, Field(min_length=2)]
 

@@ -58,7 +58,7 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
         accountant = Accountant(ledger, accounts(own, reads))
         part = release_part(own, planned, agent, number, opened, ledger, accountant, login_name())
     try:
-        out.write_text(part.json(), encoding="utf-8")
+        out.write_text(part.as_json(), encoding="utf-8")
     except OSError as error:
         raise OutputError(
             f"the part {out} could not be written: {error.strerror}",

@@ -257,6 +257,16 @@ def test_parts_of_different_releases_are_not_combined(agents: list[Agent]) -> No
         assert said in found.output
 
 
+def test_what_is_no_part_is_not_combined(agents: list[Agent]) -> None:
+    north, *_ = agents
+    north.release()
+    path, part = north.folder / "part.json", north.part
+    for key, wrong in (("counts", [str(n) for n in part["keys"]]), ("totals", [[]]), ("more", 1)):
+        path.write_text(json.dumps({**part, key: wrong}))
+        found = CliRunner().invoke(app, ["agent", "combine", str(path)])
+        assert (found.exit_code, "is no part of a release" in found.output) == (1, True), key
+
+
 def test_agents_that_agree_read_the_same_word(agents: list[Agent]) -> None:
     def word(agent: Agent) -> str:
         names = ("policy.toml", "plan.toml", "secret.json")
