@@ -13,6 +13,7 @@ from tallyveil.rewriter.sql.instants import local_now
 from tallyveil.rewriter.sql.parameters import types_of
 from tallyveil.rewriter.sql.query import Query, place_of, read_query
 from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
+from tallyveil.rewriter.sql.zones import by_name as zone_by_name
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "read_query",
     "split",
     "types_of",
+    "zone_by_name",
 ]

@@ -7,7 +7,6 @@ than a value goes: '1e999999999' as a number would take minutes.
 from __future__ import annotations
 
 import re
-import zoneinfo
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.rewriter import zone_by_name
 from tallyveil.truth import truth
 
 __all__ = [
@@ -281,24 +281,22 @@ def search_path(name: str, value: str, now: str = "") -> str:
     return value
 
 
-@lru_cache(maxsize=1)
-def _zones() -> dict[str, str]:
-    """By the name in lower case, those that DuckDB knows too."""
-    return {zone.lower(): zone for zone in zoneinfo.available_timezones() - {"localtime"}}
-
-
 _OFFSET: Final = re.compile(r"(gmt|utc|)([+-]?)(\d{1,2})(?::?00)?", re.ASCII)
 
 
 def time_zone(name: str, value: str, now: str = "") -> str:
     """A zone's name; hours east of Greenwich; or as POSIX has it, UTC and the hours west of it."""
     word = value.strip().lower()
-    if word in _zones():
-        return _zones()[word]
-    match = _OFFSET.fullmatch(word)
+    match = None if zone_by_name(word) else _OFFSET.fullmatch(word)
     if match is not None:
         west = (match[2] == "-") == (match[1] == "")
-        zone = f"etc/gmt{'+' if west else '-'}{int(match[3])}"
-        if zone in _zones():
-            return _zones()[zone]
-    raise wrong(name, value, "Write the name of a time zone, such as 'Europe/Paris'.")
+        word = f"etc/gmt{'+' if west else '-'}{int(match[3])}"
+    zone = zone_by_name(word)
+    if zone is None:
+        raise wrong(
+            name,
+            value,
+            "Write the name of a time zone, such as 'Europe/Paris', or whole hours: 5 and 'UTC-5' "
+            "are five hours east of Greenwich.",
+        )
+    return zone

@@ -17,6 +17,7 @@ from tallyveil.errors import (
     InvalidTimeZoneDisplacement,
 )
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
+from tallyveil.rewriter.sql import zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import need_family, spoken
 
@@ -63,10 +64,9 @@ def truncate(node: exp.Func, scope: Scope) -> None:
     unit = node.args["unit"].name.lower()
     timed = scope.type_of(node.this) in ("DATE", "TIMESTAMP")
     units = _UNITS | _TIME_UNITS if timed else _UNITS
-    if unit not in units or node.args.get("zone") is not None:
+    if unit not in units:
         raise FeatureNotSupported(
-            f"date_trunc to {unit} is not answered",
-            hint=f"These are: {', '.join(sorted(units))}; without a time zone.",
+            f"date_trunc to {unit} is not answered", hint=f"These are: {', '.join(sorted(units))}."
         )
 
 
@@ -132,9 +132,9 @@ def finite(node: exp.Anonymous, scope: Scope) -> None:
 # Texts that both read alike as a date or a timestamp. DuckDB ignores what follows a timestamp
 # ('10:00 PM' is ten in the morning), takes '14-02-03' for a day of the year 14, drops a seventh
 # decimal where PostgreSQL rounds, and reads abbreviated time zones in its own way: PST is Los
-# Angeles, with its summer time, and IST is in India.
-_OFFSET: Final = r"[+-](?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::(?P<zs>[0-9]{2}))?)?"
-_ZONE: Final = rf"[zZ]|{_OFFSET}|\s*(?i:utc|gmt|[a-z_]+/[a-z0-9_/+-]+)"
+# Angeles, with its summer time, and IST is in India. So these are written as their offsets.
+_OFFSET: Final = r"[+-](?P<zh>[0-9]{1,2})(?::?(?P<zm>[0-9]{2})(?::(?P<zs>[0-9]{2}))?)?"
+_ZONE: Final = rf"\s*(?:{_OFFSET}|(?P<name>[A-Za-z][A-Za-z0-9_/+:-]*))"
 _TIME: Final = r"(?P<h>[0-9]{1,2}):(?P<min>[0-9]{1,2})(?::(?P<s>[0-9]{1,2}(?:\.[0-9]{1,6})?))?"
 _TEXT: Final = re.compile(
     rf"(?P<y>[0-9]{{4,7}})(?P<by>[-/])(?P<m>[0-9]{{1,2}})(?P=by)(?P<d>[0-9]{{1,2}})"
@@ -191,9 +191,28 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
             hint="Keep it between -15:59:59 and +15:59:59.",
             position=position(literal),
         )
+    zone = _written_zone(found, literal) if found["zone"] else ""
     if hour == 24 and kind != "date" and year < dt.MAXYEAR:
         midnight = dt.datetime(year, month, day) + dt.timedelta(days=1)
-        literal.set("this", f"{midnight.isoformat(' ')}{found['zone'] or ''}")
+        literal.set("this", f"{midnight.isoformat(' ')}{zone}")
+    elif zone:
+        literal.set("this", text[: found.start("zone")] + zone)
+
+
+def _written_zone(found: re.Match[str], literal: exp.Expr) -> str:
+    """As DuckDB reads it, which takes abbreviations for names, or for nothing."""
+    name = found["name"]
+    if name is None:
+        hours, minutes, seconds = (int(found[part] or 0) for part in ("zh", "zm", "zs"))
+        east = 3600 * hours + 60 * minutes + seconds
+        return zones.written(-east if found["zone"].strip().startswith("-") else east)
+    east_or_none = zones.offset(name)
+    if east_or_none is not None:
+        return zones.written(east_or_none)
+    named = zones.by_name(name)
+    if named is None:
+        raise zones.unknown(name, position(literal))
+    return f" {named}"
 
 
 def _exists(year: int, month: int, day: int, hour: int, minute: int, second: float) -> bool:

@@ -86,6 +86,13 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = M
             "an interval with a fraction",
             "Write whole quantities: '1 month 15 days'.",
         ),
+        **dict.fromkeys(
+            ((exp.TimestampTrunc, "zone"), (exp.DateTrunc, "zone")),
+            (
+                "date_trunc with a time zone",
+                "Write date_trunc('day', … AT TIME ZONE 'zone'), or SET timezone.",
+            ),
+        ),
         (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
         (exp.With, "recursive"): ("WITH RECURSIVE", None),
         (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),

@@ -18,10 +18,10 @@ from sqlglot import exp
 
 from tallyveil.errors import (
     FeatureNotSupported,
-    InvalidParameterValue,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
+from tallyveil.rewriter.sql import zones
 from tallyveil.rewriter.sql.nodes import function_name, is_star, position, visit
 from tallyveil.rewriter.sql.types import NOW, TypeOf
 from tallyveil.rewriter.sql.vocabulary import COMPARISONS
@@ -195,6 +195,12 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
     zone, operand = node.args["zone"], node.this
     if zone.is_string and is_utc(zone.name) and is_utc(session):
         return exp.cast(exp.cast(operand.copy(), "timestamptz"), "timestamp")
+    if isinstance(zone, exp.Interval):
+        raise FeatureNotSupported(
+            "AT TIME ZONE by an interval is not answered",
+            hint="Write a zone's name, or its hours in POSIX's form: 'UTC-5' is five hours east.",
+            position=position(zone.this) or position(operand),
+        )
     if not zone.is_string or operand.find(exp.Column, exp.AggFunc, exp.Query):
         raise FeatureNotSupported(
             "AT TIME ZONE of a column is answered for 'UTC' only, in a session whose timezone is "
@@ -202,23 +208,21 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
             hint="Write the time in the session's time zone, or SET timezone.",
             position=position(zone),
         )
-    _check_zone(zone)
+    east = zones.offset(zone.name)
+    there, ahead = zone.copy(), None
+    if east is not None:
+        there = exp.Literal.string("UTC")
+        ahead = exp.Interval(this=exp.Literal.string(str(east)), unit=exp.var("second"))
+    elif (named := zones.by_name(zone.name)) is not None:
+        there = exp.Literal.string(named)
+    else:
+        raise zones.unknown(zone.name, position(zone))
     if kind == "TIMESTAMP":
-        there = exp.AtTimeZone(this=operand.copy(), zone=zone.copy())
-        return exp.cast(there, "timestamp")
+        clock = operand.copy() if ahead is None else exp.Sub(this=operand.copy(), expression=ahead)
+        return exp.cast(exp.AtTimeZone(this=exp.paren(clock), zone=there), "timestamp")
     instant = exp.cast(operand.copy(), "timestamptz")
-    return exp.AtTimeZone(this=instant, zone=zone.copy())
-
-
-def _check_zone(zone: exp.Expr) -> None:
-    try:
-        zoneinfo.ZoneInfo(zone.name)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        raise InvalidParameterValue(
-            f'time zone "{zone.name[:60]}" not recognized',
-            hint="Write a name such as 'Europe/Paris'.",
-            position=position(zone),
-        ) from None
+    shown = exp.AtTimeZone(this=instant, zone=there)
+    return shown if ahead is None else exp.paren(exp.Add(this=shown, expression=ahead))
 
 
 def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:

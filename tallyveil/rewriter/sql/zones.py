@@ -1,0 +1,69 @@
+"""Time zones by name, by abbreviation, and by hours from Greenwich, as PostgreSQL reads them."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from tallyveil.errors import InvalidParameterValue
+
+__all__ = ["ABBREVIATIONS", "by_name", "offset", "unknown", "written"]
+
+ABBREVIATIONS: Final = MappingProxyType(
+    {
+        "akdt": -8, "akst": -9, "bst": 1, "cdt": -5, "cest": 2, "cet": 1, "cst": -6, "edt": -4,
+        "eest": 3, "eet": 2, "est": -5, "gmt": 0, "hst": -10, "jst": 9, "kst": 9, "mdt": -6,
+        "mest": 2, "met": 1, "mst": -7, "pdt": -7, "pst": -8, "utc": 0, "west": 1, "wet": 0,
+        "z": 0, "zulu": 0,
+    }
+)  # fmt: skip
+"""Hours east of Greenwich, in winter and in summer: PostgreSQL's own list, as far as it stands for
+one offset at all times and is not mistaken for another country's."""
+
+_CLOCK: Final = r"(\d{1,2})(?::([0-5]\d)(?::([0-5]\d))?)?"
+_POSIX: Final = re.compile(rf"(?:gmt|utc)?([+-]?){_CLOCK}", re.ASCII)
+_MOST: Final = 24 * 3600
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, str]:
+    """By the name in lower case, those that DuckDB knows too."""
+    return {zone.lower(): zone for zone in zoneinfo.available_timezones() - {"localtime"}}
+
+
+def by_name(text: str) -> str | None:
+    """The name of the zone, as it is written; None where there is none."""
+    return _names().get(text.lower())
+
+
+def offset(text: str) -> int | None:
+    """Seconds east of Greenwich where a zone is an abbreviation or has POSIX's form, UTC+3 or +3,
+    which is three hours west of it; None where it is neither."""
+    word = text.strip().lower()
+    if word in ABBREVIATIONS:
+        return ABBREVIATIONS[word] * 3600
+    match = _POSIX.fullmatch(word)
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+    west = hours * 3600 + minutes * 60 + seconds
+    if west > _MOST:
+        return None
+    return west if match[1] == "-" else -west
+
+
+def written(east: int) -> str:
+    """As ISO 8601 has it, with the seconds."""
+    minutes, seconds = divmod(abs(east), 60)
+    return f"{'-' if east < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+
+
+def unknown(text: str, position: int | None) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f'time zone "{text[:60]}" not recognized',
+        hint="Write a name such as 'Europe/Paris', or an offset such as 'UTC-5': that is east.",
+        position=position,
+    )
