@@ -74,3 +74,41 @@ def test_a_zone_in_another_form_is_refused_with_what_to_write(
     with pytest.raises(FeatureNotSupported, match=r"(?i)time zone") as refused:
         answer(ours, f"SELECT {expression} AS a")
     assert hint in (refused.value.hint or "")
+
+
+REPEATED = [
+    ("America/Havana", "2020-11-01 04:30+00", "2020-11-01 05:30+00", "2020-11-01"),
+    ("America/Havana", "2020-11-01 00:00-04", "2020-11-01 00:00-05", "2020-11-01"),
+    ("Asia/Beirut", "2020-10-24 20:30+00", "2020-10-24 22:00+00", "2020-10-25"),
+    ("America/Asuncion", "2020-03-22 02:30 UTC", "2020-03-22 03:30 UTC", "2020-03-21"),
+    ("Europe/Berlin", "2020-10-25 02:30 CEST", "2020-10-25 02:30 CET", "2020-10-25"),
+]
+
+
+@pytest.mark.parametrize(("zone", "early", "late", "day"), REPEATED)
+def test_of_a_time_that_clocks_show_twice_the_later_is_meant_and_the_earlier_refused(
+    ours: GateSession, postgres: psycopg.Connection[Any], zone: str, early: str, late: str, day: str
+) -> None:
+    """By the clock both were equal: PostgreSQL tells them apart."""
+    asked = (
+        "SELECT timestamptz '{}' AS a, timestamptz '{}' = date '{}' AS b, "
+        "date_trunc('day', timestamptz '{}') AS c, date '{}'::timestamptz = '{}' AS d"
+    )
+    answer(ours, f"SET timezone = '{zone}'")
+    postgres.execute(f"SET timezone = '{zone}'".encode())
+    try:
+        same = asked.format(late, late, day, late, day, late)
+        assert answer(ours, same) == postgres.execute(same.encode()).fetchall()
+        for sql in (
+            f"timestamptz '{early}' = date '{day}'",
+            f"date '{day}'::timestamptz = '{early}'",
+        ):
+            with pytest.raises(FeatureNotSupported, match="show again") as refused:
+                answer(ours, f"SELECT {sql} AS a")
+            assert refused.value.position == f"SELECT {sql}".index(f"'{early}'") + 1
+        assert postgres.execute(f"SELECT timestamptz '{early}' < '{late}'".encode()).fetchone() == (
+            True,
+        )
+    finally:
+        answer(ours, "RESET timezone")
+        postgres.execute("SET timezone = 'UTC'")

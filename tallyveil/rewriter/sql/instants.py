@@ -142,12 +142,17 @@ def _settled(
         case exp.StrToTime():
             return _instant(_read(node))
         case exp.UnixToTime():
-            utc = exp.Literal.string(_since_epoch(node).isoformat(" ") + "+00")
+            moment = _since_epoch(node)
+            _need_one_clock(moment.replace(tzinfo=dt.UTC), zone, node)
+            utc = exp.Literal.string(moment.isoformat(" ") + "+00")
             return exp.cast(exp.cast(utc, "timestamptz"), "timestamp")
         case exp.AtTimeZone():
             return _in_zone(node, zone, types[id(node)])
         case exp.Cast() if node.to.this is exp.DType.TIMESTAMPTZ:
             # With the zone that a text may have, to the same instant in the session's zone.
+            text = node.this.unnest()
+            if text.is_string:
+                _need_one_clock(zones.utc_of(text.name), zone, text)
             return exp.cast(exp.Cast(this=node.this.copy(), to=node.to.copy()), "timestamp")
         case exp.Cast() if types.get(id(node)) == "TIMESTAMPTZ":
             return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "text")
@@ -155,6 +160,18 @@ def _settled(
     if name in _DAYS:
         return _day(now.date())
     return _instant(now) if name in _INSTANTS else None
+
+
+def _need_one_clock(instant: dt.datetime | None, zone: str, node: exp.Expr) -> None:
+    """Its time on the session's clocks stands for the instant: of two it stands for the later one,
+    as in PostgreSQL."""
+    if instant is not None and not is_utc(zone) and zones.is_shown_again(instant, zone):
+        raise FeatureNotSupported(
+            f"an instant whose time the clocks of {zone} show again, when they are put back, is "
+            "not answered there",
+            hint="SET timezone = 'UTC', or write a time an hour earlier or later.",
+            position=position(node),
+        )
 
 
 def _in_hours(node: exp.Binary, kinds: tuple[str | None, str | None], dialect: str) -> exp.Expr:
@@ -228,7 +245,7 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
 def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
     """The statement whose columns that have a name in ``with_zone`` are instants again.
 
-    In the hour that a clock shows twice they are the earlier ones.
+    In the hour that a clock shows twice they are the later ones.
     """
     selects = _selects(tree)
     if not any(any(map(is_star, select.expressions)) for select in selects):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import zoneinfo
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["ABBREVIATIONS", "by_name", "offset", "unknown", "written"]
+__all__ = ["ABBREVIATIONS", "by_name", "is_shown_again", "offset", "unknown", "utc_of", "written"]
 
 ABBREVIATIONS: Final = MappingProxyType(
     {
@@ -53,6 +54,40 @@ def offset(text: str) -> int | None:
     if west > _MOST:
         return None
     return west if match[1] == "-" else -west
+
+
+_TEXT: Final = re.compile(
+    r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})[tT\s]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?(?:\.\d*)?"
+    r"\s*([A-Za-z+-].*?)\s*",
+    re.ASCII,
+)
+
+
+def utc_of(text: str) -> dt.datetime | None:
+    """The instant, to the second, that a text with a zone stands for; None where it has none, or is
+    none of Python's."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        return None
+    zone, east = match[7], offset(match[7])
+    if east is None and by_name(zone) is None:
+        return None
+    try:
+        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+        local = dt.datetime(year, month, day, hour, minute, second)
+        if east is None:
+            named = zoneinfo.ZoneInfo(by_name(zone) or "UTC")
+            return local.replace(tzinfo=named, fold=1).astimezone(dt.UTC)
+        signed = -east if zone[0] in "+-" else east  # ISO 8601 counts to the east
+        return (local - dt.timedelta(seconds=signed)).replace(tzinfo=dt.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_shown_again(instant: dt.datetime, zone: str) -> bool:
+    """Whether clocks there show its time once more, when they are put back."""
+    local = instant.astimezone(zoneinfo.ZoneInfo(zone))
+    return not local.fold and local.utcoffset() != local.replace(fold=1).utcoffset()
 
 
 def written(east: int) -> str:
