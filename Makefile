@@ -72,8 +72,8 @@ $(BI)/stamp: tests/bi/requirements.txt
 	$(BI)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs
-	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m slow
+test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs, and more examples of every property
+	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m 'slow or hypothesis'
 
 fuzz-sql: $(VENV)/stamp  ## Generated SQL against databases (STATEMENTS=200000 SEED=… SIZE=0: all)
 	@FUZZ_STATEMENTS=$(or $(STATEMENTS),200000) FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \

@@ -1,7 +1,7 @@
 """How the property tests explore, how fixtures are written anew, and a PostgreSQL to compare with.
 
-The suite repeats itself, the long runs do not: HYPOTHESIS_PROFILE=explore looks elsewhere each
-time; `make test-slow` does.
+The suite repeats itself with a few examples of each property; `make test-slow` asks every property
+of ten times as many, others each time (HYPOTHESIS_PROFILE=explore).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import typer.testing
 from hypothesis import settings
 
 # A deadline would measure the machine's other work.
-settings.register_profile("suite", deadline=None, derandomize=True)
-settings.register_profile("explore", deadline=None)
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("explore", deadline=None, max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 # Tests keep their files in memory where there is room: the calls that make them durable are the

@@ -180,19 +180,17 @@ class DiscreteGaussianLaw(NoiseLaw):
 
 def _log_phi(points: Floats, sigma: float) -> Floats:
     """ln of Σ_k e^{−k²/2σ²} cos kt / N for σ < 1; else, by Poisson's summation formula, of
-    Σ_m e^{−σ²(t − 2πm)²/2} / Σ_m e^{−σ²(2πm)²/2}. Terms beyond |m| = 2 and |k| = 12 are less than
-    1e-31 of the whole."""
+    Σ_m e^{−σ²(t − 2πm)²/2} / Σ_m e^{−σ²(2πm)²/2}. Terms beyond |k| = 12σ are less than 1e-31 of
+    the whole, those beyond |m| = 1 less than 1e-17."""
     if sigma < 1:
-        steps = np.arange(1, 13, dtype=np.float64)
+        steps = np.arange(1, math.ceil(12 * sigma) + 1, dtype=np.float64)
         weights = 2 * np.exp(-0.5 * (steps / sigma) ** 2)
         values = (1 + np.cos(np.outer(points, steps)) @ weights) / (1 + weights.sum())
         result: Floats = np.log(np.maximum(values, 1e-300))
         return result
-    near = np.remainder(points + math.pi, 2 * math.pi) - math.pi
-    shifts = 2 * math.pi * np.arange(-2, 3)
-    exponents = -0.5 * (sigma * (near[:, None] + shifts)) ** 2
-    largest: Floats = exponents[:, 2]
-    sums = np.exp(exponents - largest[:, None]).sum(axis=1)
-    total = np.exp(-0.5 * (sigma * shifts) ** 2).sum()
-    ratio: Floats = largest + (np.log(sums) - math.log(total))
+    near = np.abs(np.remainder(points + math.pi, 2 * math.pi) - math.pi)
+    rate = 2 * math.pi * sigma**2
+    others = np.exp(rate * (near - math.pi)) + np.exp(-rate * (near + math.pi))
+    none = math.log1p(2 * math.exp(-rate * math.pi))
+    ratio: Floats = np.log1p(others) - (0.5 * (sigma * near) ** 2 + none)
     return ratio

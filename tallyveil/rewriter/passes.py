@@ -193,7 +193,7 @@ def _read_public(planning: Planning) -> None:
     """Point the names of public tables and relations at what the public database calls them."""
     used = set()
     for table in planning.tree.find_all(exp.Table):
-        kind = table.meta.get(KIND)
+        kind = table.meta_get(KIND)
         if kind not in ("public", "dp"):
             continue
         if kind == "dp":

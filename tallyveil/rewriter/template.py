@@ -84,7 +84,7 @@ class Templates:
             return False  # these have constants of their own, or such as depend on all of it
         for node in tree.find_all(exp.Literal, *PARAMETERS):
             parameter = isinstance(node, PARAMETERS)
-            start = -parameter_number(node) if parameter else node.meta.get("start")
+            start = -parameter_number(node) if parameter else node.meta_get("start")
             if start in shape.starts:
                 node.meta[HOLE] = shape.starts.index(start)
         return True
@@ -189,7 +189,7 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
         node.name
         for part in (planning.tree, *(e for c in components for e in c.expressions))
         for node in part.find_all(exp.Literal)
-        if node.meta.get(HOLE) not in holes
+        if node.meta_get(HOLE) not in holes
     )
     if not holes or any(shape.holes[n] in others for n in holes):
         return None
@@ -198,7 +198,7 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
 
 
 def _holes(part: exp.Expr) -> Iterator[exp.Literal]:
-    return (literal for literal in part.find_all(exp.Literal) if HOLE in literal.meta)
+    return (literal for literal in part.find_all(exp.Literal) if literal.meta_get(HOLE) is not None)
 
 
 def _fits(hole: exp.Literal, kinds: Sequence[str], domain: Domain) -> bool:

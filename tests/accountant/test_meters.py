@@ -37,7 +37,6 @@ def relations(neighbours: Neighbours) -> st.SearchStrategy[Relation]:
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_the_worst_off_is_found_exactly(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
@@ -50,7 +49,6 @@ def test_the_worst_off_is_found_exactly(
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
 def test_a_bound_is_never_too_low_and_never_falls(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
@@ -75,7 +73,7 @@ def test_a_bound_is_never_too_low_and_never_falls(
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_release_never_costs_more_after_others_than_alone(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
@@ -147,7 +145,6 @@ def test_a_record_can_leave_one_group_for_another(cubes: Any) -> None:
 
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_both_bounds_hold_for_every_pair(cubes: Any, measure: Measure, data: st.DataObject) -> None:
     relation, history = data.draw(relations("replace")), data.draw(cubes.histories)
     loss: Any = LAPLACE.loss(history[0].workload, history[0].scales, relation, measure)

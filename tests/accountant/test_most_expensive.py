@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.accountant.expensive import most_expensive
@@ -127,7 +127,6 @@ def told_cells(text: str, sizes: dict[str, int]) -> list[Cell]:
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_every_cell_told_is_worst_off(
     cubes: Any, neighbours: Any, measure: Measure, data: st.DataObject
 ) -> None:
@@ -159,7 +158,6 @@ def test_every_cell_told_is_worst_off(
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_where_it_is_a_bound_it_still_names_cells(
     cubes: Any, neighbours: Any, data: st.DataObject
 ) -> None:

@@ -150,7 +150,7 @@ def test_charges_of_a_statement_pass_all_filters_or_none(cubes: Any) -> None:
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_share_and_the_odometer_by_brute_force(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.boundary import TrueAnswer, issue_receipt, open_answer
@@ -121,7 +121,6 @@ def fits(asked: Column) -> bool:
     return len(asked.factors) == 1 or math.prod(largest) < 2**63
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     records=tables,
     asked=st.lists(columns().filter(fits), max_size=3),
@@ -137,7 +136,6 @@ def test_answers_are_exact(
         assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
 
 
-@settings(max_examples=60, deadline=None)
 @given(records=tables, data=st.data())
 def test_columns_with_factors_in_common_are_exact(
     records: dict[tuple[int, ...], int], data: st.DataObject

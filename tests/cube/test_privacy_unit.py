@@ -56,9 +56,7 @@ def oracle(records: list[Any], most: int) -> list[int]:
     return [kept[a, b] for a in range(3) for b in range(3)]
 
 
-relaxed = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @relaxed

@@ -176,9 +176,7 @@ STORED: dict[str, tuple[str, st.SearchStrategy[Any], list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("stored", STORED)
-@settings(
-    max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_record_goes_where_the_rule_says(
     stored: str,

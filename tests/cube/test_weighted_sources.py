@@ -59,9 +59,7 @@ def in_duckdb(database: duckdb.DuckDBPyConnection) -> list[int]:
     return [sums.get((state, urban), 0) for state in ("AL", "AK", None) for urban in (True, False)]
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.tuples(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -81,11 +82,14 @@ class Case:
         return cls(policy, statements, exact, pair(rolled, exact), rows)
 
 
+@functools.cache
 def linear(sql: str) -> FloatArray:
     """What an aggregate of ``sql`` is of each cell's record: a column for each group."""
     groups: dict[Record, FloatArray] = {}
-    for number, cell in enumerate(CELLS):
-        with people([cell]) as source:
+    with people([]) as source:
+        for number, cell in enumerate(CELLS):
+            source.execute("DELETE FROM people")
+            source.execute("INSERT INTO people VALUES (0, ?, ?, ?)", cell)
             for *key, value in source.execute(sql.replace("person", "people")).fetchall():
                 own = groups.setdefault(tuple(key), np.zeros(len(CELLS)))
                 own[number] = float(value or 0)
@@ -96,8 +100,10 @@ def linear(sql: str) -> FloatArray:
 def people(records: Sequence[Record]) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as source:
         source.execute("CREATE TABLE people (pid INTEGER, a VARCHAR, b VARCHAR, n INTEGER)")
-        numbered = [[number, *record] for number, record in enumerate(records)]
-        source.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", numbered)
+        if records:
+            every = ", ".join(["(?, ?, ?, ?)"] * len(records))
+            values = [value for number, record in enumerate(records) for value in (number, *record)]
+            source.execute(f"INSERT INTO people VALUES {every}", values)
         yield source
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -64,7 +64,6 @@ def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.Mo
             _assert_best(weights, dense, noises.variances, query, best)
 
 
-@settings(max_examples=80)
 @given(
     st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), min_size=1, max_size=9),
     st.lists(st.sampled_from([0.0, 0.5, 2.0, 1800.0, 2e5]), min_size=9, max_size=9),

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -42,7 +42,6 @@ def mass(chance: npt.NDArray[np.float64], half: int) -> float:
 
 
 @given(st.floats(0.05, 60), st.integers(0, 300))
-@settings(deadline=None)
 def test_the_tail_is_the_sum_of_its_terms(scale: float, half: int) -> None:
     k = np.arange(half + 1, half + 3 + math.ceil(60 * scale), dtype=np.float64)
     whole = 1 / probabilities(DiscreteGaussianLaw(scale)).max()
@@ -62,7 +61,6 @@ def test_large_scales_follow_the_normal_law(scale: float, confidence: float) -> 
 
 
 @given(st.lists(laws, min_size=2, max_size=5), st.sampled_from(CONFIDENCES))
-@settings(deadline=None, max_examples=60)
 def test_mixed_sums_have_the_least_half_width(noises: list[NoiseLaw], confidence: float) -> None:
     total = np.ones(1)
     for law in noises:
@@ -73,7 +71,6 @@ def test_mixed_sums_have_the_least_half_width(noises: list[NoiseLaw], confidence
 
 
 @given(laws, st.floats(0, math.pi))
-@settings(deadline=None)
 def test_the_characteristic_function_is_the_sum_of_cosines(law: NoiseLaw, point: float) -> None:
     chance = probabilities(law)
     k = np.arange(len(chance)) - len(chance) // 2
@@ -82,7 +79,6 @@ def test_the_characteristic_function_is_the_sum_of_cosines(law: NoiseLaw, point:
 
 
 @given(laws, st.floats(0.01, 0.99))
-@settings(deadline=None)
 def test_the_moment_bound_is_one(law: NoiseLaw, share: float) -> None:
     rate = share * min(law.widest_rate, 3 / law.scale)
     chance = probabilities(law)

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -77,7 +77,6 @@ def test_exact_answers_weigh_as_such() -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
-@settings(max_examples=40)
 def test_lesser_weights_give_narrower_intervals(seed: int, confidence: float) -> None:
     rows, noises = some_history(seed)
     fit = Fit.of(sparse.csr_matrix(rows), noises)
@@ -90,7 +89,6 @@ def test_lesser_weights_give_narrower_intervals(seed: int, confidence: float) ->
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
-@settings(max_examples=40)
 def test_a_variance_bounds_the_half_width_from_below(seed: int, confidence: float) -> None:
     """P(|X| ≤ h) ≤ h √(2/v) for log-concave laws; laws of points have a step less."""
     random = np.random.default_rng(seed)

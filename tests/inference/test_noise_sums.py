@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
@@ -53,7 +53,6 @@ def mass(scales: list[float], h: int) -> float:
     return math.fsum(exact[max(0, middle - h) : middle + h + 1])
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.floats(0.05, 12), min_size=2, max_size=5),
     st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999]),

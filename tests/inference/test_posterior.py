@@ -8,7 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
@@ -65,7 +65,6 @@ def points(coefficients: list[float], laws: list[Family], scales: list[float]) -
     return np.array([np.abs(values), weights])
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.integers(-250, 400), min_size=1, max_size=9, unique=True),
     st.floats(0.02, 6),
@@ -95,7 +94,6 @@ def test_a_half_width_is_never_too_narrow_nor_a_step_too_wide(
     assert 1 - confidence - 2 * TOLERANCE < laplace_tail(scales, round(h) - 1)
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(

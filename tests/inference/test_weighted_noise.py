@@ -7,7 +7,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.inference import (
@@ -64,7 +64,6 @@ def test_characteristic_and_moment_functions_are_those_of_the_definition(
             assert float(exact) == pytest.approx(value, rel=1e-11)
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.sampled_from(LAWS), st.floats(0.02, 3), st.floats(0.3, 9)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
@@ -65,7 +65,6 @@ def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fr
 
 
 @given(workloads, relations, epsilons)
-@settings(deadline=None)
 def test_the_cost_is_what_was_asked_and_never_more(
     w: Workload, relation: Relation, epsilon: Fraction
 ) -> None:
@@ -78,7 +77,6 @@ def test_the_cost_is_what_was_asked_and_never_more(
 
 
 @given(workloads, relations)
-@settings(deadline=None)
 def test_only_what_no_record_moves_is_exact(w: Workload, relation: Relation) -> None:
     scales = LAPLACE.scales_for(w, "0.5", relation, "epsilon")
     for c, scale in zip(w.columns, scales, strict=True):

@@ -10,7 +10,7 @@ from typing import get_args
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
@@ -101,7 +101,6 @@ def test_every_move_of_a_record_is_within_epsilon_and_delta(
     st.integers(1, 4),
     st.sampled_from(["zcdp", "analytic"]),
 )
-@settings(deadline=None, max_examples=60)
 def test_one_count_is_within_epsilon_and_delta_and_not_by_far(
     epsilon: float, delta: float, step: int, calibration: StatementCalibration
 ) -> None:

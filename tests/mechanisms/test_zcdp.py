@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -30,7 +30,6 @@ def test_the_reference_values(rho: str, epsilon: float) -> None:
 
 
 @given(rhos, deltas)
-@settings(deadline=None, max_examples=60)
 def test_it_is_the_least_over_all_orders(rho: Fraction, delta: Fraction) -> None:
     def at(log: float) -> float:
         a1 = math.exp(log)
@@ -46,7 +45,6 @@ def test_it_is_the_least_over_all_orders(rho: Fraction, delta: Fraction) -> None
 
 
 @given(rhos, deltas)
-@settings(deadline=None, max_examples=60)
 def test_there_and_back_is_on_the_safe_side(rho: Fraction, delta: Fraction) -> None:
     epsilon = epsilon_of(rho, delta)
     if epsilon > 0:

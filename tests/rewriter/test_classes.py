@@ -89,7 +89,7 @@ def test_what_fails_without_its_guard_is_evaluated_behind_it(world: World) -> No
     assert not str(planned(world, sql)).startswith("refused")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(drawn=statements("duckdb"))
 def test_every_statement_means_the_same(world: World, drawn: tuple[str, bool]) -> None:
     merged(world, drawn[0])

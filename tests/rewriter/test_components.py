@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import DivisionByZero, InvalidParameterValue
@@ -120,7 +120,6 @@ def statements(draw: st.DrawFn) -> str:
     return sql
 
 
-@settings(max_examples=60, deadline=None)
 @given(statements(), st.sampled_from([0, 12, 5000]))
 def test_apart_is_together(database: PublicDatabase, sql: str, few: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -80,7 +80,7 @@ def test_others_are_asked_about_all_cells(world: World, sql: str) -> None:
     told(world, sql)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(drawn=statements("duckdb"))
 def test_every_statement_means_the_same(world: World, drawn: tuple[str, bool]) -> None:
     told(world, drawn[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.workload.workload import Column, Factor, Workload
@@ -80,7 +80,6 @@ def jointly(tensors: np.ndarray, axes: Sequence[str] = tuple(SIZES)) -> Column:
     return Column((factor(axes, tensors.reshape(len(tensors), -1)),))
 
 
-@settings(max_examples=100, deadline=None)
 @given(columns() | parts())
 def test_the_same_row_has_the_same_key_however_it_is_written(column: Column) -> None:
     tensors = full(column)
@@ -91,7 +90,6 @@ def test_the_same_row_has_the_same_key_however_it_is_written(column: Column) -> 
         assert Column((out,)).row_keys == column.row_keys
 
 
-@settings(max_examples=100, deadline=None)
 @given(columns(), columns())
 def test_different_rows_have_different_keys(one: Column, other: Column) -> None:
     known: dict[bytes, np.ndarray] = {}
@@ -100,7 +98,6 @@ def test_different_rows_have_different_keys(one: Column, other: Column) -> None:
             assert np.array_equal(known.setdefault(key, row), row)
 
 
-@settings(max_examples=80, deadline=None)
 @given(columns(), st.data())
 def test_taking_rows_takes_those_rows(column: Column, data: st.DataObject) -> None:
     for _ in range(2):  # some rows of some rows

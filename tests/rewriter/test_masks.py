@@ -22,9 +22,7 @@ from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import DOMAIN, World
 
 _FIXTURES = Path(__file__).with_name("fixtures")
-_SHORT = settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
+_SHORT = settings(suppress_health_check=list(HealthCheck), print_blob=True)
 _LONG = settings(_SHORT, max_examples=4_000)
 
 

@@ -19,9 +19,7 @@ from tests.rewriter.grammar import statements
 from tests.rewriter.world import World
 
 _PLANS = Path(__file__).with_name("fixtures") / "plans.sql"
-_SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
+_SETTINGS = settings(suppress_health_check=list(HealthCheck), print_blob=True)
 
 
 def drawn_table(plan: Plan, table: NoisyTable, seed: int) -> pa.Table:

@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -76,7 +76,6 @@ def test_names_that_differ_in_case_only_are_not_mixed_up(
 
 
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
-@settings(max_examples=100, deadline=None)
 def test_a_text_stays_a_text(world: World, text: str) -> None:
     """On its way through parser, generator and DuckDB, literally and as a parameter."""
     literal = text.replace("'", "''")
@@ -86,7 +85,6 @@ def test_a_text_stays_a_text(world: World, text: str) -> None:
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
-@settings(max_examples=80, deadline=None)
 def test_garbage_raises_our_errors_only(world: World, text: str) -> None:
     for sql in (text, f"select count(*) from person where {text}", f"select {text} from person"):
         for dialect in DIALECTS:
@@ -106,7 +104,6 @@ WORDS = [
 
 
 @given(words=st.lists(st.sampled_from(WORDS), max_size=25))
-@settings(max_examples=80, deadline=None)
 def test_words_in_any_order_raise_our_errors_only(world: World, words: list[str]) -> None:
     for sql in (" ".join(words), "select count(*) from person where " + " ".join(words)):
         for dialect in DIALECTS:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import BinCut, StatementError
@@ -79,7 +79,6 @@ _PREDICATES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(predicate=_PREDICATES)
 def test_what_is_answered_holds_for_the_raw_values(
     binned: World, raw: DuckDBOracle, predicate: str
@@ -87,7 +86,6 @@ def test_what_is_answered_holds_for_the_raw_values(
     agree(binned, raw, f"select count(*) from person where {predicate}", ordered=False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(predicate=_PREDICATES)
 def test_sums_and_filters_too(binned: World, raw: DuckDBOracle, predicate: str) -> None:
     sql = (

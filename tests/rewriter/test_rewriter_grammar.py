@@ -15,9 +15,7 @@ from tests.rewriter.grammar import statements
 from tests.rewriter.oracles import DuckDBOracle, PostgresOracle, agree
 from tests.rewriter.world import World
 
-_SHORT = settings(
-    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-)
+_SHORT = settings(suppress_health_check=list(HealthCheck), print_blob=True)
 _LONG = settings(_SHORT, max_examples=4_000)
 
 _answered: Counter[tuple[str, bool]] = Counter()

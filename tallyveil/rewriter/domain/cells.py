@@ -66,7 +66,7 @@ def check_cells(column: exp.Expr, attribute: Attribute, constant: Constant, zone
 def _check_bins(column: exp.Expr, attribute: Attribute, constant: Constant) -> None:
     found = comparisons(column)
     if found is None:
-        place = "a subquery" if column.meta.get(OUTER) else "an expression"
+        place = "a subquery" if column.meta_get(OUTER) else "an expression"
         raise _cut(attribute, f"it stands inside {place}")
     for operator, other in found:
         if not compares_with_constant(other):

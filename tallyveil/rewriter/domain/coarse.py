@@ -46,15 +46,15 @@ def comparisons(column: exp.Expr) -> list[Comparison] | None:
 
     Nothing where its cells stand as a whole; None where it stands inside another expression.
     """
-    found, own = _found(column), column.meta.get(CELLS)
+    found, own = _found(column), column.meta_get(CELLS)
     if found is None or own is None:
         return found
-    return [(operator, other) for operator, other in found if other.meta.get(CELLS) != own]
+    return [(operator, other) for operator, other in found if other.meta_get(CELLS) != own]
 
 
 def _found(column: exp.Expr) -> list[Comparison] | None:
     child, parent = place_of(column)
-    if column.meta.get(OUTER) and not isinstance(parent, exp.Predicate):
+    if column.meta_get(OUTER) and not isinstance(parent, exp.Predicate):
         return None
     if isinstance(parent, exp.Ordered) and _by_distance(parent):
         return None

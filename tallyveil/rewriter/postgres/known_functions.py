@@ -65,7 +65,7 @@ def refuse_other_functions(tree: exp.Expr, tokens: Sequence[Token]) -> None:
             _check_word(name, tokens, number)
     places: dict[int, int] | None = None
     for node in tree.find_all(exp.Func):
-        if "start" not in node.meta or not _is_answered(node):
+        if node.meta_get("start") is None or not _is_answered(node):
             continue
         if places is None:
             places = {token.start: number for number, token in enumerate(tokens)}

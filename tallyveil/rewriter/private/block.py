@@ -166,7 +166,7 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
         from_clause.check(outer.expression.this, records)
     if not isinstance(node, exp.Count):
         for column in argument.find_all(exp.Column):
-            if type(column.parent) in known.AGGREGATES and column.meta.get("coarse"):
+            if type(column.parent) in known.AGGREGATES and column.meta_get("coarse"):
                 raise FeatureNotSupported(
                     f"{name} of the binned attribute {column.name} is not answered: "
                     "its values are known by bins only",

@@ -82,7 +82,7 @@ def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
     """
 
     def is_key(node: exp.Expr) -> bool:
-        return FIELD in node.meta or isinstance(node, exp.Column)
+        return node.meta_get(FIELD) is not None or isinstance(node, exp.Column)
 
     if having is None:
         return []
@@ -127,7 +127,7 @@ def _bare(key: exp.Expr) -> exp.Expr:
 
 
 def _key(key: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
-    if not isinstance(key, exp.Literal) or key.is_string or "named" in key.meta:
+    if not isinstance(key, exp.Literal) or key.is_string or key.meta_get("named"):
         return key
     number = int(key.this) if key.this.isdigit() else 0
     if not 1 <= number <= len(items):
@@ -172,7 +172,7 @@ def _numbered(sets: Sequence[_Set]) -> Grouping:
 
 def _fields(key: exp.Expr) -> list[int | None]:
     """Which columns of FROM the key was written with."""
-    return [node.meta.get(FIELD) for node in key.walk()]
+    return [node.meta_get(FIELD) for node in key.walk()]
 
 
 IntArray = npt.NDArray[np.int64]

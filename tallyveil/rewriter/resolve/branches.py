@@ -241,7 +241,7 @@ def public_queries(node: exp.Expr) -> list[exp.Expr]:
 def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:
     """A field's value in the place of the column that names it."""
     copy = typed_constant(value)
-    if column.meta.get(OUTER):
+    if column.meta_get(OUTER):
         for inner in own_columns(copy):
             inner.meta[OUTER] = True
     if isinstance(copy, exp.Column):

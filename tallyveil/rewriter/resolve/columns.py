@@ -43,7 +43,7 @@ def resolve_columns(select: exp.Select, records: Records) -> None:
 
 
 def _resolve(node: exp.Column, items: Mapping[str, Sequence[exp.Alias]], records: Records) -> None:
-    called = () if node.table or node.meta.get(OUTER) else items.get(node.name, ())
+    called = () if node.table or node.meta_get(OUTER) else items.get(node.name, ())
     item = _item(node, called)
     if item is None or not _alias_wins(node, records):
         node.replace(_value(node, records))
@@ -61,9 +61,9 @@ def _value(node: exp.Column, records: Records) -> exp.Expr:
         return value
     column = exp.column(f"u{number}", UNION, quoted=True)
     column.this.meta.update(node.this.meta)
-    if node.meta.get(OUTER):
+    if node.meta_get(OUTER):
         column.meta[OUTER] = True
-    if any(b.values[number].meta.get("coarse") for b in records.branches):
+    if any(b.values[number].meta_get("coarse") for b in records.branches):
         column.meta["coarse"] = True
     return column
 

@@ -157,7 +157,7 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
         size.add(copy)
         start = position(table)
         for node in copy.walk():
-            if "start" in node.meta and start is not None:
+            if node.meta_get("start") is not None and start is not None:
                 node.meta["start"] = start - 1
         subquery = exp.Subquery(this=copy, alias=own_alias(table))
         subquery.meta[_VIEW] = True
@@ -166,4 +166,8 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
 
 def expanded_views(tree: exp.Expr) -> list[exp.Expr]:
     """The subqueries that stand for views and lie in no other one."""
-    return [n for n in tree.dfs(prune=lambda n: _VIEW in n.meta) if _VIEW in n.meta]
+
+    def is_view(node: exp.Expr) -> bool:
+        return node.meta_get(_VIEW) is not None
+
+    return [node for node in tree.dfs(prune=is_view) if is_view(node)]

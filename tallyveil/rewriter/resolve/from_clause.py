@@ -222,7 +222,7 @@ class FromClause:
                 columns=columns,
             ),
         )
-        if isinstance(source, exp.Table) and source.meta.get(KIND) == "public" and not columns:
+        if isinstance(source, exp.Table) and source.meta_get(KIND) == "public" and not columns:
             names = list(self._catalog.public[source.name.removeprefix("__public_")])
         else:
             names = self._describe(copy, source)
@@ -255,7 +255,7 @@ def _commas_before(steps: Sequence[exp.Join]) -> list[int]:
 
 
 def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
-    kinds = {table.meta.get(KIND) for table in query.find_all(exp.Table)}
+    kinds = {table.meta_get(KIND) for table in query.find_all(exp.Table)}
     if "dp" in kinds and not kinds & {"protected", "common"}:
         raise FeatureNotSupported(
             "the relations of schema dp are not answered below an aggregation",
@@ -264,7 +264,7 @@ def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
             position=position(written),
         )
     if holds_noise(query) or any(
-        t.meta.get(KIND) == "protected" for t in query.find_all(exp.Table)
+        t.meta_get(KIND) == "protected" for t in query.find_all(exp.Table)
     ):
         raise FeatureNotSupported(
             "a subquery over protected tables is not answered below an aggregation",

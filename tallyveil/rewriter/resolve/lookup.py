@@ -67,15 +67,15 @@ class Columns:
         definition = definition_of(source)
         if definition is not None:
             return renamed(definition, self._items(definition.this))
-        if source.meta.get(KIND) == "protected":
+        if source.meta_get(KIND) == "protected":
             return list(self._catalog.domains[source.name].names)
-        if source.meta.get(KIND) == "public":
+        if source.meta_get(KIND) == "public":
             return list(self._catalog.public[source.name.removeprefix("__public_")])
         return self._items(source.this if isinstance(source, exp.Subquery) else source)
 
     def are_known(self, source: exp.Expr) -> bool:
         """Whether the names of an item of FROM are all of them, as far as that matters there."""
-        if renamed(source, ()) or source.meta.get(KIND) in ("protected", "public"):
+        if renamed(source, ()) or source.meta_get(KIND) in ("protected", "public"):
             return True
         definition = definition_of(source)
         if definition is None and not isinstance(source, exp.Subquery):
@@ -216,7 +216,7 @@ class Lookup(Columns, ABC, Generic[T]):
     def _looked_up(self, source: exp.Expr, definition: exp.CTE | None, number: int) -> T | None:
         if definition is not None:
             return self._output(definition.this, number)
-        kind = source.meta.get(KIND)
+        kind = source.meta_get(KIND)
         if kind not in ("protected", "public"):
             return self._output(source, number)
         name = self._listed(source)[number]

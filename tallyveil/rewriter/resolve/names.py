@@ -112,7 +112,7 @@ def _is_of(column: exp.Column, source: exp.Expr) -> bool:
     if not isinstance(source, exp.Table) or source.alias or source.name != column.table:
         return False
     both = {column.db, source.db}
-    return len(both) == 1 or (source.meta.get(KIND) != "common" and both <= {*DEFAULT_SCHEMAS})
+    return len(both) == 1 or (source.meta_get(KIND) != "common" and both <= {*DEFAULT_SCHEMAS})
 
 
 def _resolve(table: exp.Table, catalog: Catalog) -> Reference:

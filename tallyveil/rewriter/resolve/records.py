@@ -89,7 +89,7 @@ def outer_columns(query: exp.Expr) -> list[exp.Column]:
     inside are theirs.
     """
     nodes = query.dfs(prune=lambda node: isinstance(node, exp.Select) and reads_records(node))
-    return [node for node in nodes if isinstance(node, exp.Column) and node.meta.get(OUTER)]
+    return [node for node in nodes if isinstance(node, exp.Column) and node.meta_get(OUTER)]
 
 
 def sources(select: exp.Select) -> list[exp.Expr]:
@@ -106,7 +106,7 @@ def holds_records(source: exp.Expr, found: Found | None = None) -> bool:
     meanwhile: of queries nested in each other each would look through all inside it again.
     """
     if isinstance(source, exp.Table):
-        return source.meta.get(KIND) == "protected"
+        return bool(source.meta_get(KIND) == "protected")
     return isinstance(source, exp.Subquery) and yields_records(source.this, found)
 
 
@@ -150,7 +150,7 @@ def holds_noise(query: exp.Expr) -> bool:
 
     The names of common tables count, since those without noise are written out.
     """
-    if any(table.meta.get(KIND) in ("common", "dp") for table in query.find_all(exp.Table)):
+    if any(table.meta_get(KIND) in ("common", "dp") for table in query.find_all(exp.Table)):
         return True
     found: Found = {}
     return any(
@@ -264,7 +264,7 @@ def common_table(table: exp.Table, name: str) -> exp.CTE | None:
 
 def definition_of(source: exp.Expr) -> exp.CTE | None:
     """The WITH item that an item of FROM names."""
-    if not isinstance(source, exp.Table) or source.meta.get(KIND) != "common":
+    if not isinstance(source, exp.Table) or source.meta_get(KIND) != "common":
         return None
     return common_table(source, source.name)
 

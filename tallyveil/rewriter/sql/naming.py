@@ -64,17 +64,18 @@ def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
             return _figured(first, sql)[0] if first is not None else _UNNAMED, True
         case exp.Dot():
             return _figured(item.expression, sql)
-        case exp.Trim() if "start" not in item.meta:
+        case exp.Trim() if item.meta_get("start") is None:
             side = item.text("position")
             return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim"), True
         case exp.Interval():
             return "interval", False
-        case exp.Cast() if "bound" in item.meta:
+        case exp.Cast() if item.meta_get("bound"):
             return _UNNAMED, False
         case exp.AtTimeZone():
             return "timezone", True
-    if not isinstance(item, exp.Literal | exp.National | exp.RawString) and "start" in item.meta:
-        return sql[item.meta["start"] : item.meta["end"] + 1].lower(), True
+    start = item.meta_get("start")
+    if not isinstance(item, exp.Literal | exp.National | exp.RawString) and start is not None:
+        return sql[start : item.meta["end"] + 1].lower(), True
     if isinstance(item, exp.Cast):
         inner, good = _figured(item.this, sql)
         return (inner, True) if good else (_type_name(item), False)
@@ -112,7 +113,7 @@ def _check_positions(select: exp.Select) -> None:
     if any(map(is_star, items)):
         return
     for clause, key in _keys(select):
-        if not isinstance(key, exp.Literal) or key.is_string or "named" in key.meta:
+        if not isinstance(key, exp.Literal) or key.is_string or key.meta_get("named"):
             continue
         if not key.this.isdigit():
             raise SQLSyntaxError(f"non-integer constant in {clause}", position=position(key))

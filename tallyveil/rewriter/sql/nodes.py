@@ -30,7 +30,7 @@ N = TypeVar("N", bound=exp.Expr)
 
 def position(node: exp.Expr) -> int | None:
     """Where the node begins in its statement, counting characters from 1."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    starts = [at for n in node.walk() if (at := n.meta_get("start")) is not None]
     return min(starts) + 1 if starts else None
 
 

@@ -187,7 +187,7 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
         if isinstance(values[index], list | tuple):
             size.count(3 * len(values[index]))
         constant = _constant(values[index], types[index])
-        if HOLE in node.meta:
+        if node.meta_get(HOLE) is not None:
             constant.this.meta[HOLE] = node.meta[HOLE]
         constant.meta["bound"] = True  # which nothing is called after
         node.replace(constant)

@@ -159,7 +159,7 @@ class Shapes:
     def learn(self, one: Spelled, dialect: Dialect, tree: exp.Expr) -> Shape | None:
         """The statement's shape; None where other constants made another tree of such a one."""
         starts = {
-            node.meta.get("start") for node in tree.find_all(exp.Literal) if _is_hole(node, dialect)
+            node.meta_get("start") for node in tree.find_all(exp.Literal) if _is_hole(node, dialect)
         }
         parameters = list(tree.find_all(*PARAMETERS))
         fixed = {parameter_number(node) for node in parameters if not _is_hole(node, dialect)}

@@ -195,8 +195,9 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     for node in list(tree.walk()):
         if isinstance(node, exp.ByteString):
             node.replace(_escaped(node, sql, dialect))
-        for name in ("line", "col"):  # copied with every node, and of no use
-            node.meta.pop(name, None)
+        start, end = node.meta_get("start"), node.meta_get("end")
+        if start is not None:
+            node._meta = _Place(start=start, end=end)
         if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
             node.set("this", exp.Star())  # DuckDB's count()
     if not isinstance(tree, exp.Query):
@@ -209,6 +210,14 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     balance(tree)
     deadline.check()
     return tree
+
+
+class _Place(dict[str, Any]):
+    """Where a node stands, and what is noted of it later. Copying a node copies it, quickly: what
+    is noted are numbers and words."""
+
+    def __deepcopy__(self, memo: object) -> _Place:
+        return _Place(self)
 
 
 def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -112,7 +112,6 @@ def objectives(draw: st.DrawFn, n: int) -> Objective:
 
 
 @given(st.data(), st.integers(1, 6), st.sets(st.sampled_from(list(Property))))
-@settings(deadline=None, max_examples=60)
 def test_a_design_has_what_was_asked_and_is_optimal(
     data: st.DataObject, n: int, asked: set[Property]
 ) -> None:
@@ -148,7 +147,6 @@ def test_the_papers_designs(n: int, alpha: str, asked: list[str], expected: floa
     st.sampled_from(["0.3", "1/2", "0.62", "0.9", "0.97"]),
     st.sets(st.sampled_from(list(Property))),
 )
-@settings(deadline=None, max_examples=40)
 def test_the_flowchart_loses_nothing(n: int, alpha: str, asked: set[Property]) -> None:
     """Figure 5: the few behaviours are as good as the program for exactly what was asked."""
     matrix = choose(n, alpha, asked)
