@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -97,11 +97,13 @@ class System:
         weights: dict[int, Weights] = {}
         kinds = self.kinds if self.noises.together is None else min(self.kinds, _KINDS_TOGETHER)
         basis = Basis(self.used)
+        together = self.noises.together
+        rows = () if together is None else (_in_order(self.history), _in_order(self.question))
         result: list[Estimate | None] = []
         for found in best_combinations(self.history, self.noises, self.question):
             # Of exact rows alone: that it is exact takes a certificate (`exact`).
             exact = found is None or bool((self.numbers[found.places] < 0).all())
-            if found is None or exact or self._says_itself(len(result), found):
+            if found is None or exact or self._says_itself(len(result), found, *rows):
                 result.append(None)
                 continue
             if found.kind not in weights:
@@ -109,22 +111,24 @@ class System:
                 weights[found.kind] = Weights(found.weights, noises, len(weights) >= kinds)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
-            together = self.noises.together
             draws = None if together is None else together.owners[found.places]
             result.append(Estimate(value, numbers, weights[found.kind], basis, draws))
         return result
 
-    def _says_itself(self, row: int, found: Combination) -> bool:
+    def _says_itself(self, row: int, found: Combination, *rows: sparse.csr_matrix) -> bool:
         """Whether it is the row's own answer, and others of one charge whose noise was drawn
-        together: they add up as the rows do, so that all that combines to the row is the answer."""
+        together: they add up as the rows do, so that all that combines to the row is the answer.
+        ``rows`` are the history's and the question's, `_in_order`."""
         if self.noises.together is None:
             return False
         noisy = self.numbers[found.places] >= 0
         draws = self.noises.together.owners[found.places[noisy]]
-        if (draws < 0).any() or len(np.unique(draws // DRAWS)) > 1:
+        charges = draws // DRAWS
+        if (draws < 0).any() or (charges != charges[0]).any():
             return False
         most = found.places[noisy][np.argmax(np.abs(found.weights[noisy]))]
-        return bool((self.history[most] != self.question[row]).nnz == 0)
+        history, question = rows
+        return all(map(np.array_equal, _entries(history, most), _entries(question, row)))
 
     def joined(
         self,
@@ -145,3 +149,17 @@ class System:
             (*self.used, *used),
             self.kinds,
         )
+
+
+def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """A copy whose rows are equal where their entries are."""
+    copy = matrix.copy()
+    copy.sum_duplicates()
+    copy.eliminate_zeros()
+    return copy
+
+
+def _entries(matrix: sparse.csr_matrix, row: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The columns and the values of a row."""
+    part = slice(*matrix.indptr[row : row + 2])
+    return matrix.indices[part], matrix.data[part]

@@ -45,8 +45,8 @@ def run(house: House, seeds: range) -> None:
 
 def test_plans(house: House) -> None:
     """Others each day."""
-    first = 300_000 + 60 * int(time.time() // 86_400)
-    run(house, range(first, first + 60))
+    first = 300_000 + 40 * int(time.time() // 86_400)
+    run(house, range(first, first + 40))
 
 
 @pytest.mark.slow

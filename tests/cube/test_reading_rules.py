@@ -181,38 +181,38 @@ STORED: dict[str, tuple[str, st.SearchStrategy[Any], list[dict[str, Any]]]] = {
 def test_every_record_goes_where_the_rule_says(
     stored: str,
     data: st.DataObject,
+    database: duckdb.DuckDBPyConnection,
     counts: Callable[..., list[int]],
     make_policy: Callable[..., Any],
 ) -> None:
     column_type, values, axes = STORED[stored]
     rows = data.draw(st.lists(st.none() | values, min_size=40, max_size=80))
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE t (v {column_type})")
-        written = [None if row is None else str(row) for row in rows]
-        connection.execute("INSERT INTO t SELECT unnest(?::VARCHAR[])", [written])
-        for axis in axes:
-            policy = make_policy({"a": {**axis, "column": "v"}})
-            attribute = policy.tables["t"].domain["a"]
-            cells = [cell_of(attribute, row) for row in rows]
-            assert not (attribute.complete and None in cells), axis
-            expected = [cells.count(cell) for cell in range(attribute.size)]
-            assert counts(load_cubes(policy, connection)["t"]) == expected, axis
+    database.execute(f"CREATE OR REPLACE TABLE t (v {column_type})")
+    written = [None if row is None else str(row) for row in rows]
+    database.execute("INSERT INTO t SELECT unnest(?::VARCHAR[])", [written])
+    for axis in axes:
+        policy = make_policy({"a": {**axis, "column": "v"}})
+        attribute = policy.tables["t"].domain["a"]
+        cells = [cell_of(attribute, row) for row in rows]
+        assert not (attribute.complete and None in cells), axis
+        expected = [cells.count(cell) for cell in range(attribute.size)]
+        assert counts(load_cubes(policy, database)["t"]) == expected, axis
 
 
 HOSTILE = ["inf", "-inf", "nan", "1e400", "9" * 60, "2020-99-99", "'; DROP TABLE t; --", "\t", "é"]
 
 
 def test_hostile_records_change_nothing_but_their_own_count(
-    counts: Callable[..., list[int]], make_policy: Callable[..., Any]
+    database: duckdb.DuckDBPyConnection,
+    counts: Callable[..., list[int]],
+    make_policy: Callable[..., Any],
 ) -> None:
     """Every kind of attribute over the same hostile text: nothing fails, good records stay."""
-    axes = [*INT_AXES, *TEXT_AXES, *BOOL_AXES, *DATE_AXES]
-    for axis in axes:
+    records = [*HOSTILE, None]
+    database.execute("CREATE TABLE t AS SELECT unnest(?::VARCHAR[]) AS v", [records])
+    for axis in [*INT_AXES, *TEXT_AXES, *BOOL_AXES, *DATE_AXES]:
         policy = make_policy({"a": {**axis, "column": "v"}})
         domain = policy.tables["t"].domain
-        with duckdb.connect() as connection:
-            connection.execute("CREATE TABLE t (v VARCHAR)")
-            connection.executemany("INSERT INTO t VALUES (?)", [[v] for v in [*HOSTILE, None]])
-            cells = [cell_of(domain["a"], v) for v in [*HOSTILE, None]]
-            found = counts(load_cubes(policy, connection)["t"])
-            assert found == [cells.count(i) for i in range(domain.size)]
+        cells = [cell_of(domain["a"], v) for v in records]
+        found = counts(load_cubes(policy, database)["t"])
+        assert found == [cells.count(i) for i in range(domain.size)]

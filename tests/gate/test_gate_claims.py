@@ -46,14 +46,15 @@ def law_of_sum(laws: list[NoiseLaw], weights: list[Fraction]) -> dict[Fraction, 
 
 @lru_cache
 def _law_of_sum(laws: tuple[NoiseLaw, ...], weights: tuple[Fraction, ...]) -> dict[Fraction, float]:
-    total = {Fraction(0): 1.0}
+    parts, total = math.lcm(*(weight.denominator for weight in weights)), {0: 1.0}
     for law, weight in zip(laws, weights, strict=True):
-        following: dict[Fraction, float] = {}
-        for (x, p), (k, q) in itertools.product(total.items(), pmf(law).items()):
-            at = x + weight * k
+        following: dict[int, float] = {}
+        terms = [(int(weight * parts) * k, q) for k, q in pmf(law).items()]
+        for (x, p), (step, q) in itertools.product(total.items(), terms):
+            at = x + step
             following[at] = following.get(at, 0.0) + p * q
         total = {x: p for x, p in following.items() if p > 1e-18}
-    return total
+    return {Fraction(x, parts): p for x, p in total.items()}
 
 
 def mass(error: dict[Fraction, float], value: Fraction, low: int | None, high: int | None) -> float:

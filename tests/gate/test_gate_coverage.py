@@ -151,7 +151,7 @@ def check(base: Path, worlds: int, steps: int) -> None:
 
 
 def test_intervals_from_history_cover(tmp_path: Path) -> None:
-    check(tmp_path, worlds=2, steps=3)
+    check(tmp_path, worlds=2, steps=2)
 
 
 @pytest.mark.slow

@@ -382,7 +382,7 @@ def test_what_is_no_tree_or_cannot_be_drawn() -> None:
     with pytest.raises(StatementTooComplex):
         Conditioned(one(50, DiscreteLaplaceLaw(100_000.0), EXACT))
     with pytest.raises(StatementTooComplex):
-        Conditioned(one(50, DiscreteLaplaceLaw(10_000.0), None))
+        Conditioned(one(50, DiscreteLaplaceLaw(100_000.0), None))
     assert Fraction(0) == weights_of(LAPLACE).exponent([0])
     with pytest.raises(FeatureNotSupported):
         weights_of(EXACT)
