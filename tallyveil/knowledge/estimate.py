@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
@@ -37,6 +37,7 @@ class Weights:
     values: npt.NDArray[np.float64]
     noises: Noises
     rough: bool = False
+    _last: tuple[Fraction | None, float] = field(init=False, default=(None, 0.0))
 
     @property
     def error(self) -> ErrorLaw:
@@ -47,6 +48,14 @@ class Weights:
         return self.noises.variance_of(self.values)
 
     def half_width(self, confidence: Fraction) -> float:
+        """The last one is kept: a statement asks for it once for each of many rows."""
+        last = self._last
+        if last[0] is not confidence:
+            last = confidence, self._half_width(confidence)
+            object.__setattr__(self, "_last", last)
+        return last[1]
+
+    def _half_width(self, confidence: Fraction) -> float:
         if self.rough:
             key: Hashable = "outer", self.signature, confidence
             return _WIDTHS.get(key, lambda: self.error.outer_half_width(confidence))
