@@ -6,7 +6,7 @@ It sees workloads, scales and noisy answers, never a true answer; the ledger fil
 """
 
 from tallyveil.accountant.account import Account, Amount, Balance, Room, Share
-from tallyveil.accountant.accountant import Accountant, Draw, Overtaken, Sale
+from tallyveil.accountant.accountant import Accountant, Draw, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.charges import Answer, Charge, Entry, Reading, Spending
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
@@ -14,7 +14,7 @@ from tallyveil.accountant.invariants import PUBLISHED, invariants_of
 from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Release
-from tallyveil.accountant.quote import Quote, TableQuote
+from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.summary import Arrays
 
 __all__ = [
@@ -39,10 +39,8 @@ __all__ = [
     "Reading",
     "Release",
     "Room",
-    "Sale",
     "Share",
     "Spending",
-    "TableQuote",
     "check_data",
     "check_tables",
     "invariants_of",

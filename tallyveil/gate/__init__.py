@@ -9,21 +9,16 @@ from tallyveil.cube import Given
 from tallyveil.gate.gate import STATEMENT_TIMEOUT, Gate
 from tallyveil.gate.interface import (
     ColumnType,
-    Description,
     Notice,
     Result,
     Session,
-    Statement,
 )
 from tallyveil.gate.posterior import RowPosterior
 from tallyveil.gate.session import GateSession
-from tallyveil.gate.settings import SERVER_VERSION
 
 __all__ = [
-    "SERVER_VERSION",
     "STATEMENT_TIMEOUT",
     "ColumnType",
-    "Description",
     "Gate",
     "GateSession",
     "Given",
@@ -31,5 +26,4 @@ __all__ = [
     "Result",
     "RowPosterior",
     "Session",
-    "Statement",
 ]

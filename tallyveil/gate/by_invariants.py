@@ -54,7 +54,8 @@ class ByInvariants:
         found = []
         for one in purchases:
             workload = request.workloads[one.table]
-            found.append(one.by(self._designed(request, workload, wanted[one.table]).charge))
+            charge = self._designed(request, workload, wanted[one.table]).charge
+            found.append(one.charged_as(charge))
         return found
 
     def _designed(self, request: Request, workload: Workload, noise: Noise) -> Designed:
@@ -94,24 +95,24 @@ class ByInvariants:
         if asked in (PROJECTED, IMAGED, *BY_DESIGN):
             return purchases
         if asked == EXTENDED:
-            return [one.extended(own) for one, own in zip(purchases, tables, strict=True)]
+            pairs = zip(purchases, tables, strict=True)
+            return [one.charged_as(own.extended(one.charge)) for one, own in pairs]
         target = request.target
         if asked in TOGETHER:
             purchases = [self._widened(one, target, asked) for one in purchases]
-        best = [
-            one.translated(
-                self.translations[one.table],
-                self.accountant,
-                request.analyst,
-                self._follow(request, one.table),
-            )
-            if one.table in self.translations
-            else one
-            for one in purchases
-        ]
+        best = [self._best(request, one) for one in purchases]
         if asked not in TOGETHER:
             return best
         return [self.conditionings[one.table].conditioned(one, target, asked) for one in best]
+
+    def _best(self, request: Request, purchase: Purchase) -> Purchase:
+        """Charged as what serves the ledger best, by other rows too if these may follow."""
+        own, table = self.translations.get(purchase.table), purchase.table
+        if own is None:
+            return purchase
+        follow = self._follow(request, table)
+        best = own.best(purchase.charge, self.accountant, request.analyst, follow)
+        return purchase.charged_as(best)
 
     def _widened(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
         """With the noise that meets a half-width where it is drawn together. Raises what is known

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from tallyveil.accountant import Accountant, Charge
+from tallyveil.accountant import Charge
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.request import Request
-from tallyveil.gate.translations import Follow, Translations
 from tallyveil.inference.tree import Tree
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
@@ -58,25 +57,10 @@ class Purchase:
     def table(self) -> str:
         return self.charge.workload.table
 
-    def translated(
-        self,
-        translations: Translations,
-        accountant: Accountant,
-        analyst: str,
-        follow: Follow | None,
-    ) -> Purchase:
-        """Charged as what serves the ledger best, by other rows too if these may ``follow``."""
-        charge = translations.best(self.charge, accountant, analyst, follow)
-        if charge.workload is not self.charge.workload:
-            return self.by(charge)
-        return replace(self, charge=charge)
-
-    def extended(self, translations: Translations) -> Purchase:
-        """Charged as its projection. Raises FeatureNotSupported for too many rows."""
-        return replace(self, charge=translations.extended(self.charge))
-
-    def by(self, charge: Charge) -> Purchase:
-        """By way of other rows."""
+    def charged_as(self, charge: Charge) -> Purchase:
+        """By this charge, which may be for other rows from which these follow."""
+        if charge.workload is self.charge.workload:
+            return replace(self, charge=charge)
         return replace(self, charge=charge, raised=False, indirect=True)
 
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:

@@ -22,15 +22,12 @@ from tallyveil.mechanisms.flowchart import (
     EXTENDED,
     IMAGED,
     KNORM,
-    OPTIMAL,
     PROJECTED,
     TOGETHER,
     Flowchart,
     canonical_choice,
     chart_of,
 )
-from tallyveil.mechanisms.losses.cells import CellLoss
-from tallyveil.mechanisms.losses.pairs import PairLoss
 from tallyveil.mechanisms.losses.privacy_loss import (
     Loss,
     privacy_loss,
@@ -38,16 +35,14 @@ from tallyveil.mechanisms.losses.privacy_loss import (
     together_loss,
 )
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.geometric import Geometric
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.mechanisms.noise.statement_scales import (
     CALIBRATIONS,
     StatementCalibration,
     statement_scales,
 )
-from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism, Needs
+from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism
 from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.records.laws import RECORD_LAWS
 from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
@@ -55,7 +50,6 @@ from tallyveil.mechanisms.records.sanitiser import OneRecord, Sanitiser, spent
 from tallyveil.mechanisms.records.series_noise import SeriesNoise
 from tallyveil.mechanisms.records.set_response import SetResponse
 from tallyveil.mechanisms.registry import (
-    EXACT_LAW,
     AnyMechanism,
     additive,
     additive_by_law,
@@ -83,12 +77,9 @@ __all__ = [
     "CALIBRATIONS",
     "CONDITIONED",
     "CORRELATED",
-    "EXACT_LAW",
     "EXTENDED",
     "IMAGED",
     "KNORM",
-    "MAX_SCALE",
-    "OPTIMAL",
     "PARAMETERS",
     "PROJECTED",
     "RECORD_LAWS",
@@ -96,21 +87,17 @@ __all__ = [
     "Additive",
     "AgentNoise",
     "AnyMechanism",
-    "CellLoss",
     "Charged",
     "ClampedLaplace",
     "CountMechanism",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Flowchart",
-    "Geometric",
     "Loss",
     "Measure",
     "Mechanism",
-    "Needs",
     "Neighbours",
     "OneRecord",
-    "PairLoss",
     "RandomisedResponse",
     "Relation",
     "Sanitiser",

@@ -17,7 +17,10 @@ import numpy as np
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.losses.rational_sums import IntArray, ceiling_of_sum
 
-__all__ = ["CEILING", "UNIT", "IntArray", "coded", "from_units", "loss_units", "positive", "units"]
+__all__ = [
+    "CEILING", "UNIT", "IntArray", "below_one", "coded", "from_units", "loss_units", "positive",
+    "rounded_up", "units",
+]  # fmt: skip
 
 UNIT = 10**12
 # A loss is cut off here, beyond any budget; two of them still add up within 64 bits.
@@ -41,6 +44,23 @@ def positive(value: float | str | Fraction | Decimal, what: str) -> Fraction:
     if not exact > 0:
         raise InvalidParameterValue(f"{what} is a positive finite number, not {value}")
     return exact
+
+
+def below_one(value: float | str | Fraction, what: str) -> Fraction:
+    """As `positive`. Raises InvalidParameterValue also for 1 and more."""
+    exact = positive(value, what)
+    if not exact < 1:
+        raise InvalidParameterValue(f"{what} lies strictly between 0 and 1, not {value}")
+    return exact
+
+
+def rounded_up(exact: Fraction) -> float:
+    """The least float that is no less; infinity beyond them all."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def units(loss: Fraction) -> int:

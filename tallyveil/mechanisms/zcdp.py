@@ -25,8 +25,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.units import below_one, positive
 
 __all__ = ["epsilon_of", "rho_for"]
 
@@ -42,7 +41,7 @@ def epsilon_of(rho: Fraction | float | str, delta: Fraction | float | str) -> fl
 
     Raises InvalidParameterValue unless 0 ≤ ρ < ∞ and 0 < δ < 1.
     """
-    exact_delta = _probability(delta)
+    exact_delta = below_one(delta, "delta")
     exact_rho = Fraction(0) if rho == 0 else positive(rho, "rho")
     if exact_rho == 0:
         return 0.0
@@ -65,7 +64,7 @@ def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> F
 
     Raises InvalidParameterValue unless 0 < ε < ∞ and 0 < δ < 1.
     """
-    exact_epsilon, exact_delta = positive(epsilon, "epsilon"), _probability(delta)
+    exact_epsilon, exact_delta = positive(epsilon, "epsilon"), below_one(delta, "delta")
     e = float(exact_epsilon)
     order = _search(lambda a1: (e - _t(a1, exact_delta)) / (1 + a1))
     with localcontext(_CONTEXT):
@@ -110,10 +109,3 @@ def _decimal(value: Fraction) -> Decimal:
 def _up(value: Decimal) -> float:
     nearest = float(value)
     return nearest if Decimal(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _probability(delta: Fraction | float | str) -> Fraction:
-    exact = positive(delta, "delta")
-    if not exact < 1:
-        raise InvalidParameterValue(f"delta lies strictly between 0 and 1, not {delta}")
-    return exact

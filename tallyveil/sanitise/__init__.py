@@ -8,7 +8,7 @@ file carries, from which counts are debiased. The one-record mechanisms and what
 
 from tallyveil.sanitise.bounds import least_error
 from tallyveil.sanitise.copy import Copy, read_copies
-from tallyveil.sanitise.description import Described, Description
+from tallyveil.sanitise.description import Described
 from tallyveil.sanitise.parts import Options
 from tallyveil.sanitise.plan import Part, Plan, plan
 from tallyveil.sanitise.release import sanitise
@@ -16,7 +16,6 @@ from tallyveil.sanitise.release import sanitise
 __all__ = [
     "Copy",
     "Described",
-    "Description",
     "Options",
     "Part",
     "Plan",

@@ -10,7 +10,7 @@ Here live numbers and exact sampling. Whoever calls `draw` has opened an answer 
 
 from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
-from tallyveil.mechanisms.matrix.credible import Posterior, posterior
+from tallyveil.mechanisms.matrix.credible import posterior
 from tallyveil.mechanisms.matrix.derivable import derivable_from_geometric
 from tallyveil.mechanisms.matrix.designing import (
     MAX_DESIGNED_RANGE,
@@ -53,7 +53,6 @@ __all__ = [
     "Leaf",
     "Named",
     "Objective",
-    "Posterior",
     "Property",
     "alpha_for",
     "checked_range",

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.units import below_one
 
 __all__ = ["Posterior", "posterior"]
 
@@ -41,9 +41,7 @@ class Posterior:
 
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
-        level = positive(confidence, "confidence")
-        if not level < 1:
-            raise InvalidParameterValue(f"confidence is below 1, not {confidence}")
+        level = below_one(confidence, "confidence")
         sums = [0]
         for weight in self.likelihood:
             sums.append(sums[-1] + weight)

@@ -7,7 +7,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.units import below_one, positive
 
 __all__ = [
     "MAX_EPSILON",
@@ -72,10 +72,7 @@ def checked_alpha(alpha: Fraction | float | str) -> Fraction:
 
     Raises InvalidParameterValue unless 0 < α < 1.
     """
-    exact = positive(alpha, "alpha")
-    if not exact < 1:
-        raise InvalidParameterValue(f"alpha is a number between 0 and 1, not {alpha}")
-    return exact
+    return below_one(alpha, "alpha")
 
 
 def checked_range(n: int) -> int:

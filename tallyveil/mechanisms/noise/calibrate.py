@@ -14,7 +14,7 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
-from tallyveil.mechanisms.units import UNIT, from_units, positive
+from tallyveil.mechanisms.units import UNIT, from_units, positive, rounded_up
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scales_for"]
@@ -124,8 +124,7 @@ def _scale(ratio: Fraction, measure: Measure) -> float:
             hint=f"Ask for a larger dp.{measure}.",
         )
     if measure == "epsilon":
-        nearest = float(ratio)
-        return nearest if Fraction(nearest) >= ratio else math.nextafter(nearest, math.inf)
+        return rounded_up(ratio)
     root = math.nextafter(math.sqrt(ratio / 2), 0.0)
     while 2 * Fraction(root) ** 2 < ratio:
         root = math.nextafter(root, math.inf)

@@ -27,7 +27,7 @@ import numpy as np
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.units import below_one, positive, rounded_up
 
 __all__ = ["MAX_SENSITIVITY", "Staircase"]
 
@@ -56,7 +56,7 @@ class Staircase:
                 f"a sensitivity is an integer from 1 to {MAX_SENSITIVITY}, not {sensitivity}"
             )
         object.__setattr__(self, "sensitivity", sensitivity)
-        object.__setattr__(self, "scale", _rounded_up(1 / positive(epsilon, "epsilon")))
+        object.__setattr__(self, "scale", rounded_up(1 / positive(epsilon, "epsilon")))
         rate(self.scale, "epsilon")
         if step is None:
             step = _best_step(sensitivity, math.exp(-1 / self.scale))
@@ -90,10 +90,7 @@ class Staircase:
 
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
-        level = positive(confidence, "confidence")
-        if not level < 1:
-            raise InvalidParameterValue(f"confidence is below 1, not {confidence}")
-        allowed = (1 - level) * (1 - Fraction(1, 10**30))
+        allowed = (1 - below_one(confidence, "confidence")) * (1 - Fraction(1, 10**30))
         low, high = -1, 1
         while self._beyond(high) > allowed:
             low, high = high, 2 * high
@@ -167,11 +164,3 @@ def _variance(r: int, sensitivity: int, epsilon: float) -> float:
     places = weighted(r * (r - 1) // 2, sensitivity * (sensitivity - 1) // 2)
     far = sensitivity**2 * b * (1 + b) / short**2 * weight + 2 * sensitivity * b / short * places
     return 2 * (far + weighted(squares(r), squares(sensitivity))) / (2 * weight - short)
-
-
-def _rounded_up(value: Fraction) -> float:
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

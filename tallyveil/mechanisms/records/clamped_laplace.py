@@ -29,7 +29,7 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.noise.laplace import integer_noise
 from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse, Response
-from tallyveil.mechanisms.units import IntArray, positive
+from tallyveil.mechanisms.units import IntArray, positive, rounded_up
 
 __all__ = ["ClampedLaplace", "scale_above"]
 
@@ -120,5 +120,4 @@ def scale_above(exact: Fraction) -> float:
     """The least float that is no less. Raises InvalidParameterValue above `MAX_SCALE`."""
     if not exact <= Fraction(MAX_SCALE):
         raise InvalidParameterValue("epsilon is too small: the noise would not fit 64-bit integers")
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    return rounded_up(exact)
