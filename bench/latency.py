@@ -29,7 +29,7 @@ from bench.measure import clocked, percentiles, report
 from bench.postgres import postgresql
 from tallyveil import load_policy
 from tallyveil.gate import Gate
-from tallyveil.gate.decision import Answered
+from tallyveil.gate.outcome import Answered
 from tallyveil.gate.request import Request
 from tallyveil.gate.rows import noisy_tables, projected
 from tallyveil.rewriter import Plan

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from tallyveil import deadline
 from tallyveil.accountant.account import Account, Amount
@@ -13,7 +13,7 @@ from tallyveil.accountant.chain import START, Position, StoredCharge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
-from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.ledger import Ledger, StoredAnswer
 from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.pricing import Priced, Pricing, charge_of
 from tallyveil.accountant.quote import Quote, Recording
@@ -22,6 +22,8 @@ from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 
 __all__ = ["Books"]
+
+T = TypeVar("T")
 
 # Rows that are taken in at a time when a ledger is opened: those that have to be worked out, and
 # those that only have to be what they were.
@@ -201,28 +203,23 @@ class Books:
 
     def _adopt(self, summary: Summary) -> bool:
         """Start from a summary; False if it is not one of this ledger."""
-        while self._charges.number < summary.charges.number:
-            before = self._charges
-            most = min(_MANY, summary.charges.number - before.number)
-            with self._ledger.reading():
-                for stored, position in self._ledger.charges_after(before, most):
-                    self._charges = position
-                    if stored.table in summary.tables:
-                        self.memory.expect(_asked(stored))
-                    elif stored.table in self._accounts:
-                        return False
-            if self._charges == before:
-                return False
-        while self._answers.number < summary.answers.number:
-            known = self._answers
-            most = min(_MANY, summary.answers.number - known.number)
-            with self._ledger.reading():
-                for answer, position in self._ledger.answers_after(known, most):
-                    self._answers = position
-                    if self.memory.awaited(answer.charge_id) is not None:
-                        self.memory.learn(answer.charge_id, answer.noisy)
-            if self._answers == known:
-                return False
+        lacking = set[str]()
+
+        def expect(stored: StoredCharge) -> None:
+            if stored.table in summary.tables:
+                self.memory.expect(_asked(stored))
+            elif stored.table in self._accounts:
+                lacking.add(stored.table)
+
+        def learn(answer: StoredAnswer) -> None:
+            if self.memory.awaited(answer.charge_id) is not None:
+                self.memory.learn(answer.charge_id, answer.noisy)
+
+        ledger = self._ledger
+        self._charges = self._each(summary.charges, ledger.charges_after, expect)
+        if lacking:
+            return False
+        self._answers = self._each(summary.answers, ledger.answers_after, learn)
         unused = self.filters
         tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
         self.filters = Filters(unused.accounts, tables, shares)
@@ -233,6 +230,23 @@ class Books:
         self.derived.update(summary.derived)
         self._translated.update(summary.tables)
         return (self._charges, self._answers) == (summary.charges, summary.answers)
+
+    def _each(
+        self,
+        end: Position,
+        after: Callable[[Position, int], Iterator[tuple[T, Position]]],
+        take: Callable[[T], None],
+    ) -> Position:
+        """All rows up to an end, if the ledger has them; where they end."""
+        seen: Position = START
+        before: Position | None = None
+        while seen.number < end.number and seen != before:
+            before = seen
+            with self._ledger.reading():
+                for row, position in after(before, min(_MANY, end.number - before.number)):
+                    take(row)
+                    seen = position
+        return seen
 
     @property
     def unsummarised(self) -> int:

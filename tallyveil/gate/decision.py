@@ -23,80 +23,31 @@ it was looked at what it would tell; else all is looked at again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, InsufficientPrivilege
+from tallyveil.errors import BudgetExceeded
 from tallyveil.gate.by_invariants import ByInvariants
 from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.choice import Choice, Noise
-from tallyveil.gate.conditioning import Spread
 from tallyveil.gate.control import Control
-from tallyveil.gate.designed import Comparison
 from tallyveil.gate.elsewhere import Elsewhere
+from tallyveil.gate.outcome import Answered, Forecast, Looks
 from tallyveil.gate.purchase import Purchase, shortfall
 from tallyveil.gate.refusal import what_remains
 from tallyveil.gate.request import Request
 from tallyveil.gate.reservations import Reservations
-from tallyveil.gate.translations import Saving
-from tallyveil.knowledge import Bought, Found, Knowledge, Rows, Sequences
+from tallyveil.knowledge import Bought, Found, Knowledge
 from tallyveil.mechanisms import CountMechanism
 from tallyveil.rewriter import Workload
 
-__all__ = ["Answered", "Decision", "Forecast", "Looks"]
-
-Looks: TypeAlias = Mapping[str, tuple[Sequences, ...]]
-"""By table and column: intervals over all looks."""
+__all__ = ["Decision"]
 
 _FEW: Final = 256  # rows whose answers are drawn while others wait for the ledger
 _LOOKS: Final = 20  # at what others charge all the time, of other rows
-
-
-@dataclass(frozen=True)
-class Answered:
-    """``columns[table][c][i]`` is row i of column c, None where only history was asked and
-    does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
-    nothing was, and ``bought`` for how many rows; ``raised`` is whether that was more precise
-    than the target asks, since a statement has a least cost. ``agree``: whether what is reported
-    adds up, and to what is public.
-    """
-
-    columns: Mapping[str, Rows]
-    noise: Mapping[str, Noise]
-    quote: Quote | None
-    bought: int = 0
-    raised: bool = False
-    agree: bool = True
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a request would do: ``found`` is what history says, ``bought`` how many rows would be
-    bought, with the noise of ``noise`` or, for a target, as much more as history allows:
-    ``scales[table][c]`` for column c, if rows of it would be bought. ``refused`` says why the
-    inference control would not allow it, None if it would."""
-
-    found: Mapping[str, Rows]
-    bought: int
-    noise: Mapping[str, Noise]
-    scales: Mapping[str, Mapping[int, float]]
-    quote: Quote | None
-    refused: InsufficientPrivilege | None = None
-    savings: Mapping[str, Saving] = field(default_factory=dict)
-    """By table what is saved by charging other rows, where counts are exact."""
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
-    """By table how far noise spreads that would be drawn together."""
-    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
-    """By table how far from the best Gaussian noise is, where counts are exact."""
-
-    @property
-    def known_rows(self) -> int:
-        """How many rows history knows well enough."""
-        rows = sum(len(column) for columns in self.found.values() for column in columns)
-        return rows - self.bought
 
 
 @dataclass(frozen=True)
@@ -200,7 +151,7 @@ class Decision:
             for p in purchases
             if not p.indirect
         }
-        refused = self._refusal(request, purchases)
+        refused = self._control.refusal([p.charge for p in purchases], request)
         known = {table: one.rows for table, one in found.items()}
         bought = sum(p.height for p in purchases)
         exact = self._by_invariants
@@ -225,12 +176,6 @@ class Decision:
     def _recorded(self, request: Request) -> list[int]:
         """How much is recorded about the request's tables; it grows with every answer."""
         return [self._knowledge[table].recorded for table in request.workloads]
-
-    def _refusal(
-        self, request: Request, purchases: Sequence[Purchase]
-    ) -> InsufficientPrivilege | None:
-        charges = [purchase.charge for purchase in purchases]
-        return self._control.refusal(charges, request)
 
     def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]
@@ -283,7 +228,7 @@ class Decision:
             if not purchases:
                 return _Settled(found, purchases, None, {})
             decided_on = self._control.state(p.table for p in purchases)
-            refused = self._refusal(request, purchases)
+            refused = self._control.refusal([p.charge for p in purchases], request)
             if refused is not None:
                 raise refused
             purchases = self._by_invariants.charged(request, purchases)

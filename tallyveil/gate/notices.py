@@ -8,8 +8,8 @@ from fractions import Fraction
 from tallyveil.accountant import Account, Accountant, Balance
 from tallyveil.gate.charged import cost_text, number
 from tallyveil.gate.choice import Noise
-from tallyveil.gate.decision import Answered, Forecast, Looks
 from tallyveil.gate.interface import Notice
+from tallyveil.gate.outcome import Answered, Forecast, Looks
 from tallyveil.gate.refusal import widest
 from tallyveil.gate.request import Request
 from tallyveil.gate.translations import reach

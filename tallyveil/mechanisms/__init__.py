@@ -44,9 +44,9 @@ from tallyveil.mechanisms.noise.statement_scales import (
 )
 from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism
 from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
-from tallyveil.mechanisms.records.laws import RECORD_LAWS
+from tallyveil.mechanisms.records.one_record import OneRecord
 from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
-from tallyveil.mechanisms.records.sanitiser import OneRecord, Sanitiser, spent
+from tallyveil.mechanisms.records.sanitiser import Sanitiser, spent
 from tallyveil.mechanisms.records.series_noise import SeriesNoise
 from tallyveil.mechanisms.records.set_response import SetResponse
 from tallyveil.mechanisms.registry import (
@@ -82,7 +82,6 @@ __all__ = [
     "KNORM",
     "PARAMETERS",
     "PROJECTED",
-    "RECORD_LAWS",
     "TOGETHER",
     "Additive",
     "AgentNoise",

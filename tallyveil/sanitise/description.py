@@ -14,15 +14,17 @@ from fractions import Fraction
 from typing import Any
 
 from tallyveil.errors import SourceError
-from tallyveil.mechanisms import RECORD_LAWS, OneRecord
+from tallyveil.mechanisms import OneRecord
 from tallyveil.policy import Attribute
 from tallyveil.policy.domain import Value
+from tallyveil.sanitise.parts import LAWS
 from tallyveil.sanitise.plan import Plan
 
 __all__ = ["KEY", "Described", "Description", "describe", "parsed"]
 
 KEY = b"tallyveil.sanitised"
 _VERSION = 1
+_BY_NAME = {law.name: law for law in LAWS.values()}
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _part(document: dict[str, Any]) -> Described:
     columns: Sequence[dict[str, Any]] = document["columns"]
     cells = tuple(tuple(_value(v, c["type"]) for v in c["cells"]) for c in columns)
     shape = [len(own) for own in cells]
-    law = RECORD_LAWS[document["mechanism"]].of(shape, Fraction(document["epsilon"]))
+    law = _BY_NAME[document["mechanism"]].of(shape, Fraction(document["epsilon"]))
     if any(document[name] != value for name, value in law.parameters.items()):
         raise ValueError("the law is another one")
     return Described(tuple(str(c["name"]) for c in columns), cells, law)

@@ -20,11 +20,11 @@ from tallyveil.mechanisms import (
 )
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["MAX_PART_CELLS", "Group", "Options", "Together", "groups"]
+__all__ = ["LAWS", "MAX_PART_CELLS", "Group", "Options", "Together", "groups"]
 
 Kind: TypeAlias = Literal["response", "laplace", "set", "series"]
 
-_LAWS: Final[Mapping[Kind, type[OneRecord]]] = MappingProxyType(
+LAWS: Final[Mapping[Kind, type[OneRecord]]] = MappingProxyType(
     {
         "response": RandomisedResponse,
         "laplace": ClampedLaplace,
@@ -83,7 +83,7 @@ class Group(Together):
 
     def law(self, epsilon: Fraction) -> OneRecord:
         """A range that is complete has a cell for NULL, and it is the last."""
-        return _LAWS[self.kind].of(self.shape, epsilon)
+        return LAWS[self.kind].of(self.shape, epsilon)
 
 
 def groups(table: Table, options: Options) -> list[Group]:

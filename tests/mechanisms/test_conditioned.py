@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import secrets
 import time
 from collections import Counter
 from decimal import Decimal, localcontext
@@ -23,7 +24,7 @@ from tallyveil.mechanisms.constrained import conditioned, groups
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total
 from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds, Tables
-from tallyveil.mechanisms.constrained.weights import weights_of
+from tallyveil.mechanisms.constrained.weights import happens, weights_of
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
 EXACT = DiscreteLaplaceLaw(0.0)
@@ -277,10 +278,10 @@ def test_alike_counts_share_tables() -> None:
 def test_a_draw_is_decided_by_as_many_digits_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     third = 2**64 // 3
     for word, expected in ((third - 1, True), (third + 1, False), (0, True), (2**64 - 1, False)):
-        assert conditioned.happens(lambda: Decimal(1) / 3, word) is expected
+        assert happens(lambda: Decimal(1) / 3, word) is expected
     for more, expected in ((0, True), (2**64 - 1, False)):
-        monkeypatch.setattr(conditioned.secrets, "randbits", lambda bits, more=more: more)
-        assert conditioned.happens(lambda: Decimal(1) / 3, third) is expected
+        monkeypatch.setattr(secrets, "randbits", lambda bits, more=more: more)
+        assert happens(lambda: Decimal(1) / 3, third) is expected
 
 
 def epsilon(tree: Tree, moved: tuple[int, ...]) -> float:

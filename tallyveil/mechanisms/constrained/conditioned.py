@@ -24,9 +24,9 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -40,9 +40,9 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import MOST, Bounds, Tables, too_many_sums
-from tallyveil.mechanisms.constrained.weights import decimal, weights_of
+from tallyveil.mechanisms.constrained.weights import decimal, happens, weights_of
 
-__all__ = ["Atom", "Conditioned", "happens"]
+__all__ = ["Atom", "Conditioned"]
 
 _BITS: Final = 61
 _ALL: Final = 1 << _BITS
@@ -291,18 +291,3 @@ class Atom:
             if abs(sums[number]) > self.tables.of[number].bound:
                 return False
         return True
-
-
-def happens(chance: Callable[[], Decimal], word: int) -> bool:
-    """Whether a U that begins with the 64 bits of ``word`` is less than a chance, which is worked
-    out to as many digits as that takes."""
-    bits = 64
-    while True:
-        with localcontext(prec=bits // 3 + 40):
-            scaled = chance() * (1 << bits)
-            room = scaled.scaleb(-bits // 3 - 20) + 1
-            if word + 1 <= scaled - room:
-                return True
-            if word >= scaled + room:
-                return False
-        word, bits = word << 64 | secrets.randbits(64), bits + 64

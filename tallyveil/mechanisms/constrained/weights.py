@@ -7,10 +7,11 @@ proposes the outcomes that lie beyond the tables of `conditioned`.
 from __future__ import annotations
 
 import math
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, getcontext
+from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
@@ -23,7 +24,7 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import geometric_numbers, integer_noise
 
-__all__ = ["Tilt", "Weights", "decimal", "weights_of"]
+__all__ = ["Tilt", "Weights", "decimal", "happens", "weights_of"]
 
 _SHARES: Final = tuple(n / 20 for n in range(1, 20))  # of 1/b that a rate is
 _SHIFTS: Final = tuple(n / 8 for n in range(1, 120))  # of σ that a law is shifted by
@@ -211,3 +212,18 @@ def weights_of(law: NoiseLaw) -> Weights:
     if kind is None or not law.scale:
         raise FeatureNotSupported(f"{law.name} noise of scale {law.scale:g} cannot be conditioned")
     return kind(law.scale)
+
+
+def happens(chance: Callable[[], Decimal], word: int) -> bool:
+    """Whether a U that begins with the 64 bits of ``word`` is less than a chance, which is worked
+    out to as many digits as that takes."""
+    bits = 64
+    while True:
+        with localcontext(prec=bits // 3 + 40):
+            scaled = chance() * (1 << bits)
+            room = scaled.scaleb(-bits // 3 - 20) + 1
+            if word + 1 <= scaled - room:
+                return True
+            if word >= scaled + room:
+                return False
+        word, bits = word << 64 | secrets.randbits(64), bits + 64

@@ -21,20 +21,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.noise.laplace import integer_noise
-from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse, Response
-from tallyveil.mechanisms.units import IntArray, positive, rounded_up
+from tallyveil.mechanisms.records.grid import OnGrid, scale_above
+from tallyveil.mechanisms.records.randomised_response import DRAWS
+from tallyveil.mechanisms.units import IntArray
 
-__all__ = ["ClampedLaplace", "scale_above"]
+__all__ = ["ClampedLaplace"]
 
 
-class ClampedLaplace:
+class ClampedLaplace(OnGrid):
     """Perturbs codes 0 … cells − 2 on the grid and the code cells − 1, which is NULL.
 
     ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
@@ -44,43 +42,23 @@ class ClampedLaplace:
     """
 
     name = "laplace"
-    errors = "steps"
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 2:
             raise ValueError("a grid and its NULL have two cells at least")
         self.cells = cells
-        self.epsilon = positive(epsilon, "epsilon")
-        self.diameter = max(1, cells - 2)
-        self.middle = (cells - 2) // 2
-        farthest = cells - 2 - self.middle
-        self.scale = scale_above(2 * farthest / self.epsilon)
-        self.flag = RandomisedResponse(2, self.epsilon / 2)
+        super().__init__(cells, epsilon)
+
+    def _scale(self, farthest: int) -> float:
+        return scale_above(2 * farthest / self.epsilon)
 
     @classmethod
     def of(cls, shape: Sequence[int], epsilon: Fraction) -> ClampedLaplace:
         return cls(math.prod(shape), epsilon)
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {"scale": self.scale.hex(), "change": str(self.flag.change)}
-
-    @property
     def noise(self) -> Mapping[str, float]:
-        (flag,) = self.flag.responses()
-        return {
-            "kept": flag.kept,
-            "changed": flag.changed,
-            "scale": self.scale,
-            "end_shift": self.end_shift,
-        }
-
-    def responses(self) -> Sequence[Response]:
-        return []
-
-    @property
-    def values(self) -> int:
-        return self.cells
+        return {**super().noise, "end_shift": self.end_shift}
 
     @property
     def end_shift(self) -> float:
@@ -114,10 +92,3 @@ class ClampedLaplace:
             noise = np.clip(integer_noise(self.scale, len(codes)), -self.cells, self.cells)
             grid = np.clip(grid + noise.astype(np.int64), 0, null - 1)
         return np.where(flags == 1, null, grid)
-
-
-def scale_above(exact: Fraction) -> float:
-    """The least float that is no less. Raises InvalidParameterValue above `MAX_SCALE`."""
-    if not exact <= Fraction(MAX_SCALE):
-        raise InvalidParameterValue("epsilon is too small: the noise would not fit 64-bit integers")
-    return rounded_up(exact)

@@ -13,14 +13,15 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.records.one_record import OneRecord, Response
 from tallyveil.mechanisms.units import IntArray, positive
 
-__all__ = ["DRAWS", "RandomisedResponse", "Response", "exp_below"]
+__all__ = ["DRAWS", "RandomisedResponse", "exp_below"]
 
 DRAWS: Final = 2**64
 _BITS = 256
@@ -28,16 +29,7 @@ _BITS = 256
 _LARGEST = 45
 
 
-class Response(NamedTuple):
-    """k-ary randomised response to the ``axis``-th column of a value, or to it as a whole: the
-    probabilities of its own value, and of each other one."""
-
-    axis: int | None
-    kept: float
-    changed: float
-
-
-class RandomisedResponse:
+class RandomisedResponse(OneRecord):
     """Perturbs codes 0 … cells − 1, each for itself.
 
     ``change`` is P: how many of 2⁶⁴ draws lead to each other value. The bound is verified in
@@ -49,6 +41,7 @@ class RandomisedResponse:
 
     name = "randomised response"
     errors = "share of records changed"
+    diameter = 1
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 1:
@@ -72,10 +65,6 @@ class RandomisedResponse:
     def parameters(self) -> Mapping[str, Any]:
         return {"change": str(self.change)}
 
-    @property
-    def noise(self) -> Mapping[str, float]:
-        return {}
-
     def responses(self) -> Sequence[Response]:
         return [Response(None, self.kept / DRAWS, self.change / DRAWS)]
 
@@ -84,16 +73,7 @@ class RandomisedResponse:
         """The probability that a value changes: mp, E of METRIC eq. 13 in the discrete metric."""
         return (self.cells - 1) * self.change / DRAWS
 
-    @property
-    def diameter(self) -> int:
-        return 1
-
-    @property
-    def values(self) -> int:
-        return self.cells
-
     def perturb(self, codes: IntArray) -> IntArray:
-        """Each code's own draw; the time taken depends on their number only."""
         words = np.frombuffer(secrets.token_bytes(8 * len(codes)), dtype="<u8")
         return self.outcome(codes, words.astype(np.uint64))
 

@@ -14,9 +14,8 @@ cost, too. Under add/remove it is not private at any ε, since the number of rec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,77 +23,13 @@ from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.records.clamped_laplace import scale_above
-from tallyveil.mechanisms.records.randomised_response import Response
+from tallyveil.mechanisms.records.grid import scale_above
+from tallyveil.mechanisms.records.one_record import OneRecord
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT, IntArray
 from tallyveil.workload.workload import Column, Factor, Workload
 
-__all__ = ["OneRecord", "Sanitiser", "spent"]
-
-
-class OneRecord(Protocol):
-    """A mechanism for one value: ε-DP under replacement of the value by any other.
-
-    ``name`` is what copies call it, for good, and ``errors`` what its error is measured in.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def errors(self) -> str: ...
-
-    @classmethod
-    def of(cls, shape: Sequence[int], epsilon: Fraction) -> OneRecord:
-        """The law for a value of several columns of so many cells. Raises ValueError where it is
-        for no such value."""
-        ...
-
-    @property
-    def cells(self) -> int: ...
-
-    @property
-    def epsilon(self) -> Fraction: ...
-
-    @property
-    def diameter(self) -> int:
-        """The largest distance of two values."""
-        ...
-
-    @property
-    def values(self) -> int:
-        """How many values are told apart, a step of distance from each other at least."""
-        ...
-
-    @property
-    def expected_error(self) -> float:
-        """The largest expected distance of output and value (METRIC eq. 13)."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The numbers the law consists of, for readers of a copy in other programs.
-
-        Probabilities are change · 2⁻⁶⁴ for each other value; a scale of noise is in steps. Of a
-        set they are kept/draws for each value within the radius, and change/draws for each other
-        one.
-        """
-        ...
-
-    @property
-    def noise(self) -> Mapping[str, float]:
-        """Of a law that adds noise its scale, and the probabilities that whether it is NULL is
-        kept or changed."""
-        ...
-
-    def responses(self) -> Sequence[Response]:
-        """Where counts can be debiased."""
-        ...
-
-    def perturb(self, codes: IntArray) -> IntArray:
-        """Independent draws, one for each code."""
-        ...
+__all__ = ["Sanitiser", "spent"]
 
 
 def spent(scale: float) -> Fraction:

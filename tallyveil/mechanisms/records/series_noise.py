@@ -40,25 +40,20 @@ from __future__ import annotations
 import math
 import secrets
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
-from tallyveil.mechanisms.records.clamped_laplace import scale_above
-from tallyveil.mechanisms.records.randomised_response import (
-    DRAWS,
-    RandomisedResponse,
-    Response,
-    exp_below,
-)
+from tallyveil.mechanisms.records.grid import OnGrid, scale_above
+from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
 from tallyveil.mechanisms.records.uniform import uniform_below
-from tallyveil.mechanisms.units import IntArray, positive
+from tallyveil.mechanisms.units import IntArray
 
 __all__ = ["SeriesNoise", "type_b_eulerian"]
 
@@ -69,7 +64,7 @@ _LARGEST_GRID: Final = 2**40
 _NARROWEST: Final = Fraction(1, 45)
 
 
-class SeriesNoise:
+class SeriesNoise(OnGrid):
     """Perturbs codes 0 … cells − 1, the C-order index into ``times`` axes of ``size`` values: the
     grid and, last, NULL. What is missing comes out as NULL at all times.
 
@@ -80,7 +75,6 @@ class SeriesNoise:
     """
 
     name = "series noise"
-    errors = "steps"
 
     def __init__(self, times: int, size: int, epsilon: Fraction) -> None:
         if not (times >= 1 and size >= 2):
@@ -89,33 +83,22 @@ class SeriesNoise:
             raise ValueError("the series has more values than an index can name")
         self.times, self.size = times, size
         self.cells = math.prod([size] * times)
-        self.epsilon = positive(epsilon, "epsilon")
-        self.diameter = max(1, size - 2)
-        self.middle = (size - 2) // 2
-        farthest = size - 2 - self.middle
+        super().__init__(size, epsilon)
+
+    def _scale(self, farthest: int) -> float:
         least = max(_NARROWEST, 2 * farthest / self.epsilon)
-        self.scale = scale_above(least * (1 + Fraction(1, 2**52))) if farthest else 0.0
-        if not self.scale <= _WIDEST:
-            raise InvalidParameterValue(f"epsilon {float(epsilon):g} is too small for a series")
-        self.flag = RandomisedResponse(2, self.epsilon / 2)
+        scale = scale_above(least * (1 + Fraction(1, 2**52))) if farthest else 0.0
+        if not scale <= _WIDEST:
+            raise InvalidParameterValue(
+                f"epsilon {float(self.epsilon):g} is too small for a series"
+            )
+        return scale
 
     @classmethod
     def of(cls, shape: Sequence[int], epsilon: Fraction) -> SeriesNoise:
         """Raises ValueError unless all columns have the same cells."""
         (size,) = set(shape)
         return cls(len(shape), size, epsilon)
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {"scale": self.scale.hex(), "change": str(self.flag.change)}
-
-    @property
-    def noise(self) -> Mapping[str, float]:
-        (flag,) = self.flag.responses()
-        return {"kept": flag.kept, "changed": flag.changed, "scale": self.scale}
-
-    def responses(self) -> Sequence[Response]:
-        return []
 
     @property
     def values(self) -> int:

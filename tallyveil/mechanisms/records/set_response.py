@@ -34,14 +34,15 @@ import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import Words
-from tallyveil.mechanisms.records.randomised_response import Response, exp_below
+from tallyveil.mechanisms.records.one_record import OneRecord, Response
+from tallyveil.mechanisms.records.randomised_response import exp_below
 from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["SetResponse"]
 
 
-class SetResponse:
+class SetResponse(OneRecord):
     """Perturbs codes 0 … N − 1, the C-order index into ``shape`` = (k_1, …, k_h).
 
     ``radius`` is t; of ``draws`` = T draws ``kept`` = K lead to each value within it, ``change`` =
@@ -58,7 +59,7 @@ class SetResponse:
         if not shape or not all(size >= 2 for size in shape):
             raise ValueError("a set needs elements that can be in it or not")
         self.shape = tuple(shape)
-        self.cells = math.prod(shape)
+        self.cells, self.diameter = math.prod(shape), len(shape)
         self.epsilon = positive(epsilon, "epsilon")
         odds = exp_below(self.epsilon)
         self._at = _at_distances(self.shape)
@@ -83,10 +84,6 @@ class SetResponse:
         whole = {"kept": self.kept, "change": self.change, "draws": self.draws}
         return {"radius": self.radius, **{name: str(number) for name, number in whole.items()}}
 
-    @property
-    def noise(self) -> Mapping[str, float]:
-        return {}
-
     def responses(self) -> Sequence[Response]:
         marginals = (self.marginal(axis) for axis in range(len(self.shape)))
         return [Response(axis, *map(float, each)) for axis, each in enumerate(marginals)]
@@ -95,14 +92,6 @@ class SetResponse:
     def expected_error(self) -> float:
         """E|X_A Δ A| in elements, the same for every set A."""
         return float(_mean_distance(self._at, self.radius, Fraction(self.kept, self.change)))
-
-    @property
-    def diameter(self) -> int:
-        return len(self.shape)
-
-    @property
-    def values(self) -> int:
-        return self.cells
 
     def marginal(self, column: int) -> tuple[Fraction, Fraction]:
         """With which probability a column keeps its value, and comes to each other one.
