@@ -167,10 +167,10 @@ def test_an_answer_is_recorded_once_and_must_fit(cubes: Any) -> None:
             accountant.record(charge, [[1]])
 
 
-@pytest.mark.parametrize("least", [None, Fraction(0)])
-def test_nothing_is_charged_at_no_cost(cubes: Any, least: Fraction | None) -> None:
+@pytest.mark.parametrize("limits", [Limits(), Limits(least_cost=Fraction(0))])
+def test_nothing_is_charged_at_no_cost(cubes: Any, limits: Limits) -> None:
     """What no record moves is exact, and the gate's to answer: a ledger grows at a price."""
-    account = replace(cubes.account(1, neighbours="replace"), limits=Limits(least_cost=least))
+    account = replace(cubes.account(1, neighbours="replace"), limits=limits)
     assert not account.domain.complete
     accountant = Accountant(Ledger(":memory:"), {"person": account})
     accountant.charge([one(cubes, [[1, 0]], 1.0)], "alice")
