@@ -18,6 +18,7 @@ largest term. Anything else counts as not determined, which costs precision and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -47,7 +48,7 @@ __all__ = ["Combination", "best_combinations"]
 _WORK: Final = 2e8  # floating point operations, roughly
 _ALONE: Final = 4e6  # of one query solved by itself, about
 _TOGETHER: Final = 3
-_SMALL: Final = 4096  # entries up to which it takes longer to find cells that are alike
+_SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
 
 _Ints = npt.NDArray[np.int64]
 
@@ -237,8 +238,10 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
                 result |= dict(zip(own, by_formula, strict=True))
                 continue
         history = Exchangeable(matrix, variances)
-        many = len(own) >= _TOGETHER and queries is not None and not history.too_large
-        together = _Together.of(matrix, queries) if many else None
+        together = None if queries is None else _Together.small(matrix, queries)
+        many = len(own) >= _TOGETHER and queries is not None
+        if together is None and many and not history.too_large:
+            together = _Together.of(matrix, queries)
         cost = together.work if together is not None else len(own) * (_ALONE + 100 * matrix.nnz)
         left -= cost
         if left < 0 or queries is None:
@@ -263,10 +266,15 @@ class _Together:
     queries: FloatArray
 
     @classmethod
+    def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
+        """Over all cells, of a small block."""
+        if math.prod(matrix.shape) > _SMALL or least_norm_work(*matrix.shape) > LARGEST:
+            return None
+        return cls(matrix.astype(np.float64).toarray(), queries.astype(np.float64).toarray())
+
+    @classmethod
     def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
         """None if that is too much work."""
-        if matrix.shape[0] * matrix.shape[1] <= _SMALL:
-            return cls(matrix.toarray().astype(np.float64), queries.toarray().astype(np.float64))
         stacked = sparse.vstack([matrix, queries], format="csc")
         stacked.sort_indices()
         starts = stacked.indptr.astype(np.int64)
@@ -291,7 +299,8 @@ class _Together:
 
     def _combine(self, weights: FloatArray) -> npt.NDArray[np.bool_]:
         """Of each query, whether its weights A give it: A H = q."""
-        terms = (np.abs(weights) * np.abs(self.matrix).max(axis=1)).max(axis=1)
+        most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
+        terms = (np.abs(weights) * most).max(axis=1)
         largest = np.maximum(np.abs(self.queries).max(axis=1), terms)
         off = np.abs(weights @ self.matrix - self.queries).max(axis=1)
         return np.asarray(off <= EXACT * largest)

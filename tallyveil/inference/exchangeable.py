@@ -48,6 +48,13 @@ _DUST: Final = 1e-14  # of the largest share of the error; what is less is left 
 LARGEST: Final = 5e7  # system that is solved, by the work it makes
 _ROUNDS: Final = 50
 _NOTHING: Final = 1e-12
+_MANY: Final = 2  # times as many cells as rows, for what is solved by products of rows
+_FAR: Final = 1e4  # from each other, of standard deviations: those are not
+_CLEAR: Final = 1e-4  # a row this far from the others, relative to itself, is independent
+_SAME: Final = 1e-13  # one whose squared distance is no more is taken to be one of them,
+_SHOWN: Final = 1e-11  # if its products with random lines show no more
+_LINES: Final = 3
+_ROUGH: Final = 1e-12  # dust by products
 _DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
 
 _Colours = npt.NDArray[np.int64]
@@ -200,6 +207,10 @@ def _least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
 
 def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray:
     """For each target t (a row) the w with the shortest ``spreads`` · w of w M nearest to t."""
+    with one_thread():
+        quick = _by_products(matrix, spreads, targets)
+    if quick is not None:
+        return quick
     weights = _least_norm(matrix / spreads[:, None], targets) / spreads
     off = targets - weights @ matrix
     far = np.abs(off).max(axis=-1, initial=0.0) > _NEAR * np.abs(targets).max(axis=-1, initial=0.0)
@@ -207,6 +218,50 @@ def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) 
         # Where variances lie far apart, rounding is corrected by whichever rows do it best.
         weights[far] += _least_norm(matrix, off[far])
     return weights
+
+
+def _by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
+    """As `least_weighed` where cells are many more than rows, by M Mᵀ = L Lᵀ (Cholesky). With the
+    r independent rows first, M = L U for orthonormal rows U, so that w M is nearest to t where
+    w L = t Uᵀ. None where it is not clear which rows are independent."""
+    if matrix.shape[1] < _MANY * len(matrix) or spreads.max() > _FAR * spreads.min():
+        return None
+    products = matrix @ matrix.T
+    lengths = np.sqrt(products.diagonal())
+    if not lengths.all():
+        return None
+    scaled = products / np.outer(lengths, lengths)
+    factor, order, rank, _ = linalg.lapack.dpstrf(scaled, tol=_SAME, lower=1)
+    if not rank or factor.diagonal()[:rank].min() < _CLEAR:
+        return None
+    order = order.astype(np.int64) - 1
+    lower = np.tril(factor)[:, :rank] * lengths[order, None]
+    of = spreads[order]
+    basis, triangle = linalg.qr(lower / of[:, None], mode="economic", check_finite=False)
+
+    def along(some: FloatArray) -> FloatArray:
+        own = (matrix @ some.T)[order[:rank]]
+        found: FloatArray = linalg.solve_triangular(lower[:rank], own, lower=True)
+        return found
+
+    # Rows that all but depend on others differ from what these say of some lines of cells.
+    lines = np.random.default_rng(0).normal(size=(_LINES, matrix.shape[1]))
+    off = np.abs((matrix @ lines.T)[order] - lower @ along(lines)).max(axis=1)
+    if (off > _SHOWN * lengths[order]).any():
+        return None
+    weights, left = np.zeros((len(targets), len(matrix))), targets
+    for _ in range(2):  # what the first leaves is corrected by the second
+        weights[:, order] += (
+            basis @ linalg.solve_triangular(triangle, along(left), trans=1)
+        ).T / of
+        left = targets - weights @ matrix
+    shares = np.abs(weights) * spreads
+    dust = np.where(shares <= _ROUGH * shares.max(axis=1, keepdims=True), weights, 0.0)
+    most = EXACT / 10 * np.abs(targets).max(axis=1)
+    result: FloatArray = weights - np.where(
+        (np.abs(dust @ matrix).max(axis=1) <= most)[:, None], dust, 0.0
+    )
+    return result
 
 
 def _unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

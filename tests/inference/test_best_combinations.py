@@ -52,7 +52,7 @@ def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.Mo
     dense = history.toarray()
     queries = _queries(rng, dense)
     least = least_variances(dense, _short(noises.variances), queries)
-    for name, value in (("_SMALL", 0), ("_SMALL", 4096), ("_TOGETHER", 99)):
+    for name, value in (("_SMALL", 4096), ("_SMALL", 0), ("_TOGETHER", 99)):
         monkeypatch.setattr(blocks, name, value)
         combinations = best_combinations(history, noises, _sparse(queries))
         for query, best, found in zip(queries, least, combinations, strict=True):
@@ -128,6 +128,37 @@ def test_near_dependence_is_not_taken_for_dependence() -> None:
         history, variances = _sparse(np.array([[big, big, 0]])), np.ones(1)
         assert best_combination(history, variances, np.array([1, 1, 0])) is not None
         assert best_combination(history, variances, np.array(row)) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_rows_over_many_cells_have_the_least_variances(seed: int) -> None:
+    """Some rows are sums of others, so that there are many combinations to choose from."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (int(rng.integers(2, 7)), 20))
+    sums = rng.integers(-1, 2, (2, len(rows))) @ rows
+    history = np.concatenate([rows, sums[sums.any(axis=1)]])
+    noises = Noises.of(DiscreteLaplaceLaw, rng.choice([1.0, 3.0, 100.0], len(history)))
+    queries = np.concatenate([rng.integers(-1, 2, (4, len(history))) @ history, rows[:1] + 1])
+    least = least_variances(history, _short(noises.variances), queries)
+    combinations = best_combinations(_sparse(history), noises, _sparse(queries))
+    for query, best, found in zip(queries, least, combinations, strict=True):
+        assert (found is None) == (best is None or not query.any())
+        if found is not None:
+            weights = np.zeros(len(history))
+            weights[found.places] = found.weights
+            _assert_best(weights, history, noises.variances, query, best)
+
+
+@pytest.mark.parametrize("big", [10**3, 10**5, 10**6, 10**7, 10**8])
+def test_a_row_near_the_others_adds_what_it_says(big: int) -> None:
+    """The difference of two rows of large coefficients is a count of one cell."""
+    rows = np.full((2, 8), big)
+    rows[1, 3] += 1
+    [found] = best_combinations(
+        _sparse(rows), Noises.of(DiscreteLaplaceLaw, np.ones(2)), _sparse(rows[1:] - rows[:1])
+    )
+    assert found is not None
+    assert found.weights[np.argsort(found.places)] == pytest.approx([-1, 1], abs=1e-6)
 
 
 def test_a_grouping_of_thousands_is_a_few_sorts() -> None:
