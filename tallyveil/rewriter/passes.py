@@ -153,12 +153,12 @@ def _replace_session_functions(planning: Planning) -> None:
 
 
 def _resolve_tables(planning: Planning) -> None:
-    planning.resolved = references(planning.tree, planning.catalog)
-
-
-def _empty_probes(planning: Planning) -> None:
-    if empty_probes(planning.resolved, planning.catalog):
-        _resolve_tables(planning)
+    """Again without the protected tables that are replaced by empty ones."""
+    tree, catalog = planning.tree, planning.catalog
+    planning.resolved = references(tree, catalog)
+    forget_schemas(tree)
+    if empty_probes(planning.resolved, catalog):
+        planning.resolved = references(tree, catalog)
 
 
 def _settle_instants(planning: Planning) -> None:
@@ -271,8 +271,6 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: parameters.bind(planning.tree, planning.types, planning.values),
     _replace_session_functions,
     _resolve_tables,
-    lambda planning: forget_schemas(planning.tree),
-    _empty_probes,
     lambda planning: refuse_reserved_names(planning.tree),
     lambda planning: inline_common_tables(planning.tree, planning.resolved),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),

@@ -30,7 +30,7 @@ from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.integers import MAX_COEFFICIENT
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.private.block import Block
-from tallyveil.rewriter.sql.nodes import function_name, position
+from tallyveil.rewriter.sql.nodes import as_type, function_name, position
 
 __all__ = ["MOMENTS", "Centring", "centring", "moment", "over"]
 
@@ -68,9 +68,8 @@ class Centre:
         """SQL for Σ (x − c)² in squared units, integers that a double holds exactly."""
         distance = self._distance(argument) if self.value else exp.paren(argument.copy())
         if self.decimals:
-            unit = exp.DataType.build(f"decimal(18, {self.decimals})", dialect="duckdb")
-            scale = _number(str(10**self.decimals))
-            distance = exp.Mul(this=exp.cast(distance, unit), expression=scale)
+            units = as_type(distance, f"decimal(18, {self.decimals})")
+            distance = exp.Mul(this=units, expression=_number(str(10**self.decimals)))
         units = exp.cast(distance, "double")
         return exp.Sum(this=exp.Mul(this=units, expression=units.copy()))
 

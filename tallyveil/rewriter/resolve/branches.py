@@ -21,7 +21,7 @@ from sqlglot import exp
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.records import OUTER, level_nodes
-from tallyveil.rewriter.sql.nodes import duckdb_sql, position
+from tallyveil.rewriter.sql.nodes import as_type, duckdb_sql, position
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = [
@@ -71,14 +71,13 @@ class Records:
 
     ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` is what has been written
     out of all the queries that one block reads: a column that is named twice at every depth
-    doubles there. ``types`` are DuckDB's of the fields, where a UNION has made them known.
+    doubles there.
     """
 
     domain: Domain
     fields: list[Field]
     branches: list[Branch]
     size: Size
-    types: Sequence[str] | None = None
 
     def knows(self, name: str) -> bool:
         return any(f.name == name and not f.hidden for f in self.fields)
@@ -264,11 +263,11 @@ def typed_constant(value: exp.Expr) -> exp.Expr:
     if text.isdigit():
         size = int(text)
         kind = "int" if size < 2**31 else "bigint" if size < 2**63 else "hugeint"
-        return exp.cast(value.copy(), exp.DataType.build(kind, dialect="duckdb"))
+        return as_type(value.copy(), kind)
     if "e" in text.lower():
         return exp.cast(value.copy(), "double")
     digits, decimals = len(text.replace(".", "")), len(text.partition(".")[2])
-    return exp.cast(value.copy(), exp.DataType.build(f"decimal({digits}, {decimals})"))
+    return as_type(value.copy(), f"decimal({digits}, {decimals})")
 
 
 def _is_outer(table: str, column: exp.Column) -> bool:

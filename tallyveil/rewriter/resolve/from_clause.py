@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, count, zip_longest
+from itertools import accumulate, zip_longest
 
 from sqlglot import exp
 
 from tallyveil.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
-    UndefinedColumn,
     UndefinedTable,
 )
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
 from tallyveil.rewriter.resolve.correlation import mark_outer_columns
 from tallyveil.rewriter.resolve.names import Catalog
+from tallyveil.rewriter.resolve.public_items import PublicItems, refuse_protected
 from tallyveil.rewriter.resolve.records import (
-    KIND,
     check_record_level,
-    holds_noise,
     holds_records,
     own_parts,
     renamed,
     yields_records,
 )
 from tallyveil.rewriter.resolve.union import unite
-from tallyveil.rewriter.sql.nodes import conjunction, duckdb_sql, is_star, position
+from tallyveil.rewriter.sql.nodes import conjunction, is_star, position
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = ["FromClause"]
@@ -40,7 +38,7 @@ class FromClause:
     def __init__(self, catalog: Catalog, cursor: Cursor) -> None:
         self._catalog = catalog
         self._cursor = cursor
-        self._numbers = count()
+        self._joined = PublicItems(catalog, cursor)
         self._size = Size("the columns of nested queries", "Name each column less often.")
 
     @property
@@ -107,7 +105,7 @@ class FromClause:
 
     def _join(self, records: Records, step: exp.Join, side: str, part: int) -> Records:
         """The records with the rows of a public table that match; ``side`` is LEFT or nothing."""
-        source, fields = self._public(step.this)
+        source, fields = self._joined.read(step.this)
         _refuse_namesakes(records, fields, step)
         names = [name.name for name in step.args.get("using") or ()]
         shared = [records.shared(name, fields, part) for name in step.args.get("using") or ()]
@@ -141,7 +139,7 @@ class FromClause:
         """Refuse what combines records, and queries that are not about public tables alone."""
         check_record_level(part)
         for query in public_queries(part):
-            _refuse_protected(query, query)
+            refuse_protected(query, query)
         for column in mark_outer_columns(part, records, self._catalog):
             records.find(column)
 
@@ -169,7 +167,7 @@ class FromClause:
             return self._query(query.this)
         _refuse_clauses(query)
         if isinstance(query, exp.SetOperation):
-            return self._union(query)
+            return unite(query, list(self._sides(query)), self._cursor)
         return self._select(query)
 
     def _select(self, select: exp.Expr) -> Records:
@@ -197,54 +195,20 @@ class FromClause:
         fields = [Field("", name) for name, _ in items]
         return Records(records.domain, fields, branches, self._size)
 
-    def _union(self, query: exp.SetOperation) -> Records:
-        sides = (query.this, query.expression)
-        for side in sides:
+    def _sides(self, query: exp.SetOperation) -> Iterator[Records]:
+        """What each of the queries gives that a UNION ALL is of."""
+        for side in (query.this, query.expression):
             if not yields_records(side):
                 raise FeatureNotSupported(
                     "a UNION of records with rows that belong to no record is not answered",
                     hint="Aggregate the records first, and unite the results.",
                     position=position(side),
                 )
-        left, right = (self._query(side) for side in sides)
-        return unite(query, left, right, self._cursor)
-
-    def _public(self, source: exp.Expr) -> tuple[exp.Expr, list[Field]]:
-        """A public item of FROM under a name of ours, and its columns."""
-        copy = source.copy()
-        alias = copy.args.get("alias")
-        columns = list(alias.columns) if alias is not None else []
-        table = source.alias_or_name
-        copy.set(
-            "alias",
-            exp.TableAlias(
-                this=exp.to_identifier(f"__joined_{next(self._numbers)}", quoted=True),
-                columns=columns,
-            ),
-        )
-        if isinstance(source, exp.Table) and source.meta_get(KIND) == "public" and not columns:
-            names = list(self._catalog.public[source.name.removeprefix("__public_")])
-        else:
-            names = self._describe(copy, source)
-        return copy, [Field(table, name) for name in names]
-
-    def _describe(self, query: exp.Expr, written: exp.Expr) -> list[str]:
-        """The columns of a public query.
-
-        Raises FeatureNotSupported where it reads anything else, the record included.
-        """
-        _refuse_protected(query, written)
-        try:
-            sql = duckdb_sql(query)
-            described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
-        except UndefinedColumn as error:
-            raise FeatureNotSupported(
-                "a subquery below the aggregation stands for itself",
-                detail=error.message,
-                hint="Join the public table instead of referring to the record inside of it.",
-                position=position(written),
-            ) from None
-        return [name for name, _ in described]
+            if isinstance(side, exp.SetOperation):
+                _refuse_clauses(side)
+                yield from self._sides(side)
+            else:
+                yield self._query(side)
 
 
 def _commas_before(steps: Sequence[exp.Join]) -> list[int]:
@@ -252,25 +216,6 @@ def _commas_before(steps: Sequence[exp.Join]) -> list[int]:
     words = ("kind", "side", "on", "using")
     commas = (not any(step.args.get(word) for word in words) for step in steps[1:])
     return list(accumulate(commas, initial=0))
-
-
-def _refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
-    kinds = {table.meta_get(KIND) for table in query.find_all(exp.Table)}
-    if "dp" in kinds and not kinds & {"protected", "common"}:
-        raise FeatureNotSupported(
-            "the relations of schema dp are not answered below an aggregation",
-            hint="Aggregate first, and join the relation to the result: "
-            "SELECT … FROM (SELECT count(*) AS n FROM …) AS t, dp.budget",
-            position=position(written),
-        )
-    if holds_noise(query) or any(
-        t.meta_get(KIND) == "protected" for t in query.find_all(exp.Table)
-    ):
-        raise FeatureNotSupported(
-            "a subquery over protected tables is not answered below an aggregation",
-            hint="Put the condition on the record's own attributes, or on public tables.",
-            position=position(written),
-        )
 
 
 def _named(records: Records, source: exp.Expr) -> Records:
@@ -287,7 +232,7 @@ def _named(records: Records, source: exp.Expr) -> Records:
         for f, name in zip_longest(records.fields, names, fillvalue=None)
         if f is not None
     ]
-    return Records(records.domain, fields, records.branches, records.size, records.types)
+    return Records(records.domain, fields, records.branches, records.size)
 
 
 def _starred(item: exp.Expr, records: Records) -> list[tuple[str, exp.Expr | int]]:
@@ -347,10 +292,3 @@ def _refuse_clauses(query: exp.Expr) -> None:
             hint="UNION ALL is answered.",
             position=position(query),
         )
-
-
-def _is_item(query: exp.Expr) -> bool:
-    """Whether it is written as an item of FROM: under a name, or a plain table."""
-    return isinstance(query, exp.Table | exp.Values) or (
-        isinstance(query, exp.Subquery) and bool(query.alias)
-    )

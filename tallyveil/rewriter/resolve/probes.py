@@ -13,7 +13,7 @@ from sqlglot import exp
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.names import Catalog, Reference
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
-from tallyveil.rewriter.sql.nodes import own_alias, whole_number
+from tallyveil.rewriter.sql.nodes import as_type, own_alias, whole_number
 from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["empty_probes"]
@@ -54,11 +54,7 @@ def _within_probe(node: exp.Expr, known: _Known) -> bool:
 
 def _without_rows(domain: Domain) -> exp.Select:
     items = [
-        exp.alias_(
-            exp.cast(exp.null(), exp.DataType.build(attribute.sql_type, dialect="duckdb")),
-            attribute.name,
-            quoted=True,
-        )
+        exp.alias_(as_type(exp.null(), attribute.sql_type), attribute.name, quoted=True)
         for attribute in domain.attributes
     ]
     return exp.select(*items).where(exp.false())

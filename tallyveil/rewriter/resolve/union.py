@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -11,60 +10,40 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported, StatementError, StatementTooComplex
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Records
-from tallyveil.rewriter.sql.nodes import duckdb_sql, position
+from tallyveil.rewriter.sql.nodes import as_type, duckdb_sql, position
 
 __all__ = ["unite"]
 
 MAX_BRANCHES: Final = 100
 
 
-def unite(query: exp.SetOperation, left: Records, right: Records, cursor: Cursor) -> Records:
-    """The rows of both.
+def unite(query: exp.SetOperation, sides: Sequence[Records], cursor: Cursor) -> Records:
+    """The rows of all sides of a UNION ALL.
 
     Raises FeatureNotSupported for records of two tables, StatementTooComplex beyond MAX_BRANCHES.
     """
-    if left.domain.table != right.domain.table:
+    first = sides[0]
+    if any(side.domain.table != first.domain.table for side in sides):
         raise FeatureNotSupported(
             "a UNION of records of two protected tables is not answered",
             hint="Aggregate each, and unite or add the results.",
             position=position(query),
         )
-    if len(left.fields) != len(right.fields):
+    if any(len(side.fields) != len(first.fields) for side in sides):
         raise StatementError("each UNION query must have the same number of columns")
-    number = len(left.branches) + len(right.branches)
-    if number > MAX_BRANCHES:
+    branches = [branch for side in sides for branch in side.branches]
+    if len(branches) > MAX_BRANCHES:
         raise StatementTooComplex(
-            f"the statement unites {number} queries of records; the limit is {MAX_BRANCHES}",
+            f"the statement unites {len(branches)} queries of records; the limit is {MAX_BRANCHES}",
             hint="Join a public table, or ask in several statements.",
         )
-    first, second = _unified(left, cursor), _unified(right, cursor)
-    wanted = _types(f"{_query(first)} UNION ALL {_query(second)}", cursor)
-    branches = [
-        _in_types(branch, side.types or (), wanted)
-        for side in (first, second)
-        for branch in side.branches
+    queries = [_branch_query(first, branch) for branch in branches]
+    wanted = _types(" UNION ALL ".join(queries), cursor)
+    united = [
+        _in_types(branch, _types(query, cursor), wanted)
+        for branch, query in zip(branches, queries, strict=True)
     ]
-    return Records(left.domain, left.fields, branches, left.size, wanted)
-
-
-def _unified(records: Records, cursor: Cursor) -> Records:
-    """All its branches in the same types, and these known."""
-    if records.types is not None:
-        return records
-    queries = [_branch_query(records, branch) for branch in records.branches]
-    types = [_types(query, cursor) for query in queries]
-    wanted = types[0] if len(types) == 1 else _types(" UNION ALL ".join(queries), cursor)
-    branches = [
-        _in_types(branch, own, wanted) for branch, own in zip(records.branches, types, strict=True)
-    ]
-    return replace(records, branches=branches, types=wanted)
-
-
-def _query(records: Records) -> str:
-    """A query with the same columns: its only branch, or NULLs of the types of several."""
-    if len(records.branches) == 1:
-        return _branch_query(records, records.branches[0])
-    return "SELECT " + ", ".join(f"CAST(NULL AS {kind})" for kind in records.types or ())
+    return Records(first.domain, first.fields, united, first.size)
 
 
 def _types(query: str, cursor: Cursor) -> list[str]:
@@ -73,9 +52,7 @@ def _types(query: str, cursor: Cursor) -> list[str]:
 
 def _in_types(branch: Branch, types: Sequence[str], wanted: Sequence[str]) -> Branch:
     values = [
-        value
-        if kind == want
-        else exp.cast(value.copy(), exp.DataType.build(want, dialect="duckdb"))
+        value if kind == want else as_type(value.copy(), want)
         for value, kind, want in zip(branch.values, types, wanted, strict=True)
     ]
     return Branch(branch.joins, branch.where, values)

@@ -44,10 +44,7 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
         exp.Into: ("SELECT INTO is not answered", "Analysts can only read."),
         exp.Rand: ("random() is not answered", "Answers must depend on the statement alone."),
         exp.Uuid: ("random values are not answered", "Answers must depend on the statement alone."),
-        exp.CurrentTime: (
-            "the current time of day is not answered",
-            "Use now() or current_date.",
-        ),
+        exp.CurrentTime: ("the current time of day is not answered", "Use now() or current_date."),
         exp.WithinGroup: (
             "WITHIN GROUP is not answered",
             "Ask SELECT attribute, count(*) … GROUP BY attribute and compute it from the counts.",
@@ -61,19 +58,15 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = MappingProxyT
         exp.HexString: ("bit strings (X'…') are not answered", _NUMBER_INSTEAD),
         **dict.fromkeys(
             (
-                exp.BitwiseAnd,
-                exp.BitwiseOr,
-                exp.BitwiseXor,
-                exp.BitwiseNot,
-                exp.BitwiseLeftShift,
-                exp.BitwiseRightShift,
+                exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot,
+                exp.BitwiseLeftShift, exp.BitwiseRightShift,
             ),
             ("operators on bits are not answered", "Use arithmetic: / and % by powers of 2."),
         ),
         exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
         exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
     }
-)
+)  # fmt: skip
 
 # (node, argument) of what the parser understands and we do not, in SQL's words.
 _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = MappingProxyType(
@@ -128,15 +121,6 @@ def check(tree: exp.Expr) -> None:
         )
 
 
-def _check_lists(node: exp.Expr) -> None:
-    for items in node.args.values():
-        if isinstance(items, list) and len(items) > MAX_ITEMS and type(node) not in _LONG_LISTS:
-            raise StatementTooComplex(
-                f"a list of the statement has {len(items)} items; the limit is {MAX_ITEMS}",
-                hint="Ask in several statements.",
-            )
-
-
 def _check_node(node: exp.Expr) -> None:
     kind = type(node)
     if isinstance(node, exp.Star):
@@ -163,15 +147,18 @@ def _check_node(node: exp.Expr) -> None:
         else:
             raise _refuse(node)
     _check_arguments(node)
-    _check_lists(node)
 
 
 def _check_arguments(node: exp.Expr) -> None:
     allowed = known.ARGUMENTS.get(type(node))
-    if allowed is not None:
-        for name, value in node.args.items():
-            if value and name not in allowed:
-                raise _refuse_argument(node, name, value)
+    for name, value in node.args.items():
+        if allowed is not None and value and name not in allowed:
+            raise _refuse_argument(node, name, value)
+        if isinstance(value, list) and len(value) > MAX_ITEMS and type(node) not in _LONG_LISTS:
+            raise StatementTooComplex(
+                f"a list of the statement has {len(value)} items; the limit is {MAX_ITEMS}",
+                hint="Ask in several statements.",
+            )
     if isinstance(node, exp.Select) and not node.expressions:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):

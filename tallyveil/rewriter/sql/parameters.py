@@ -17,7 +17,7 @@ from sqlglot import exp
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.interval import Interval
 from tallyveil.rewriter.sql.constants import refuse_wide
-from tallyveil.rewriter.sql.nodes import position
+from tallyveil.rewriter.sql.nodes import as_type, position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
@@ -207,7 +207,7 @@ def _typed(value: exp.Expr, kind: str) -> exp.Expr:
     """
     if kind.startswith("DECIMAL"):
         kind = "DOUBLE" + "[]" * kind.endswith("[]")
-    return exp.cast(value, exp.DataType.build(kind, dialect="duckdb"))
+    return as_type(value, kind)
 
 
 def _scalar(value: Any) -> exp.Expr:

@@ -1,0 +1,80 @@
+"""Items of FROM that read public tables alone, beside records."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from sqlglot import exp
+
+from tallyveil.errors import FeatureNotSupported, UndefinedColumn
+from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.resolve.branches import Field
+from tallyveil.rewriter.resolve.names import Catalog
+from tallyveil.rewriter.resolve.records import KIND, holds_noise
+from tallyveil.rewriter.sql.nodes import duckdb_sql, position
+
+__all__ = ["PublicItems", "refuse_protected"]
+
+
+class PublicItems:
+    """Of one FROM, each under a name of ours."""
+
+    def __init__(self, catalog: Catalog, cursor: Cursor) -> None:
+        self._catalog = catalog
+        self._cursor = cursor
+        self._numbers = count()
+
+    def read(self, source: exp.Expr) -> tuple[exp.Expr, list[Field]]:
+        """The item, and its columns by the names that it has in the statement."""
+        copy = source.copy()
+        columns = list(copy.args["alias"].columns) if copy.args.get("alias") is not None else []
+        name = exp.to_identifier(f"__joined_{next(self._numbers)}", quoted=True)
+        copy.set("alias", exp.TableAlias(this=name, columns=columns))
+        if isinstance(source, exp.Table) and source.meta_get(KIND) == "public" and not columns:
+            names = list(self._catalog.public[source.name.removeprefix("__public_")])
+        else:
+            names = self._described(copy, source)
+        return copy, [Field(source.alias_or_name, name) for name in names]
+
+    def _described(self, query: exp.Expr, written: exp.Expr) -> list[str]:
+        """The columns of a public query.
+
+        Raises FeatureNotSupported where it reads anything else, the record included.
+        """
+        refuse_protected(query, written)
+        try:
+            sql = duckdb_sql(query)
+            described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
+        except UndefinedColumn as error:
+            raise FeatureNotSupported(
+                "a subquery below the aggregation stands for itself",
+                detail=error.message,
+                hint="Join the public table instead of referring to the record inside of it.",
+                position=position(written),
+            ) from None
+        return [name for name, _ in described]
+
+
+def refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
+    """Raise FeatureNotSupported for a query that reads anything but public tables."""
+    kinds = {table.meta_get(KIND) for table in query.find_all(exp.Table)}
+    if "dp" in kinds and not kinds & {"protected", "common"}:
+        raise FeatureNotSupported(
+            "the relations of schema dp are not answered below an aggregation",
+            hint="Aggregate first, and join the relation to the result: "
+            "SELECT … FROM (SELECT count(*) AS n FROM …) AS t, dp.budget",
+            position=position(written),
+        )
+    if holds_noise(query) or "protected" in kinds:
+        raise FeatureNotSupported(
+            "a subquery over protected tables is not answered below an aggregation",
+            hint="Put the condition on the record's own attributes, or on public tables.",
+            position=position(written),
+        )
+
+
+def _is_item(query: exp.Expr) -> bool:
+    """Whether it is written as an item of FROM: under a name, or a plain table."""
+    return isinstance(query, exp.Table | exp.Values) or (
+        isinstance(query, exp.Subquery) and bool(query.alias)
+    )
