@@ -7,8 +7,8 @@ function as a column. ``*`` leaves it out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -46,13 +46,8 @@ def hand_on(tree: exp.Expr, catalog: Catalog) -> None:
     handing.leave_out(tree)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A column of an item of FROM: the query that gives it, and its number or name there."""
-
-    source: exp.Expr
-    query: exp.Expr
-    column: int | str
+_Place: TypeAlias = tuple[exp.Expr, int | str]
+"""A column of an item of FROM: the item, and the column's number or name in its query."""
 
 
 class _Handing:
@@ -64,21 +59,14 @@ class _Handing:
 
     def column(self, node: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
         """What stands for the function in a SELECT over noisy rows."""
-        arguments = [argument.unnest() for argument in node.expressions]
-        if len(arguments) != ABOUT_ANSWERS[function_name(node)] or select is None:
-            raise _refused(node)
-        if not isinstance(arguments[0], exp.Column):
+        answer = node.expressions[0].unnest() if node.expressions else None
+        whole = len(node.expressions) == ABOUT_ANSWERS[function_name(node)]
+        if not whole or select is None or not isinstance(answer, exp.Column):
             raise _refused(node)
         bounds_of(node)
-        found = self._place(arguments[0], select, node)
-        if found is None:
-            item = _item(arguments[0], select)
-            if item is None:
-                raise _refused(node)
-            found = self._place(item, select, node)
-        if found is None:
-            raise _refused(node)
-        return _of(found.source, self._hidden(found.query, found.column, node))
+        found = self._place(answer, select)
+        item = _item(answer, select) if found is None else None
+        return self._handed_on(found if item is None else self._place(item, select), node)
 
     def leave_out(self, tree: exp.Expr) -> None:
         """Keep what was added out of ``*``."""
@@ -93,25 +81,26 @@ class _Handing:
                 if names:
                     star.set("except_", [exp.to_identifier(name, quoted=True) for name in names])
 
-    def _place(self, column: exp.Column, select: exp.Select, node: exp.Expr) -> _Place | None:
+    def _place(self, column: exp.Column, select: exp.Select) -> _Place | None:
         """Where FROM has the column, if it does."""
-        found = []
+        found: list[_Place] = []
         for source in sources(select):
-            if column.table and source.alias_or_name != column.table:
-                continue
-            query = _query(source)
-            place = None if query is None else self._find(source, query, column.name)
-            if query is not None and place is not None:
-                found.append(_Place(source, query, place))
+            if not column.table or source.alias_or_name == column.table:
+                place = self._find(source, column.name)
+                found += [] if place is None else [(source, place)]
         if len(found) > 1:
             raise AmbiguousColumn(
                 f'column reference "{column.name}" is ambiguous', position=position(column)
             )
         return found[0] if found else None
 
-    def _find(self, source: exp.Expr, query: exp.Expr, name: str) -> int | str | None:
-        """The column's number in the query, or its name where ``*`` may bring it; None without."""
-        item = definition_of(source)
+    def _find(self, source: exp.Expr, name: str) -> int | str | None:
+        """The column's number in the item's query, or its name where ``*`` may bring it; None
+        without either.
+        """
+        query, item = _query(source), definition_of(source)
+        if query is None:
+            return None
         given = renamed(source, [] if item is None else renamed(item, ()))
         starred = any(is_star(item) for item in _items(query))
         if given.count(name) == 1:
@@ -121,8 +110,12 @@ class _Handing:
             return None
         return name if starred else names.index(name, len(given))
 
-    def _hidden(self, query: exp.Expr, column: int | str, node: exp.Anonymous) -> str:
-        """The name of the query's column that has what is asked."""
+    def _handed_on(self, place: _Place | None, node: exp.Anonymous) -> exp.Column:
+        """What is asked about a column of FROM, as another one that its query gives."""
+        query = None if place is None else _query(place[0])
+        if place is None or query is None:
+            raise _refused(node)
+        source, column = place
         key = (id(query), column, function_name(node), tuple(node.expressions[1:]))
         if key not in self._names:
             written = node.expressions[0].unnest().name
@@ -130,7 +123,9 @@ class _Handing:
             self._add(query, column, node, name)
             self._names[key] = name
             self._added.setdefault(id(query), []).append(name)
-        return self._names[key]
+        # No other column has such a name, so that a subquery without one of its own is as good.
+        table = exp.to_identifier(source.alias_or_name or None, quoted=True)
+        return exp.column(exp.to_identifier(self._names[key], quoted=True), table)
 
     def _add(self, query: exp.Expr, column: int | str, node: exp.Anonymous, name: str) -> None:
         if isinstance(query, exp.Subquery):
@@ -161,10 +156,8 @@ class _Handing:
             raise _refused(node)
         if item is None:
             item = exp.column(exp.to_identifier(str(column), quoted=True))
-        found = self._place(item, select, node) if isinstance(item, exp.Column) else None
-        if found is None:
-            raise _refused(node)
-        return _of(found.source, self._hidden(found.query, found.column, node))
+        found = self._place(item, select) if isinstance(item, exp.Column) else None
+        return self._handed_on(found, node)
 
 
 def _query(source: exp.Expr) -> exp.Expr | None:
@@ -193,12 +186,6 @@ def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:
     items = [item for item in select.expressions if item.alias_or_name == column.name]
     value = items[0].unalias().unnest() if len(items) == 1 and not column.table else None
     return value if isinstance(value, exp.Column) else None
-
-
-def _of(source: exp.Expr, name: str) -> exp.Column:
-    """No other column has such a name, so that a subquery without one of its own is as good."""
-    table = exp.to_identifier(source.alias_or_name or None, quoted=True)
-    return exp.column(exp.to_identifier(name, quoted=True), table)
 
 
 def _refused(node: exp.Expr) -> FeatureNotSupported:
