@@ -25,7 +25,7 @@ from tallyveil.rewriter.resolve.records import (
     renamed,
     sources,
 )
-from tallyveil.rewriter.sql.nodes import function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import function_name, is_star, leaves, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["hand_on"]
@@ -102,7 +102,7 @@ class _Handing:
         if query is None:
             return None
         given = renamed(source, [] if item is None else renamed(item, ()))
-        starred = any(is_star(item) for item in _items(query))
+        starred = any(is_star(item) for leaf in leaves(query) for item in leaf.expressions)
         if given.count(name) == 1:
             return None if starred else given.index(name)
         names = Columns(self._catalog).names(source)
@@ -164,15 +164,6 @@ def _query(source: exp.Expr) -> exp.Expr | None:
     """The query an item of FROM stands for."""
     holder = source if isinstance(source, exp.Subquery) else definition_of(source)
     return None if holder is None else holder.this
-
-
-def _items(query: exp.Expr) -> list[exp.Expr]:
-    """The items of every SELECT that gives rows of the query."""
-    if isinstance(query, exp.SetOperation):
-        return [*_items(query.this), *_items(query.expression)]
-    if isinstance(query, exp.Subquery):
-        return _items(query.this)
-    return list(query.expressions) if isinstance(query, exp.Select) else []
 
 
 def _number(select: exp.Select, name: str) -> int | None:

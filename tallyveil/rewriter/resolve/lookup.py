@@ -14,7 +14,7 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import KIND, definition_of, renamed, sources
-from tallyveil.rewriter.sql.nodes import is_star
+from tallyveil.rewriter.sql.nodes import is_star, leaves
 
 __all__ = ["Columns", "Lookup"]
 
@@ -80,7 +80,7 @@ class Columns:
         definition = definition_of(source)
         if definition is None and not isinstance(source, exp.Subquery):
             return False
-        first = _leaves(source if definition is None else definition.this)[0]
+        first = leaves(source if definition is None else definition.this)[0]
         return isinstance(first, exp.Select) and all(
             self.are_known(inner)
             for inner in (sources(first) if any(map(is_star, first.expressions)) else ())
@@ -88,7 +88,7 @@ class Columns:
 
     def _items(self, query: exp.Expr) -> list[str]:
         """The names of a query's columns: those of the first of a UNION."""
-        first = _leaves(query)[0]
+        first = leaves(query)[0]
         if isinstance(first, exp.Values):
             width = len(first.expressions[0].expressions)
             return renamed(first, [f"column{number + 1}" for number in range(width)])
@@ -226,7 +226,7 @@ class Lookup(Columns, ABC, Generic[T]):
 
     def _output(self, query: exp.Expr, number: int) -> T | None:
         """Of the column of that number: in a UNION the sides may call it by other names."""
-        sides = _leaves(query)
+        sides = leaves(query)
         found = [self._of_side(side, number) for side in sides]
         return found[0] if len(sides) == 1 else self._united(found)
 
@@ -239,20 +239,6 @@ class Lookup(Columns, ABC, Generic[T]):
             return None
         value = columns[number][1]
         return self._in_place(*value) if isinstance(value, tuple) else self.of(value)
-
-
-def _leaves(query: exp.Expr) -> list[exp.Expr]:
-    """The queries that a UNION is of, from left to right."""
-    found, stack = [], [query]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, exp.SetOperation):
-            stack += [node.expression, node.this]
-        elif isinstance(node, exp.Subquery):
-            stack.append(node.this)
-        else:
-            found.append(node)
-    return found
 
 
 def _merged(select: exp.Select) -> set[str]:

@@ -22,7 +22,7 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
 )
 from tallyveil.rewriter.sql import zones
-from tallyveil.rewriter.sql.nodes import function_name, is_star, position, visit
+from tallyveil.rewriter.sql.nodes import function_name, is_star, leaves, position, visit
 from tallyveil.rewriter.sql.types import NOW, TypeOf
 from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
@@ -247,7 +247,7 @@ def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
 
     In the hour that a clock shows twice they are the later ones.
     """
-    selects = _selects(tree)
+    selects = [query for query in leaves(tree) if isinstance(query, exp.Select)]
     if not any(any(map(is_star, select.expressions)) for select in selects):
         for select in selects:
             for item, name in zip(select.expressions, with_zone, strict=False):
@@ -263,18 +263,6 @@ def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
     ]
     inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("result")))
     return exp.Select(expressions=[exp.Star(replace=casts)]).from_(inner)
-
-
-def _selects(tree: exp.Expr) -> list[exp.Select]:
-    """Those that a UNION is of."""
-    match tree:
-        case exp.SetOperation():
-            return _selects(tree.this) + _selects(tree.expression)
-        case exp.Subquery():
-            return _selects(tree.this)
-        case exp.Select():
-            return [tree]
-    return []
 
 
 def _read(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:

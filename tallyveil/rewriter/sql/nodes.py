@@ -18,6 +18,7 @@ __all__ = [
     "duckdb_sql",
     "function_name",
     "is_star",
+    "leaves",
     "own_alias",
     "position",
     "visit",
@@ -75,6 +76,20 @@ def own_alias(table: exp.Table) -> exp.TableAlias:
     columns = [column.copy() for column in given.columns] if given is not None else []
     name = exp.to_identifier(table.alias or table.name, quoted=True)
     return exp.TableAlias(this=name, columns=columns)
+
+
+def leaves(query: exp.Expr) -> list[exp.Expr]:
+    """The queries that a UNION is of, from left to right."""
+    found, stack = [], [query]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.SetOperation):
+            stack += [node.expression, node.this]
+        elif isinstance(node, exp.Subquery):
+            stack.append(node.this)
+        else:
+            found.append(node)
+    return found
 
 
 def duckdb_sql(node: exp.Expr) -> str:
