@@ -181,7 +181,7 @@ class Hurried:
 
 @pytest.fixture
 def hurried() -> Iterator[Hurried]:
-    public = PublicDatabase([DOMAIN], time_limit=0.1)
+    public = PublicDatabase([DOMAIN], time_limit=0.5)
     with closing(public), closing(World([])) as world, closing(public.cursor()) as cursor:
         yield Hurried(world, cursor)
 
@@ -189,7 +189,7 @@ def hurried() -> Iterator[Hurried]:
 def test_planning_has_one_time_limit_in_python_and_in_duckdb(hurried: Hurried) -> None:
     sql = "select version(), count(*) from person"
     with pytest.raises(StatementTooComplex, match="time limit") as caught:
-        hurried.plan(sql, lambda name, arguments: time.sleep(0.2))
+        hurried.plan(sql, lambda name, arguments: time.sleep(0.6))
     assert caught.value.hint is not None
     assert hurried.plan(sql, lambda name, arguments: "x").private
 
