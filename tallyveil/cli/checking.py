@@ -12,7 +12,15 @@ import typer
 
 from tallyveil.accountant import Accountant, Ledger, check_data, check_tables
 from tallyveil.cli.text import print_json
-from tallyveil.cube import Cube, as_read, check_files, load_cubes, load_public, relations_read
+from tallyveil.cube import (
+    Cube,
+    as_read,
+    check_files,
+    check_public,
+    load_cubes,
+    load_public,
+    relations_read,
+)
 from tallyveil.gate.declaring import declared_invariants
 from tallyveil.gate.gate import accounts
 from tallyveil.gate.guarantee import guarantees
@@ -32,12 +40,14 @@ def check(path: Path, *, json: bool, source: bool) -> None:
     """Print the policy's summary; with ``source``, after reading the source as serving would, and
     comparing it with the ledger, if there is one.
 
-    Raises PolicyError with every mistake, SourceError with every missing file, LedgerError.
+    Raises PolicyError with every mistake, SourceError with every missing file or for a public table
+    that cannot be read, LedgerError.
     """
     policy = load_policy(path)
     check_mechanisms(policy)
     check_views(policy)
     check_files(policy)
+    check_public(policy)
     exact: dict[str, _Examined] = {}
     if source:
         cubes = load_cubes(policy)

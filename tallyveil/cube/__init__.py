@@ -10,7 +10,7 @@ is read here too, since it may lie in the same source, and handed out as it is. 
 
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.load import as_read, load_cubes, relations_read
-from tallyveil.cube.public import load_public
+from tallyveil.cube.public import check_public, load_public
 from tallyveil.cube.sources import Given, check_files, connected
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Given",
     "as_read",
     "check_files",
+    "check_public",
     "connected",
     "load_cubes",
     "load_public",

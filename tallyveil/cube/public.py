@@ -7,6 +7,8 @@ then the custodian says of that part of the source that it is public.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +21,7 @@ from tallyveil.cube.sources import opened, opened_public
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable
 
-__all__ = ["load_public"]
+__all__ = ["check_public", "load_public"]
 
 # What a column of each type is kept as. The wire has no unsigned numbers.
 _KEPT_AS: Final = MappingProxyType(
@@ -38,6 +40,14 @@ _KEPT_AS: Final = MappingProxyType(
     }
 )
 
+# A session's clocks would have to say what such a value is compared with.
+_HINTS: Final = MappingProxyType(
+    {
+        "TIMESTAMP WITH TIME ZONE": "Make it the time on one zone's clocks: "
+        "from = '''SELECT * REPLACE ({0} AT TIME ZONE 'UTC' AS {0}) FROM …'''."
+    }
+)
+
 
 def load_public(
     policy: Policy, source: duckdb.DuckDBPyConnection | None = None
@@ -47,33 +57,52 @@ def load_public(
     Raises SourceError, for the custodian; DuckDB's own words are left out, since a public table
     may be read from the confidential source.
     """
-    tables = {}
-    for name, table in policy.public.items():
-        file = table.file
-        found = opened(policy, source) if file is None else opened_public(table, file)
-        with found as connection:
-            tables[name] = _read(table, connection)
-    return tables
+    return {name: _read(table, policy, source) for name, table in policy.public.items()}
 
 
-def _read(table: PublicTable, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    query = f"(\n{select_of(table.origin)}\n)"
-    try:
-        described = connection.execute(f"DESCRIBE FROM {query}").fetchall()
-        items = [_item(table, str(name), str(kind)) for name, kind, *_ in described]
-        return connection.sql(f"SELECT {', '.join(items)} FROM {query}").to_arrow_table()
-    except duckdb.Error as error:
-        raise SourceError(
-            f"public.{table.name}: DuckDB cannot read {table.origin} ({type(error).__name__})",
-            hint="A file goes by its name without the ending, or by the public table's name.",
-        ) from None
+def check_public(policy: Policy) -> None:
+    """Look at the types of every public table's columns, as loading would; no row is read.
+
+    Raises SourceError, as `load_public` does.
+    """
+    for table in policy.public.values():
+        if table.file is not None or policy.source is not None:
+            with _asked(table, policy, None) as (connection, query):
+                _items(table, connection, query)
+
+
+def _read(table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None) -> pa.Table:
+    with _asked(table, policy, source) as (connection, query):
+        items = ", ".join(_items(table, connection, query))
+        return connection.sql(f"SELECT {items} FROM {query}").to_arrow_table()
+
+
+@contextmanager
+def _asked(
+    table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+    """A connection, and what to select from on it."""
+    file = table.file
+    with opened(policy, source) if file is None else opened_public(table, file) as connection:
+        try:
+            yield connection, f"(\n{select_of(table.origin)}\n)"
+        except duckdb.Error as error:
+            raise SourceError(
+                f"public.{table.name}: DuckDB cannot read {table.origin} ({type(error).__name__})",
+                hint="A file goes by its name without the ending, or by the public table's name.",
+            ) from None
+
+
+def _items(table: PublicTable, connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    described = connection.execute(f"DESCRIBE FROM {query}").fetchall()
+    return [_item(table, str(name), str(kind)) for name, kind, *_ in described]
 
 
 def _item(table: PublicTable, name: str, kind: str) -> str:
     kept = kind if re.fullmatch(r"DECIMAL\(\d+,\d+\)", kind) else _KEPT_AS.get(kind)
     if kept is None:
         raise SourceError(
-            f"public.{table.name}: column {name} has type {kind}, which has no place here",
-            hint='Cast or leave it out: from = "SELECT …".',
+            f"public.{table.name}: column {name} has type {kind}, which a public table cannot have",
+            hint=_HINTS.get(kind, 'Cast or leave it out: from = "SELECT …".').format(quoted(name)),
         )
     return f"CAST({quoted(name)} AS {kept}) AS {quoted(name.lower())}"
