@@ -310,7 +310,7 @@ _STEPS = [
     ("decision._elsewhere", "settled"),
     ("decision", "_settle"),
     ("decision._control", "state"),
-    ("decision", "_refusal"),
+    ("decision._control", "refusal"),
     ("decision._by_invariants", "charged"),
     ("decision._accountant", "price"),
     ("decision", "_receive"),
