@@ -29,7 +29,7 @@ from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
 from tallyveil.proxy.statements import HANDLERS, Call
-from tallyveil.proxy.transaction import TRANSACTION_KINDS, Transaction
+from tallyveil.proxy.transaction import DISCARD_ALL, TRANSACTION_KINDS, Transaction
 
 __all__ = ["Executor"]
 
@@ -210,12 +210,14 @@ class Executor:
 
     def _set(self, call: Call) -> Result:
         statement, receive = call.statement, call.rows.begin
-        if statement.tag == "DISCARD ALL":
-            if self.transaction.open or self.transaction.implicit:
+        block = self.transaction.open or self.transaction.implicit
+        if statement.tag == DISCARD_ALL:
+            if block:
                 raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
             self.kept.forget()
+            self._changed = True
+            return self.ask(statement, receive)
         self._remember()
-        block = self.transaction.open or self.transaction.implicit
         if block:
             self.session.begin({})
         result = self.ask(statement, receive)

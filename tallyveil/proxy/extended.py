@@ -44,14 +44,15 @@ def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
 
 
 def parse(executor: Executor, message: Parse) -> Iterator[bytes]:
-    executor.kept.may_prepare(message.name)
+    if not message.name:
+        executor.kept.forget_statement("")
     prepared = executor.described_before(message.sql, message.types)
     if prepared is None:
         yield backend.BLOCKING
         prepared = _described(executor, message)
         executor.keep_described(message.sql, message.types, prepared)
     executor.transaction.check(prepared.statement)
-    executor.kept.keep_statement(message.name, prepared.named(message.name))
+    executor.kept.keep_statement(message.name, prepared)
     yield backend.PARSE_COMPLETE
 
 

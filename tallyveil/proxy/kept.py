@@ -143,18 +143,15 @@ class Kept:
 
     # Prepared statements
 
-    def may_prepare(self, name: str) -> None:
-        """Raises DuplicatePreparedStatement or TooManyPrepared. The unnamed one makes room."""
-        if not name:
-            self.forget_statement("")
-        elif name in self._prepared:
+    def keep_statement(self, name: str, prepared: Prepared) -> None:
+        """Raises DuplicatePreparedStatement, TooManyPrepared, TooMuchKept or OutOfMemory."""
+        if name in self._prepared:
             raise DuplicatePreparedStatement(f'prepared statement "{name}" already exists')
         if len(self._prepared) >= _MOST:
             raise TooManyPrepared(
                 f"more than {_MOST} prepared statements", hint="Close some, or DEALLOCATE ALL."
             )
-
-    def keep_statement(self, name: str, prepared: Prepared) -> None:
+        prepared = prepared.named(name)
         self.holding.take(prepared.size)
         self._prepared[name] = prepared
 
@@ -174,9 +171,9 @@ class Kept:
             self.holding.give(prepared.size)
 
     def deallocate(self, name: str | None) -> None:
-        """One, or for None all. Portals of the statement live on, as in PostgreSQL."""
+        """One, or for None all that have a name. Their portals live on, as in PostgreSQL."""
         if name is None:
-            for each in tuple(self._prepared):
+            for each in filter(None, tuple(self._prepared)):
                 self.forget_statement(each)
         else:
             self.statement(name)
@@ -260,6 +257,7 @@ class Kept:
                 portal.level = min(portal.level, level)
 
     def forget(self) -> None:
-        """The client has left."""
+        """DISCARD ALL, or the client has left."""
         self.close(None)
         self.deallocate(None)
+        self.forget_unnamed()

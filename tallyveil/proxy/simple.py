@@ -24,11 +24,12 @@ def query(executor: Executor, message: Query) -> Iterator[bytes]:
             return
     yield backend.BLOCKING
     statements = executor.parse(message.sql)
-    if len(statements) > 1:
-        executor.begin_implicit()
-    if len(statements) > 1 or statements[0].kind != "select":
+    several = len(statements) > 1
+    if several or statements[0].kind != "select":
         question = None
     for statement in statements:
+        if several:  # one of them may have ended the transaction of those before it
+            executor.begin_implicit()
         yield from _answer(executor, statement, question, message.sql)
 
 
@@ -40,6 +41,7 @@ def _answer(
         yield backend.EMPTY_QUERY
         return
     if statement.parameter_count:
+        executor.transaction.check(statement)
         raise UndefinedParameter(
             "there is no parameter $1",
             hint="Send the statement with parameters, by the extended protocol.",

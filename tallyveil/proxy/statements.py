@@ -43,9 +43,8 @@ _Handler = Callable[["Executor", Call], Result]
 def _prepare(executor: Executor, call: Call) -> Result:
     statement = call.statement
     name = statement.target or ""
-    executor.kept.may_prepare(name)
     prepared = executor.prepare(statement.inner or statement, _declared(executor, statement))
-    executor.kept.keep_statement(name, prepared.named(name))
+    executor.kept.keep_statement(name, prepared)
     return Result(None, (), statement.tag)
 
 

@@ -14,7 +14,7 @@ from tallyveil.gate.interface import Kind, Notice, Result, Statement
 from tallyveil.proxy.errors import NoActiveTransaction, UndefinedSavepoint
 from tallyveil.proxy.memory import Holding, size_of
 
-__all__ = ["IDLE", "IN_BLOCK", "IN_FAILED_BLOCK", "TRANSACTION_KINDS", "Transaction"]
+__all__ = ["DISCARD_ALL", "IDLE", "IN_BLOCK", "IN_FAILED_BLOCK", "TRANSACTION_KINDS", "Transaction"]
 
 IDLE: Final = "I"
 IN_BLOCK: Final = "T"
@@ -53,7 +53,8 @@ _STEPS: Final[dict[tuple[str, Kind], _Step]] = {
 TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
 
 _APART: Final = TRANSACTION_KINDS | {"empty"}
-"""After these, what follows is the first of its transaction."""
+DISCARD_ALL: Final = "DISCARD ALL"
+"""After these, what follows is the first of its transaction; DISCARD ALL commits by itself."""
 
 _SAVEPOINT: Final = 1024
 """Bytes of a savepoint beside its name, the settings to return to among them."""
@@ -98,7 +99,7 @@ class Transaction:
 
     def go_on(self, statement: Statement) -> None:
         """A statement was executed, and no Sync has come."""
-        if not self.open and statement.kind not in _APART:
+        if not (self.open or statement.kind in _APART or statement.tag == DISCARD_ALL):
             self.implicit = True
 
     def check(self, statement: Statement) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from tallyveil.proxy import messages as m
 from tests.proxy.raw_client import RawClient
-from tests.wire.dialogue import differences
+from tests.wire.dialogue import FAILS, differences
 
 SHOWN = ["SHOW application_name"]
 
@@ -69,6 +70,11 @@ TALKS: list[list[str]] = [
     ["SET application_name = 'b'; SELECT 1", *SHOWN],
     ["BEGIN; SET application_name = 'b'; ?", "ROLLBACK", *SHOWN],
     ["SET application_name = 'b'; BEGIN; SET application_name = 'c'", "ROLLBACK", *SHOWN],
+    ["COMMIT; DECLARE c CURSOR FOR SELECT 1 AS a; FETCH c"],
+    ["BEGIN; ROLLBACK; DECLARE c CURSOR FOR SELECT 1 AS a; COMMIT; FETCH c"],
+    ["COMMIT; SET LOCAL application_name = 'b'; SHOW application_name", *SHOWN],
+    ["SET application_name = 'b'; COMMIT; SET application_name = 'c'; ?", *SHOWN],
+    ["COMMIT; DISCARD ALL"],
     ["BEGIN", "SET LOCAL TIME ZONE 'Europe/Paris'", "SHOW timezone", "COMMIT", "SHOW timezone"],
     ["BEGIN", "SET timezone = 'Asia/Tokyo'", "ROLLBACK", "SHOW timezone"],
     ["BEGIN", "SET LOCAL no_such_setting = 1", "COMMIT"],
@@ -133,6 +139,8 @@ PIPELINES = [
     ["BEGIN", "COMMIT", "DECLARE c CURSOR FOR SELECT 1 AS a"],
     ["SELECT 0 AS a", "SAVEPOINT a"],
     ["SELECT 0 AS a", "DISCARD ALL"],
+    ["DISCARD ALL", "DISCARD ALL", "DECLARE c CURSOR FOR SELECT 1 AS a"],
+    ["SET application_name = 'b'", "COMMIT", "DISCARD ALL", "?"],
     ["SELECT 0 AS a", "SET TRANSACTION READ ONLY", "SHOW transaction_read_only"],
 ]  # fmt: skip
 
@@ -148,7 +156,9 @@ def test_what_is_local_in_a_pipeline_holds_up_to_its_end(
         cursors: list[psycopg.Cursor[Any]] = []
         try:
             with connection.pipeline():
-                cursors += [connection.execute(sql.encode()) for sql in statements]
+                cursors += [
+                    connection.execute(sql.replace("?", FAILS).encode()) for sql in statements
+                ]
             refused = None
         except psycopg.Error as error:
             refused = error.sqlstate
@@ -180,6 +190,42 @@ def test_parameter_status_is_sent_where_postgresql_sends_it(
         assert names[0] == names[1]
         for sql in changes:
             assert ours.ask(sql) == theirs.ask(sql)
+
+
+def _kept_as(name: str, sql: bytes) -> list[m.Message]:
+    return [m.Parse(name, sql, ()), m.Sync()]
+
+
+def _executed(sql: bytes) -> list[m.Message]:
+    return [m.Parse("", sql, ()), m.Bind("", "", (), (), ()), m.Execute("")]
+
+
+MESSAGES: list[list[m.Message]] = [
+    [*_kept_as("s", b"SELECT 1"), *_kept_as("s", b"SELEC 1"), *_kept_as("s", b"SELECT no_such"),
+     *_kept_as("s", b"SELECT 2")],
+    [*_kept_as("s", b"SELECT 1"), *_executed(b"BEGIN"), *_kept_as("", b"SELECT no_such"),
+     *_kept_as("s", b"SELECT 1"), m.Query(b"SELECT $1"), *_executed(b"ROLLBACK"), m.Sync()],
+    [m.Query(b"PREPARE s AS SELECT 1"), m.Query(b"PREPARE s AS SELECT no_such"),
+     m.Query(b"PREPARE s AS SELECT 1")],
+    [*_kept_as("s", b"SELECT 1"), *_executed(b"DEALLOCATE ALL"), m.Bind("", "", (), (), ()),
+     m.Execute(""), m.Bind("", "s", (), (), ()), m.Sync()],
+    [*_kept_as("", b"SELECT 1"), *_kept_as("", b"SELEC 1"), m.Bind("", "", (), (), ()), m.Sync()],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+def test_refusals_come_in_postgresqls_order(
+    free_house: Any, postgres: psycopg.Connection[Any], messages: list[m.Message]
+) -> None:
+    def told(client: RawClient, user: str) -> list[Any]:
+        client.start(user)
+        client.send(*messages)
+        ends = sum(isinstance(message, m.Query | m.Sync) for message in messages)
+        answer = [one for _ in range(ends) for one in client.until("Z")]
+        return [fields["C"] if kind == "E" else (kind, fields) for kind, fields in answer]
+
+    with RawClient(free_house.port) as ours, raw_postgres(postgres) as theirs:
+        assert told(ours, "alice") == told(theirs, "postgres")
 
 
 def raw_postgres(postgres: psycopg.Connection[Any]) -> RawClient:
