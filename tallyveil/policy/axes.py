@@ -20,6 +20,7 @@ from tallyveil.policy.checks import (
     wrong,
 )
 from tallyveil.policy.domain import Attribute, Value
+from tallyveil.policy.mistakes import written
 
 __all__ = ["KINDS", "AttributeDeclaration", "attribute"]
 
@@ -50,7 +51,7 @@ def _values(value: Any) -> tuple[Any, ...]:
     seen: set[Any] = set()
     for item in given:
         if item in seen:
-            raise wrong(f"expected each value once; {item!r} occurs twice")
+            raise wrong(f"expected each value once; {written(item)} occurs twice")
         seen.add(item)
     return tuple(given)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -76,14 +77,14 @@ def is_integer(value: Any) -> bool:
 
 
 def exact_number(value: Any) -> Fraction | None:
-    """The rational number its decimal text says; None if it is no finite number."""
-    if isinstance(value, Fraction) or is_integer(value):
-        return Fraction(value)
-    if isinstance(value, float):
-        value = Decimal(repr(value))
+    """The rational number its decimal text says; None if it is no number that a float can hold."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, float) or is_integer(value):
+        value = Decimal(repr(value) if isinstance(value, float) else value)
     if not isinstance(value, Decimal) or not value.is_finite():
         return None
-    if value and abs(value.adjusted()) > _TEXT_DIGITS:
+    if value.copy_abs() > sys.float_info.max or (value and value.adjusted() < -_TEXT_DIGITS):
         return None
     return Fraction(value)
 

@@ -165,7 +165,7 @@ def _count_range(
     key: str, table: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> Iterator[str]:
     for name in sequence(table_of(table, "count_range"), "by"):
-        if isinstance(name, str) and name not in attributes:
+        if isinstance(name, str) and name and name not in attributes:
             yield f"{key}.by: expected attributes of the table; {written(name)} is none"
 
 
@@ -194,6 +194,8 @@ def _label(key: str, other: Any, values: Sequence[Any]) -> Iterator[str]:
                 f"{key}.other = {written(other)}: expected a label that is not among the values; "
                 f'{written(label)} is, so write other = "another label"'
             )
+        elif "\0" in label:
+            yield f"{key}.other = {written(other)}: expected text without NUL characters"
     elif other is not True:
         yield (
             f"{key}.other = {written(other)}: expected true or false; a label goes with text "

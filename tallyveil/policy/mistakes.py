@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ def written(value: Any) -> str:
         case bool():
             text = str(value).lower()
         case str():
-            text = '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+            text = json.dumps(value, ensure_ascii=False)  # TOML has the same escapes
         case list() | tuple():
             text = "[" + ", ".join(written(v) for v in value[:20]) + "]"
         case dict():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +200,25 @@ CASES: list[tuple[str, Any, str, str]] = [
     (AGE, {"bins": [0, math.nan]}, f"{AGE}.bins = [0, nan]: ", "at least two increasing"),
     (AGE, {"bins": [0, math.inf]}, f"{AGE}.bins = [0, inf]: ", "at least two increasing"),
     (AGE, {"bins": [0.0, 2**53, 2**53 + 1]}, f"{AGE}.bins = ", "at least two increasing"),
+    (
+        "tables.person.count_range",
+        {"at_most": 9, "by": [""]},
+        'tables.person.count_range.by = [""]: ',
+        "a list of attributes",
+    ),
+    (
+        "tables.person.count_range",
+        {"at_most": 9, "by": ["no"]},
+        "tables.person.count_range.by: ",
+        '"no" is none',
+    ),
     (AGE, {"values": []}, f"{AGE}.values = []: ", "it is empty"),
     (AGE, {"values": [1, "1"]}, f'{AGE}.values = [1, "1"]: ', "one type"),
     (AGE, {"values": [1, True]}, f"{AGE}.values = [1, true]: ", "one type"),
     (AGE, {"values": [1, 1]}, f"{AGE}.values = [1, 1]: ", "1 occurs twice"),
+    (SEX, {"values": ["F", "F"]}, f'{SEX}.values = ["F", "F"]: ', '"F" occurs twice'),
+    (AGE, {"values": 2 * [dt.date(2020, 1, 1)]}, f"{AGE}.values = ", "; 2020-01-01 occurs twice"),
+    (AGE, {"bins": [0, 0.5, 10**400]}, f"{AGE}.bins = [0, 0.5, 1", "at least two increasing"),
     (AGE, {"values": [0.5]}, f"{AGE}.values = [0.5]: ", "declare bins"),
     (AGE, {"values": [dt.datetime(2020, 1, 1)]}, f"{AGE}.values = ", "one type"),
     (AGE, {"values": "ab"}, f'{AGE}.values = "ab": ', "a list of values"),
@@ -213,6 +229,7 @@ CASES: list[tuple[str, Any, str, str]] = [
     (SEX, {"values": ["F"], "clamp": True}, f"{SEX}.clamp = true: ", "range or bins only"),
     (SEX, {"values": ["F"], "other": "F"}, f'{SEX}.other = "F": ', "another label"),
     (SEX, {"values": ["other"], "other": True}, f"{SEX}.other = true: ", "another label"),
+    (SEX, {"values": ["F"], "other": "a\0b"}, f'{SEX}.other = "a\\u0000b": ', "without NUL"),
     (SEX, {"values": ["F"], "other": 3}, f"{SEX}.other = 3: ", "a label"),
     (SEX, {"values": ["F"], "column": ""}, f'{SEX}.column = "": ', "name of a column"),
     ("tables.person.attributes.Age", {"range": [0, 1]}, "tables.person.attributes.Age: ", "lower"),
@@ -227,6 +244,8 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("defaults.half_width", -1, "defaults.half_width = -1: ", "a positive number"),
     ("defaults.nonnegative", "perhaps", "defaults.nonnegative = ", "true or false"),
     ("defaults.confidence", 1, "defaults.confidence = 1: ", "strictly between 0 and 1"),
+    ("defaults.confidence", Decimal("1e400"), "defaults.confidence = 1", "strictly between 0"),
+    ("defaults.half_width", Decimal("1e350"), "defaults.half_width = 1", "a positive number"),
     ("defaults", {"epsilon": 1, "half_width": 5}, "defaults: ", "either epsilon or half_width"),
     ("analysts", {}, "analysts = {}: ", "[analysts.alice]"),
     ("analysts", 3, "analysts = 3: ", "[analysts.alice]"),
