@@ -34,6 +34,7 @@ from tallyveil.inference.exchangeable import (
     EXACT,
     LARGEST,
     Exchangeable,
+    by_products,
     least_norm_work,
     least_weighed,
     weighed,
@@ -48,6 +49,7 @@ __all__ = ["Combination", "best_combinations"]
 _WORK: Final = 2e8  # floating point operations, roughly
 _ALONE: Final = 4e6  # of one query solved by itself, about
 _TOGETHER: Final = 3
+_PRODUCTS: Final = 1.5e8  # of rows, multiplications at most
 _SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
 
 _Ints = npt.NDArray[np.int64]
@@ -229,7 +231,7 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
             continue
         matrix = blocks.matrix(block)
         noises = blocks.noises.take(blocks.rows.of(block))
-        variances, cells = noises.variances, matrix.shape[1]
+        cells = matrix.shape[1]
         queries = parts.queries(own, cells) if len(own) * cells < _WORK else None
         partition = Partition.of(matrix, noises)
         if partition is not None and queries is not None:
@@ -237,24 +239,37 @@ def _solved(blocks: _Blocks, parts: _Parts) -> dict[int, _Solution]:
             if by_formula is not None:
                 result |= dict(zip(own, by_formula, strict=True))
                 continue
-        history = Exchangeable(matrix, variances)
-        together = None if queries is None else _Together.small(matrix, queries)
-        many = len(own) >= _TOGETHER and queries is not None
-        if together is None and many and not history.too_large:
-            together = _Together.of(matrix, queries)
-        cost = together.work if together is not None else len(own) * (_ALONE + 100 * matrix.nnz)
-        left -= cost
-        if left < 0 or queries is None:
+        if queries is None:
+            left -= len(own) * _ALONE
             result |= dict.fromkeys(own)
             continue
-        if together is not None:
-            solutions = together.solve(variances)
-        else:
-            solutions = history.combinations(queries.toarray())
+        cost, solutions = _solutions(matrix, noises.variances, queries, left)
+        left -= cost
         for sort, weights in zip(own, solutions, strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             result[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
     return result
+
+
+def _solutions(
+    matrix: sparse.csr_matrix, variances: FloatArray, queries: sparse.csr_matrix, left: float
+) -> tuple[float, list[FloatArray | None]]:
+    """The work that some queries of one block take, and their weights; None for all of them if
+    that is more than is ``left``."""
+    number = queries.shape[0]
+    small = _Together.small(matrix, queries)
+    if small is not None and small.work <= left:
+        solutions = small.solve(variances)
+        if solutions is not None:
+            return small.work, solutions
+    history = Exchangeable(matrix, variances)
+    many = number >= _TOGETHER and not history.too_large
+    together = _Together.of(matrix, queries) if many else None
+    cost = number * (_ALONE + 100 * matrix.nnz) if together is None else together.work
+    if cost > left:
+        return cost, [None] * number
+    solutions = None if together is None else together.solve(variances)
+    return cost, history.combinations(queries.toarray()) if solutions is None else solutions
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,8 +282,8 @@ class _Together:
 
     @classmethod
     def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
-        """Over all cells, of a small block."""
-        if math.prod(matrix.shape) > _SMALL or least_norm_work(*matrix.shape) > LARGEST:
+        """Over all cells, of a small block; None if that is too much work even by products."""
+        if math.prod(matrix.shape) > _SMALL or least_norm_work(*matrix.shape) > _PRODUCTS:
             return None
         return cls(matrix.astype(np.float64).toarray(), queries.astype(np.float64).toarray())
 
@@ -288,11 +303,20 @@ class _Together:
     @property
     def work(self) -> float:
         m, n = self.matrix.shape
-        return float(2 * least_norm_work(m, n) + 4 * len(self.queries) * m * n)
+        each = 0.5 if self._only_by_products else 2
+        return float(each * least_norm_work(m, n) + 4 * len(self.queries) * m * n)
 
-    def solve(self, variances: FloatArray) -> list[FloatArray | None]:
+    @property
+    def _only_by_products(self) -> bool:
+        return least_norm_work(*self.matrix.shape) > LARGEST
+
+    def solve(self, variances: FloatArray) -> list[FloatArray | None] | None:
+        """None where it would be too much work, and by products of rows it is not clear."""
+        solve = by_products if self._only_by_products else least_weighed
         spreads = weighed(variances)
-        weights = least_weighed(self.matrix, spreads, self.queries)
+        weights = solve(self.matrix, spreads, self.queries)
+        if weights is None:
+            return None
         weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
         combine = self._combine(weights)
         return [one if own else None for one, own in zip(weights, combine, strict=True)]

@@ -36,6 +36,7 @@ __all__ = [
     "EXACT",
     "LARGEST",
     "Exchangeable",
+    "by_products",
     "least_norm_work",
     "least_weighed",
     "weighed",
@@ -207,8 +208,7 @@ def _least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
 
 def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray:
     """For each target t (a row) the w with the shortest ``spreads`` · w of w M nearest to t."""
-    with one_thread():
-        quick = _by_products(matrix, spreads, targets)
+    quick = by_products(matrix, spreads, targets)
     if quick is not None:
         return quick
     weights = _least_norm(matrix / spreads[:, None], targets) / spreads
@@ -220,10 +220,17 @@ def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) 
     return weights
 
 
+def by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
+    """As `least_weighed` and quicker, or None: where cells are not many more than rows, spreads lie
+    far apart, or it is not clear which rows are independent."""
+    with one_thread():
+        return _by_products(matrix, spreads, targets)
+
+
 def _by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
-    """As `least_weighed` where cells are many more than rows, by M Mᵀ = L Lᵀ (Cholesky). With the
+    """By M Mᵀ = L Lᵀ (Cholesky). With the
     r independent rows first, M = L U for orthonormal rows U, so that w M is nearest to t where
-    w L = t Uᵀ. None where it is not clear which rows are independent."""
+    w L = t Uᵀ."""
     if matrix.shape[1] < _MANY * len(matrix) or spreads.max() > _FAR * spreads.min():
         return None
     products = matrix @ matrix.T

@@ -17,6 +17,7 @@ from tallyveil.inference import (
     best_combinations,
     blocks,
 )
+from tallyveil.inference.exchangeable import LARGEST
 from tests.inference.exact import best_combination, least_variances
 
 
@@ -130,9 +131,14 @@ def test_near_dependence_is_not_taken_for_dependence() -> None:
         assert best_combination(history, variances, np.array(row)) is None
 
 
+@pytest.mark.parametrize("largest", [LARGEST, 0])
 @pytest.mark.parametrize("seed", range(40))
-def test_few_rows_over_many_cells_have_the_least_variances(seed: int) -> None:
-    """Some rows are sums of others, so that there are many combinations to choose from."""
+def test_few_rows_over_many_cells_have_the_least_variances(
+    seed: int, largest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows are sums of others, so that there are many combinations to choose from. Above the
+    largest system that is decomposed, products of its rows find them."""
+    monkeypatch.setattr(blocks, "LARGEST", largest)
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 3, (int(rng.integers(2, 7)), 20))
     sums = rng.integers(-1, 2, (2, len(rows))) @ rows
