@@ -20,7 +20,12 @@ from tallyveil.events import report
 from tallyveil.proxy.backend import BLOCKING
 from tallyveil.proxy.codec import Reader
 from tallyveil.proxy.conversation import Conversation, Phase
-from tallyveil.proxy.errors import AdminShutdown, ConnectionRefused, IdleTimeout
+from tallyveil.proxy.errors import (
+    AdminShutdown,
+    ConnectionFailure,
+    ConnectionRefused,
+    IdleTimeout,
+)
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.line import Line
 from tallyveil.proxy.tls import HANDSHAKE
@@ -35,6 +40,7 @@ _AT_ONCE: Final = 64
 
 _SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator command")
 _IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
+_ENDED: Final = ConnectionFailure("the client has ended its stream, and its answers take too long")
 
 
 class Connection(asyncio.Protocol):
@@ -52,7 +58,8 @@ class Connection(asyncio.Protocol):
         self._answers: Iterator[bytes] | None = None
         self._working = False
         self._may_write = True
-        self._leaving = False
+        self._leaving: ConnectionRefused | None = None
+        self._ended = False
         self._entered = False
 
     # What the event loop reports
@@ -72,11 +79,14 @@ class Connection(asyncio.Protocol):
         if self._line is not None:
             self._line.heard = True
             self._line.receive(data)
+            if self._line.ended:
+                self._hear_last()
         self._advance()
 
     def eof_received(self) -> bool:
-        # No client of PostgreSQL half-closes; who stops sending has left.
-        return False
+        self._hear_last()
+        self._advance()
+        return True
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -123,10 +133,22 @@ class Connection(asyncio.Protocol):
 
     def shut_down(self) -> None:
         """The server is closing: stop what runs, and say so."""
-        self._leaving = True
+        self._stop(_SHUTDOWN)
+
+    def _hear_last(self) -> None:
+        """The client sends no more, but may still read: what has wholly come is answered. It may as
+        well have vanished, so that this takes no longer than reading a last answer may."""
+        if not self._ended:
+            self._ended = True
+            self._stop_timer()
+            timeout = self._owner.limits.close_timeout
+            self._timer = self._loop.call_later(timeout, self._stop, _ENDED)
+
+    def _stop(self, farewell: ConnectionRefused) -> None:
+        self._leaving = farewell
         self._abandon()
         if not self._working:
-            self._leave(_SHUTDOWN)
+            self._leave(farewell)
 
     def _abandon(self) -> None:
         self.interruption.abandon()
@@ -157,7 +179,8 @@ class Connection(asyncio.Protocol):
         if channel is not None and not line.encrypted:
             line.encrypt(channel, self._conversation.secured)
         if self._conversation.authenticated:
-            self._stop_timer()
+            if not self._ended:
+                self._stop_timer()
             self._owner.entered(self)
             self._entered = True
             self._report("connected", tls=line.encrypted)
@@ -167,20 +190,21 @@ class Connection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Go on with the answer at hand, or with the messages that have come since."""
-        if self._line is None or (transport := self._line.transport).is_closing():
-            return
-        if self._working or not self._may_write:
-            if len(self._reader) > self._owner.limits.read_ahead:
-                transport.pause_reading()
-            return
-        if self._answers is None and not self._take_messages():
-            if not transport.is_closing():
-                transport.resume_reading()
-            return
-        if self._answers is not None and not self._answer_at_once(self._answers):
-            self.interruption.expect()
-            self._working = True
-            self._submit(partial(self._work, self._answers))
+        while self._line is not None and not (transport := self._line.transport).is_closing():
+            if self._working or not self._may_write:
+                if len(self._reader) > self._owner.limits.read_ahead:
+                    transport.pause_reading()
+                return
+            if self._answers is None and not self._take_messages():
+                if self._ended:
+                    self._close()
+                else:
+                    transport.resume_reading()
+                return
+            if self._answers is not None and not self._answer_at_once(self._answers):
+                self.interruption.expect()
+                self._working = True
+                self._submit(partial(self._work, self._answers))
 
     def _answer_at_once(self, answers: Iterator[bytes]) -> bool:
         """Write what needs no worker; False if there is more to answer."""
@@ -242,8 +266,8 @@ class Connection(asyncio.Protocol):
         self._write(data)
         if not more:
             self._answered()
-        if self._leaving:
-            self._leave(_SHUTDOWN)
+        if self._leaving is not None:
+            self._leave(self._leaving)
             return
         self._settle()
         self._advance()

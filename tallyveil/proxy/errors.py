@@ -9,6 +9,7 @@
     │   ├── InvalidAuthorization        28000
     │   ├── InvalidPassword             28P01
     │   ├── TooManyConnections          53300
+    │   ├── ConnectionFailure           08006
     │   ├── IdleTimeout                 57P05
     │   └── AdminShutdown               57P01
     ├── BadMessage                      08P01  a well-formed message that does not fit its statement
@@ -32,6 +33,7 @@ __all__ = [
     "ActiveTransaction",
     "AdminShutdown",
     "BadMessage",
+    "ConnectionFailure",
     "ConnectionRefused",
     "DuplicatePortal",
     "DuplicatePreparedStatement",
@@ -77,6 +79,10 @@ class InvalidPassword(ConnectionRefused):
 
 class TooManyConnections(ConnectionRefused):
     sqlstate = "53300"
+
+
+class ConnectionFailure(ConnectionRefused):
+    sqlstate = "08006"
 
 
 class IdleTimeout(ConnectionRefused):

@@ -17,11 +17,12 @@ class Limits:
     for all of them; beyond them at most ``max_waiting`` sockets that have not got that far, cancel
     requests and TLS handshakes among them. One more takes the place of the one that has been at it
     for longest, of the address that has most. ``startup_timeout`` bounds that state,
-    ``close_timeout`` how long a client may take to read its last answer, ``send_timeout`` how long
-    it may read nothing of an answer that waits for it, and ``idle_timeout`` (None for ever) how
-    long it may ask nothing. ``max_message`` bounds one message of an authenticated client,
-    ``read_ahead`` what is kept of later ones while one is answered, ``write_ahead`` what waits for
-    a client that reads slowly (a single row may be larger).
+    ``close_timeout`` how long a client may take to read its last answer, and its statements after
+    the end of its stream, ``send_timeout`` how long it may read nothing of an answer that waits
+    for it, and ``idle_timeout`` (None for ever) how long it may ask nothing. ``max_message`` bounds
+    one message of an authenticated client, ``read_ahead`` what is kept of later ones while one is
+    answered, ``write_ahead`` what waits for a client that reads slowly (a single row may be
+    larger).
 
     ``connection_memory`` bounds what is kept for one client: prepared statements, parameters, and
     results not fetched yet; ``memory`` what is kept for all of them.

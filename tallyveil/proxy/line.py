@@ -58,6 +58,11 @@ class Line:
         """Whether TLS was begun."""
         return self._channel is not None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the client has said, by TLS, that nothing follows."""
+        return self._channel is not None and self._channel.ended
+
     def encrypt(self, channel: Channel, established: Callable[[], None]) -> None:
         """From now on all goes through TLS; ``established`` is called once a client can speak."""
         self._channel = channel
@@ -119,8 +124,6 @@ class Line:
         if channel.established and not before:
             established()
         self._reader(said)
-        if channel.ended:
-            self._loop.call_soon(self.close)  # once what it said last is done
 
     def _flush(self, channel: Channel) -> None:
         pending = channel.pending()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -215,6 +216,90 @@ def test_leaving_cancels_and_closes_the_session(server: Server, sessions: Sessio
     assert sessions.last.executed == ["select wait()"]
 
 
+ENDED = [b"select 1", b"select n from series(3)"]
+
+
+def ends_its_stream(client: RawClient) -> None:
+    socket.socket.shutdown(client.socket, socket.SHUT_WR)  # under TLS too, and without its farewell
+
+
+@pytest.mark.parametrize("partial", [b"", b"Q\0\0\0\x0dselect"])
+def test_what_came_before_the_end_of_the_stream_is_answered(
+    server: Server, sessions: Sessions, partial: bytes
+) -> None:
+    with RawClient(server.port) as client:
+        asked = [STARTUP, *(write(m.Query(sql)) for sql in ENDED), partial]
+        client.socket.sendall(b"".join(asked))
+        ends_its_stream(client)
+        found = [client.until("Z") for _ in range(3)]
+        assert [kind for kind, _ in found[1]] == ["T", "D", "C", "Z"]
+        assert [kind for kind, _ in found[2]] == ["T", "D", "D", "D", "C", "Z"]
+        assert client.at_end()
+    assert sessions.last.closed.wait(5)
+
+
+@pytest.mark.parametrize("asked", [[m.Query(b"select wide(3000)")], [m.Query(b"select 1")] * 500])
+def test_all_of_an_answer_comes_after_the_end_of_the_stream(
+    server: Server, asked: list[m.Query]
+) -> None:
+    with RawClient(server.port) as client:
+        client.start()
+        client.send(*asked)
+        ends_its_stream(client)
+        for _ in asked:
+            client.until("Z")
+        assert client.at_end()
+
+
+@pytest.mark.parametrize("sent", [b"", b"Q\0\0", STARTUP[:9], write(m.SSLRequest())])
+def test_who_has_asked_nothing_ends_with_the_stream(sessions: Sessions, sent: bytes) -> None:
+    with (
+        serving(sessions, close_timeout=60, startup_timeout=60) as server,
+        RawClient(server.port) as client,
+    ):
+        if sent.startswith(b"Q"):
+            client.start()
+        client.socket.sendall(sent)
+        ends_its_stream(client)
+        if sent == write(m.SSLRequest()):
+            assert client.exactly(1) == b"N"
+        assert client.at_end()
+
+
+def test_a_statement_is_cancelled_some_time_after_the_end_of_the_stream(
+    sessions: Sessions,
+) -> None:
+    with serving(sessions, close_timeout=0.3) as server, RawClient(server.port) as client:
+        client.start()
+        client.send(m.Query(b"select wait()"), m.Query(b"select 2"))
+        ends_its_stream(client)
+        assert error_of(client.until("E")) == "57014"
+        assert error_of(client.until("E")) == "08006"
+        assert client.at_end()
+        assert sessions.last.closed.wait(5)
+        assert sessions.last.executed == ["select wait()"]
+
+
+def test_who_reads_nothing_after_the_end_of_the_stream_is_dropped(sessions: Sessions) -> None:
+    with serving(sessions, close_timeout=0.3) as server, RawClient(server.port) as client:
+        client.start()
+        client.send(m.Query(b"select wide(50000)"))
+        ends_its_stream(client)
+        assert sessions.last.closed.wait(10)
+
+
+def test_a_place_is_free_again_after_the_end_of_the_stream(sessions: Sessions) -> None:
+    with serving(sessions, max_connections=1, close_timeout=0.3) as server:
+        for sql in (b"select 1", b"select wait()", b"select wide(50000)"):
+            with RawClient(server.port) as client:
+                client.start()
+                client.send(m.Query(sql))
+                ends_its_stream(client)
+                assert sessions.last.closed.wait(10)
+        with RawClient(server.port) as client:
+            assert client.start()[-1] == ("Z", "I")
+
+
 def test_messages_sent_meanwhile_are_kept_in_order(server: Server, sessions: Sessions) -> None:
     with RawClient(server.port) as client:
         client.start()
@@ -223,6 +308,18 @@ def test_messages_sent_meanwhile_are_kept_in_order(server: Server, sessions: Ses
         for _ in range(200):
             found += [fields[0] for kind, fields in client.until("Z") if kind == "D"]
         assert found == [str(i).encode() for i in range(200)]
+
+
+@pytest.mark.parametrize("rows", [3000, 3001])
+def test_what_is_asked_while_a_large_answer_is_read_is_answered(server: Server, rows: int) -> None:
+    """Also where so little of it is left in the end that no worker has to write it."""
+    with RawClient(server.port, timeout=5) as client:
+        client.start()
+        client.send(m.Query(f"select wide({rows})".encode()))
+        assert client.read()[0] == "T"
+        client.send(m.Query(b"select 1"))
+        for _ in range(2):
+            client.until("Z")
 
 
 def test_a_flood_without_reading_is_held_back(server: Server, bystander: RawClient) -> None:

@@ -19,7 +19,7 @@ from tallyveil.proxy import Limits, Server, ServerThread, Tls, Trust
 from tallyveil.proxy import messages as m
 from tests.proxy.certificates import Authority, write_pair
 from tests.proxy.fake_session import Sessions
-from tests.proxy.raw_client import RawClient, write
+from tests.proxy.raw_client import RawClient, split, write
 from tests.proxy.scram_client import ScramClient
 from tests.proxy.scram_users import with_passwords
 
@@ -324,3 +324,31 @@ def test_an_encrypted_key_is_refused_without_asking(tmp_path: Path, certificate:
     )
     with pytest.raises(ssl.SSLError):
         Tls(certificate, key)
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["by TLS", "of the socket alone"])
+def test_what_came_before_the_end_of_the_stream_is_answered(port: int, said: bool) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context("postgresql").wrap_bio(incoming, outgoing)
+    found: list[bytes] = []
+    with RawClient(port) as client:
+        established = False
+        while not established:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+                established = True
+            client.socket.sendall(outgoing.read())
+            if not established:
+                incoming.write(client.socket.recv(1 << 16))
+        tls.write(write(STARTUP) + write(m.Query(b"select 1")))
+        if said:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.unwrap()
+        client.socket.sendall(outgoing.read())
+        client.socket.shutdown(socket.SHUT_WR)
+        while received := client.socket.recv(1 << 16):
+            incoming.write(received)
+        with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            while part := tls.read():
+                found.append(part)
+    assert split(b"".join(found))[-2:] == ONE
