@@ -35,7 +35,7 @@ class Interruption:
     idle     nothing was asked                      is ignored
     expected messages wait for a worker, or for     stops the next call they make
              the next call that one makes for them
-    running  a call is at work                      is seen by it
+    running  a call is at work                      is seen by it, else by the next one
     gone     the client has left                    everything is and stays cancelled
     ======== ====================================== =======================================
     """
@@ -69,13 +69,17 @@ class Interruption:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around one call. Raises QueryCanceled if it must not begin."""
+        """Around one call. Raises QueryCanceled if it must not begin.
+
+        A request that comes when the call looks no more stops the next one.
+        """
         try:
             if self.cancelled():
                 raise deadline.canceled()
             yield
-        finally:
+        except BaseException:
             self._flagged = False
+            raise
 
 
 def worker_of(pid: int) -> int:

@@ -26,9 +26,26 @@ def test_idle_cancels_are_forgotten() -> None:
 
 
 def test_a_running_call_is_flagged_and_the_next_is_not(expected: Interruption) -> None:
+    def look() -> None:
+        with expected.running():
+            expected.cancel()
+            if expected.cancelled():
+                raise QueryCanceled("it was seen")
+
+    with pytest.raises(QueryCanceled):
+        look()
+    with expected.running():
+        assert not expected.cancelled()
+
+
+def test_what_was_parsed_without_a_look_at_a_cancel_is_not_executed(
+    expected: Interruption,
+) -> None:
+    """A call may end between its last look and the request."""
     with expected.running():
         expected.cancel()
-        assert expected.cancelled()
+    with pytest.raises(QueryCanceled), expected.running():
+        pytest.fail("it began")
     with expected.running():
         assert not expected.cancelled()
 

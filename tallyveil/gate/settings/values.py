@@ -130,7 +130,7 @@ _UNITS: Final = MappingProxyType(
     }
 )
 _DURATION: Final = re.compile(
-    r"\s*([+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d{0,15})?|\.\d{1,15}))\s*([a-zA-Z]{0,9})\s*", re.ASCII
+    r"\s*+([+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d{0,15})?|\.\d{1,15}))\s*+([a-zA-Z]{0,9})\s*+", re.ASCII
 )
 _LONGEST: Final = 2**31 - 1
 

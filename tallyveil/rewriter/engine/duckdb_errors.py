@@ -63,7 +63,7 @@ def as_duckdb(error: Exception) -> duckdb.Error:
 
 
 def translate(error: duckdb.Error) -> StatementError:
-    text = re.split(r"\n\s*\n?LINE \d+:|\n\nCandidate", str(error))[0]
+    text = re.split(r"\nLINE \d+:|\n\nCandidate", str(error), maxsplit=1)[0]
     message = _KIND.sub("", text).strip()
     if isinstance(error, duckdb.InterruptException):
         return deadline.canceled()

@@ -120,7 +120,7 @@ _SAYINGS: Final = (
     _Saying(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
     _Saying(
         r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
-        r"[^.]*(?:out of range|overflow)).*",
+        r"[^.]{0,200}(?:out of range|overflow)).*",
         DatetimeFieldOverflow,
         "date, time or interval out of range",
         _GUARD,

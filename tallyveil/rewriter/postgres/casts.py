@@ -28,7 +28,9 @@ __all__ = ["SPELLED_ALIKE", "WHOLE", "cast", "read_truth"]
 
 # A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
 WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
-_FLOAT: Final = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\s*")
+_FLOAT: Final = re.compile(
+    r"\s*+[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?\s*+"
+)
 _LONGEST_TEXT: Final = 10_485_760
 _MOST_DIGITS: Final = 38  # PostgreSQL has more
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")

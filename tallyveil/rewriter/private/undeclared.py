@@ -187,13 +187,19 @@ def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) ->
 
 
 def _regular(pattern: str, escape: str) -> str:
-    parts, characters = [], iter(pattern)
+    """What stands between two % is looked for once, as far to the left as it goes: if the rest is
+    not found behind that, it is found nowhere, and to try on could take for ever."""
+    parts, characters = [""], iter(pattern)
     for character in characters:
         if character == escape:
-            parts.append(re.escape(next(characters, "")))
+            parts[-1] += re.escape(next(characters, ""))
+        elif character == "%":
+            parts.append("")
         else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-    return "".join(parts)
+            parts[-1] += "." if character == "_" else re.escape(character)
+    first, *between = parts
+    last = f".*{between.pop()}" if between else ""
+    return first + "".join(f"(?>.*?{part})" for part in between if part) + last
 
 
 def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
