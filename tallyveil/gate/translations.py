@@ -30,7 +30,8 @@ from tallyveil.gate.designed import (
     too_large,
 )
 from tallyveil.invariants import Design, Span, Translate, centres, design, translated
-from tallyveil.mechanisms import CORRELATED, Relation, mechanism, sensitivity
+from tallyveil.mechanisms import CORRELATED, Relation, can_account, mechanism, sensitivity
+from tallyveil.mechanisms.measure import power
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Follow", "Saving", "Translations", "reach"]
@@ -153,7 +154,7 @@ class Translations:
         chosen = []
         for column in charge.workload.columns:
             found = centres(column, self._span, self._numbers, squares=True, most=EXTENDED_ROWS)
-            fit = [one for one in found if translated(column, one, self._columns) is not None]
+            fit = [one for one in found if self._fits(column, one)]
             chosen.append(fit[-1] if fit else None)
         if not any(chosen):
             return charge
@@ -178,8 +179,9 @@ class Translations:
         def made() -> _Kept:
             columns, closed = workload.columns, self._account.relation.closed
             found = design(columns, self._span, self._numbers, closed=closed, ellipsoids=correlated)
-            told = found is not None and follow(workload.columns, found.column)
-            return workload, found if told else None
+            if found is None or not self._fits(found.column, found.translate):
+                return workload, None
+            return workload, found if follow(workload.columns, found.column) else None
 
         return self._designs.get((workload, correlated), made)[1]
 
@@ -234,6 +236,10 @@ class Translations:
         if kept is None:
             squares = self._account.measure == "rho"
             found = centres(column, self._span, self._numbers, squares=squares)
-            kept = [one for one in found if translated(column, one, self._columns) is not None]
-            self._kept[column] = kept
+            kept = self._kept[column] = [one for one in found if self._fits(column, one)]
         return kept
+
+    def _fits(self, column: Column, translate: Translate) -> bool:
+        """Whether it can be charged, which its denominator makes harder, and given up later."""
+        rows, own = translated(column, translate, self._columns), power(self._account.measure)
+        return rows is not None and can_account(rows, own) and can_account(column, own)

@@ -15,7 +15,7 @@ from it: here nothing has to be right, only good.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -76,9 +76,7 @@ def _translate(combinations: Sequence[Combination], names: IntArray) -> Translat
     fractions = [Fraction(f) for one in combinations for f in one.factors]
     rows = np.repeat(np.arange(len(combinations)), [len(one.factors) for one in combinations])
     places = np.array([p for one in combinations for p in one.places], dtype=np.int64)
-    denominator = math.lcm(*{factor.denominator for factor in fractions})
-    if denominator > _DENOMINATOR:
-        denominator = _DENOMINATOR
+    denominator = _common_denominator(fractions)
     numerators = [round(factor * denominator) for factor in fractions]
     if max(map(abs, numerators), default=0) >= 2**62:
         return None
@@ -87,14 +85,22 @@ def _translate(combinations: Sequence[Combination], names: IntArray) -> Translat
 
 def _balls(sets: Laminar, asked: Factor) -> list[Combination]:
     """By the smallest ball around the columns of each atom's cells."""
-    levels: list[dict[int, Fraction]] = [{} for _ in range(asked.height)]
+    levels: list[dict[int, float]] = [{} for _ in range(asked.height)]
     for atom, rows, columns in sets.by_atom(asked):
         deadline.check()
         none = np.zeros((0, columns.shape[1]))
         middle = columns @ _ball(columns, none)
         for row, value in zip(rows.tolist(), middle.tolist(), strict=True):
-            levels[row][atom] = Fraction(value).limit_denominator(_DENOMINATOR)
-    return [sets.combined(own) for own in levels]
+            levels[row][atom] = value
+    values = {value for own in levels for value in own.values()}
+    near = [Fraction(value).limit_denominator(_DENOMINATOR) for value in values]
+    denominator = _common_denominator(near)
+    return [sets.combined(own, denominator) for own in levels]
+
+
+def _common_denominator(fractions: Iterable[Fraction]) -> int:
+    """The least of all, or one in which they are nearly whole."""
+    return min(_DENOMINATOR, math.lcm(*{factor.denominator for factor in fractions}))
 
 
 def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | None:

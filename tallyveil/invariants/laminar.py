@@ -12,7 +12,6 @@ since on a cell the sum over the sets around it telescopes.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias
@@ -169,13 +168,13 @@ class Laminar:
                 matrix[row.ravel(), cell.ravel()] = asked.coefficients[own]
                 yield atom, rows, matrix
 
-    def combined(self, levels: Mapping[int, Fraction]) -> Combination:
-        """λ such that λC has these values on the atoms of sets, and 0 elsewhere."""
-        common = math.lcm(*(level.denominator for level in levels.values()))
+    def combined(self, levels: Mapping[int, float], denominator: int) -> Combination:
+        """λ such that λC has about these values on the atoms of sets, the nearest multiples of
+        1/``denominator``, and 0 elsewhere."""
         sets = np.array(list(levels), dtype=np.int64)
-        values = np.array([int(level * common) for level in levels.values()], dtype=np.int64)
+        values = np.rint(np.array(list(levels.values())) * denominator).astype(np.int64)
         whole = self._combined(sets, values)
-        return Combination(whole.places, tuple(Fraction(f, common) for f in whole.factors))
+        return Combination(whole.places, tuple(Fraction(f, denominator) for f in whole.factors))
 
     def _combined(self, sets: IntArray, values: IntArray) -> Combination:
         """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""

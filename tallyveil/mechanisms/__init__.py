@@ -34,6 +34,7 @@ from tallyveil.mechanisms.losses.privacy_loss import (
     sensitivity,
     together_loss,
 )
+from tallyveil.mechanisms.losses.weights import can_account
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
@@ -106,6 +107,7 @@ __all__ = [
     "additive",
     "additive_by_law",
     "answered",
+    "can_account",
     "canonical",
     "canonical_choice",
     "charged",

@@ -10,6 +10,8 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.gate import Gate
+from tests.gate.many_sessions import PATIENCE
 
 ATTRIBUTES: dict[str, Any] = {
     "state": {"values": ["AL", "AK", "WY"], "other": True, "nullable": True},
@@ -40,7 +42,9 @@ def connect(
         keys = {"tables": {"person": declared | table}, "defaults": defaults or {"epsilon": 0.1}}
         shares = {"analysts": analysts} if analysts else {}
         policy = tallyveil.parse_policy(keys | shares, base=tmp_path)
-        opened.append(tallyveil.connect(policy, source=source, user=user))
+        # The time a statement may take goes by while other work has the processors.
+        gate = Gate(policy, source, time_limit=PATIENCE)
+        opened.append(tallyveil.Connection(gate, user))
         return opened[-1]
 
     yield make

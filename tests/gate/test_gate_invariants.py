@@ -678,6 +678,48 @@ def test_both_margins_of_many_tables_are_met(
     assert all(count == (teams if key == "hour" else hours) for (key, _, _), count in sums.items())
 
 
+IN_RHO: dict[str, Any] = {
+    "neighbours": "add_remove",
+    "budget": {"rho": 1.0, "delta": 1e-6},
+    "defaults": {"rho": 0.001},
+}
+
+
+def test_a_group_may_be_another_part_of_each_of_many_known_totals(
+    connect: Connect, source: duckdb.DuckDBPyConnection
+) -> None:
+    """The best translate has other fractions in each; they come near enough in one denominator."""
+    source.execute(
+        "CREATE TABLE stays AS SELECT i % 40 AS place, i % 60 AS night FROM range(6000) t(i)"
+    )
+    totals = "SELECT place, count(*) FROM person WHERE place < 40 GROUP BY place"
+    attributes = {"place": {"range": [0, 40]}, "night": {"range": [0, 59]}}
+    declared = IN_RHO | {"from": "stays", "attributes": attributes}
+    connection = connect(invariants=[{"sql": totals}], **declared)
+    early = " OR ".join(f"(place = {n} AND night < {n + 2})" for n in range(40))
+    sql = f"SELECT night, count(*) FROM person WHERE {early} GROUP BY night"
+    assert len(connection.execute(sql).fetchall()) == 41
+    assert spent(connection) == pytest.approx(0.001 * (1 - 1 / 41), rel=1e-3)
+
+
+@pytest.mark.parametrize("largest", [10_000, 100_000, 1_000_000, 100_000_000])
+def test_known_totals_refuse_no_sum_of_large_values(connect: Connect, largest: int) -> None:
+    """A translate's coefficients are larger by its denominator: too large ones are left out."""
+    sums = (
+        f"sum(CASE state WHEN 'AL' THEN {largest} WHEN 'AK' THEN 7 ELSE {largest // 3} END),"
+        f" sum(CASE WHEN state = 'WY' AND age < 4 THEN {largest} WHEN age = 2 THEN 3 ELSE 2 END)"
+    )
+    sql = f"SELECT age, {sums} FROM person WHERE age < 5 GROUP BY age"
+    costs = []
+    for declared in ({"neighbours": "replace"}, invariants(BY_STATE)):
+        connection = connect(**IN_RHO | declared)
+        assert "Cost" in connection.explain(sql)
+        assert connection.execute(sql).fetchall()
+        costs.append(spent(connection))
+        connection.close()
+    assert 0 < costs[1] <= costs[0]
+
+
 def test_projected_charges_the_rows_and_extended_their_projection(connect: Connect) -> None:
     """Of n groups of a known total extended noise costs 1 − 1/n of it: their trace falls from n − 1
     to (n − 1)²/n. What is told is the same, and agrees with the total in either."""

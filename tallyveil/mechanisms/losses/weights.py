@@ -24,7 +24,7 @@ from tallyveil.mechanisms.losses.tensors import CELL_LIMIT
 from tallyveil.mechanisms.units import IntArray, coded
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["Part", "Weights", "check_magnitude", "from_midrange", "from_zero"]
+__all__ = ["Part", "Weights", "can_account", "check_magnitude", "from_midrange", "from_zero"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +81,21 @@ class Weights:
         return max(self.outside, math.prod(part.highest for part in self.parts))
 
 
-def check_magnitude(column: Column, power: int) -> None:
-    """Refuse coefficients whose powers' sums could leave 64 bits and so understate a cost.
+def can_account(column: Column, power: int) -> bool:
+    """Whether its coefficients are so small that no sum of their powers leaves 64 bits, which could
+    understate a cost.
 
     Whatever is summed here is at most four times Σ_i max_j |C_ij|^p, which for a product of factors
     is ∏_f Σ_i max_j |F_f[i, j]|^p: a sum over rows, however many cells a row has.
     """
-    deadline.check()
     sums = [f.magnitudes[power - 1] for f in column.factors]
-    if not math.prod(sums) < 2.0**60 or not all(total < 2.0**60 for total in sums):
+    return math.prod(sums) < 2.0**60 and all(total < 2.0**60 for total in sums)
+
+
+def check_magnitude(column: Column, power: int) -> None:
+    """Raises StatementTooComplex unless it `can_account` for the column."""
+    deadline.check()
+    if not can_account(column, power):
         raise StatementTooComplex(
             "the coefficients of this aggregate are too large to account for",
             hint="Sum up smaller values, or ask for fewer groups at a time.",
