@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import ssl
 import stat
 import sys
 from base64 import b64decode, b64encode
@@ -150,8 +149,9 @@ def read_user_file(path: Path, *, create: bool = False) -> UserFile:
 
 
 def check_private(what: str, path: Path, mode: int) -> None:
-    """Raises PolicyError if others than the owner may read it."""
-    if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    """Raises PolicyError for a file that others than the owner may read."""
+    others = mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if sys.platform != "win32" and others and not stat.S_ISDIR(mode):
         raise PolicyError(
             f"the {what} {path} can be read by others than its owner", [f"chmod 600 {path}"]
         )
@@ -227,18 +227,17 @@ def encryption(serving: Serving, host: str) -> Tls | None:
             report("certificate made", certificate=str(files.certificate))
         check_private("key", files.key, files.key.stat().st_mode)
         return Tls(files.certificate, files.key, files.client_ca)
-    except ssl.SSLError as error:
-        raise _unusable(files, str(error.reason).lower().replace("_", " ")) from None
     except OSError as error:
-        raise _unusable(files, f"{error.filename or ''}: {error.strerror}") from None
+        raise _unusable(files, f"{error.filename}: {error.strerror}") from None
     except ValueError as error:
         raise _unusable(files, str(error)) from None
 
 
 def _unusable(files: Certificate, reason: str) -> PolicyError:
+    none = not (files.certificate.exists() or files.key.exists())
+    hints = ["self_signed = true makes both for a first run"] if none else []
     return PolicyError(
-        f"TLS cannot be had from {files.certificate} and {files.key}",
-        [reason, "self_signed = true makes both for a first run, if neither is there"],
+        f"TLS cannot be had from {files.certificate} and {files.key}", [reason, *hints]
     )
 
 

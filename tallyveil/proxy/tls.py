@@ -14,6 +14,7 @@ import hashlib
 import ipaddress
 import socket
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -109,7 +110,7 @@ def _names(host: str) -> list[x509.GeneralName]:
 class Tls:
     """A server's certificate and key, and whose certificates it takes from clients.
 
-    Raises OSError or ValueError for files that cannot be read or do not fit.
+    Raises OSError or ValueError, with the path, for files that cannot be read or do not fit.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
@@ -118,16 +119,32 @@ class Tls:
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
         context.num_tickets = 0
         context.set_alpn_protocols([_ALPN])
-        # Without a function an encrypted key would have OpenSSL ask the terminal for its password.
-        context.load_cert_chain(certificate, key, password=str)
+        with _reading(certificate, "a certificate in PEM"):
+            self.end_point: Final = end_point(certificate.read_bytes())
+        with _reading(key, "the certificate's private key in PEM, without a passphrase"):
+            # Without a function OpenSSL would ask the terminal for the passphrase.
+            context.load_cert_chain(certificate, key, password=str)
         if client_ca is not None:
-            context.load_verify_locations(client_ca)
+            with _reading(client_ca, "certificates in PEM"):
+                context.load_verify_locations(client_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
-        self.end_point: Final = end_point(certificate.read_bytes())
 
     def channel(self, *, direct: bool = False) -> Channel:
         """For one connection that begins now."""
         return Channel(self._context, self.end_point, direct=direct)
+
+
+@contextlib.contextmanager
+def _reading(path: Path, expected: str) -> Iterator[None]:
+    """Have errors name the file, which OpenSSL's do not, and what it should hold."""
+    try:
+        yield
+    except (ssl.SSLError, ValueError) as error:
+        known = getattr(error, "reason", None)
+        reason = f" ({known.lower().replace('_', ' ')})" if known else ""
+        raise ValueError(f"{path}: expected {expected}{reason}") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 class Channel:

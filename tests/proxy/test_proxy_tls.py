@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -322,8 +323,32 @@ def test_an_encrypted_key_is_refused_without_asking(tmp_path: Path, certificate:
     key.write_text(
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
     )
-    with pytest.raises(ssl.SSLError):
+    with pytest.raises(ValueError, match=r"key: expected .*, without a passphrase"):
         Tls(certificate, key)
+
+
+def test_the_file_that_does_not_fit_is_named(tmp_path: Path, certificate: Path) -> None:
+    key, other, text = certificate.with_suffix(".key"), tmp_path / "b.crt", tmp_path / "text"
+    write_pair(other, "rsa", hashes.SHA256())
+    text.write_text("a text")
+    empty = tmp_path / "empty"
+    empty.touch()
+    private = "expected the certificate's private key in PEM"
+    for files, told in [
+        ((text, key), f"{text}: expected a certificate in PEM"),
+        ((empty, key), f"{empty}: expected a certificate in PEM"),
+        ((key, key), f"{key}: expected a certificate in PEM"),
+        ((certificate, text), f"{text}: {private}"),
+        ((certificate, certificate), f"{certificate}: {private}"),
+        ((certificate, empty), f"{empty}: {private}"),
+        ((certificate, other.with_suffix(".key")), f"b.key: {private}"),
+        ((certificate, key, text), f"{text}: expected certificates in PEM"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(told)):
+            Tls(*files)
+    for files in (tmp_path, key), (certificate, tmp_path), (certificate, key, tmp_path):
+        with pytest.raises(IsADirectoryError, match=re.escape(f"'{tmp_path}'")):
+            Tls(*files)
 
 
 @pytest.mark.parametrize("said", [True, False], ids=["by TLS", "of the socket alone"])
