@@ -136,11 +136,19 @@ class WeightedNoise:
         """By law the coefficients and scales of some terms, and how often each is there."""
         laws = self.noises.laws[chunk]
         every = self.coefficients[chunk], self.noises.scales[chunk], self.times[chunk]
-        for law in LAWS:
+        for law in self._laws if len(laws) else ():
+            if len(self._laws) == 1:
+                yield law, every
+                continue
             own = laws == law.number
             if own.any():
                 a, scales, times = (each[own] for each in every)
                 yield law, (a, scales, times)
+
+    @cached_property
+    def _laws(self) -> list[type[NoiseLaw]]:
+        own = set(self.noises.laws.tolist())
+        return [law for law in LAWS if law.number in own]
 
     @cached_property
     def limit(self) -> float:

@@ -22,6 +22,7 @@ __all__ = ["Criterion", "Estimate", "Weights", "WithError", "improves", "surpass
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
+_FAR: Final = 0.6  # less variance, from which on a bound of the half-width may tell
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
 
 Criterion = Fraction | None
@@ -57,11 +58,15 @@ class Weights:
 
     def _half_width(self, confidence: Fraction) -> float:
         if self.rough:
-            key: Hashable = "outer", self.signature, confidence
-            return _WIDTHS.get(key, lambda: self.error.outer_half_width(confidence))
+            return self.outer_half_width(confidence)
         size, unit = self._unit
         key = "half", unit, confidence
         return size * _WIDTHS.get(key, lambda: _error(*unit).half_width(confidence)) * _ROUNDED_UP
+
+    def outer_half_width(self, confidence: Fraction) -> float:
+        """No less than the half-width, and quick."""
+        key: Hashable = "outer", self.signature, confidence
+        return _WIDTHS.get(key, lambda: self.error.outer_half_width(confidence))
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
@@ -178,8 +183,14 @@ def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
     return new.half_width(by) < old.half_width(by) * _BETTER
 
 
-def improves(new: WithError, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
+def improves(new: Estimate, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
     """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
-    return surpasses(new, reported, by) and (
-        by is not None or new.half_width(confidence) <= reported.half_width(confidence)
-    )
+    return surpasses(new, reported, by) and (by is not None or _no_wider(new, reported, confidence))
+
+
+def _no_wider(new: Estimate, reported: WithError, confidence: Fraction) -> bool:
+    """Where the variance is far less a bound of the half-width tells, without the error's law."""
+    half, far = reported.half_width(confidence), new.variance < _FAR * reported.variance
+    if far and new.weights.outer_half_width(confidence) <= half:
+        return True
+    return new.half_width(confidence) <= half
