@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementTooComplex
+from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import Cursor, PublicDatabase, Rewriter
 from tallyveil.rewriter.engine.cursor import Engine
@@ -22,6 +22,7 @@ from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import DOMAIN, World
 
 TABLE = pa.table({"x": [1, 2, 3]})
+ENDLESS = "SELECT count(*) FROM range(10000) a, range(10000) b, range(10000) c WHERE a < b + c"
 
 
 class Interrupted:
@@ -201,6 +202,57 @@ class Broken:
         raise duckdb.FatalException("FATAL Error: database has been invalidated")
 
     execute = sql = register = unregister = _fail
+
+
+def _closed_while(
+    database: PublicDatabase, asks: Callable[[Cursor], object], running: threading.Event
+) -> list[BaseException]:
+    """What is raised where another thread closes the cursor of a statement that is ``running``."""
+    cursor = database.cursor()
+    raised: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            with cursor.limited(cancelled=looked_at):
+                asks(cursor)
+        except StatementError as error:
+            raised.append(error)
+
+    def looked_at() -> bool:
+        if threading.current_thread().name == "watchdog":  # it looks at what DuckDB is at
+            running.set()
+        return False
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    assert running.wait(60)
+    cursor.close()
+    asker.join(60)
+    assert not asker.is_alive()
+    return raised
+
+
+def test_a_cursor_is_closed_while_duckdb_is_at_its_statement(world: World) -> None:
+    found = _closed_while(world.database, lambda cursor: cursor.arrow(ENDLESS), threading.Event())
+    assert [type(error) for error in found] == [QueryCanceled]
+
+
+def test_a_cursor_is_closed_while_its_rows_are_read_and_the_watchdog_goes_on() -> None:
+    database = PublicDatabase([DOMAIN], time_limit=0.2)
+    running, never = threading.Event(), threading.Event()
+
+    def ask(cursor: Cursor) -> None:
+        def take(rows: object) -> None:
+            running.set()
+            never.wait(1.0)  # beyond the limit: the watchdog interrupts a closed connection
+
+        cursor.values("SELECT range FROM range(100000)", ["BIGINT"], take)
+
+    with contextlib.closing(database):
+        found = _closed_while(database, ask, running)
+        assert [type(error) for error in found] == [QueryCanceled]
+        with contextlib.closing(database.cursor()) as cursor, pytest.raises(StatementTooComplex):
+            cursor.arrow(ENDLESS)
 
 
 def test_a_database_that_duckdb_gave_up_is_opened_anew(world: World) -> None:

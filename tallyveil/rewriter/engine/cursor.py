@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
@@ -16,7 +17,7 @@ from tallyveil.errors import StatementError, StatementTooComplex
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.rewriter.engine.duckdb_errors import BROKEN, as_duckdb, translate
 from tallyveil.rewriter.engine.python_values import as_text, read_columns, readers
-from tallyveil.rewriter.engine.watchdog import Watchdog
+from tallyveil.rewriter.engine.watchdog import LOOK, Watchdog
 
 __all__ = ["Cursor", "Engine"]
 
@@ -38,6 +39,9 @@ _SHORT: Final = frozenset(
 
 # So many interrupts in a row are no coincidence.
 _INTERRUPTS: Final = 10
+
+# So many looks whether what runs has ended.
+_LOOKS: Final = 20
 
 
 class Engine:
@@ -238,8 +242,7 @@ class Cursor:
                 error = as_duckdb(failure)
                 if isinstance(error, BROKEN):
                     self._renew_if_broken()
-                if isinstance(error, duckdb.InterruptException):
-                    deadline.check()
+                deadline.check()  # who was stopped is told so, whatever DuckDB says
                 raise translate(error) from None
             finally:
                 self._watchdog.leave(self._connection)
@@ -263,10 +266,23 @@ class Cursor:
 
     def interrupt(self) -> None:
         """From any thread: what runs on this cursor ends with QueryCanceled."""
+        self._cancel()
+        self._connection.interrupt()
+
+    def _cancel(self) -> None:
         under_way = self._deadline
         if under_way is not None:
             under_way.cancel()
-        self._connection.interrupt()
 
     def close(self) -> None:
-        self._connection.close()
+        """What still runs on it, in another thread, ends with QueryCanceled. Where DuckDB does not
+        stop soon, the connection goes once it has."""
+        self._cancel()
+        for _ in range(_LOOKS):
+            try:
+                self._connection.close()
+            except duckdb.ResourceInUseException:
+                self._connection.interrupt()
+                time.sleep(LOOK)
+            else:
+                return

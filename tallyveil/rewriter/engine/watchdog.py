@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Final
 
@@ -10,7 +11,7 @@ import duckdb
 from tallyveil.deadline import Deadline
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["Watchdog"]
+__all__ = ["LOOK", "Watchdog"]
 
 LOOK: Final = 0.05
 """Seconds between two looks at the deadlines."""
@@ -46,7 +47,8 @@ class Watchdog:
             with self._lock:
                 for statement, connection in self._busy.values():
                     if statement.over():
-                        connection.interrupt()
+                        with contextlib.suppress(duckdb.ConnectionException):  # closed meanwhile
+                            connection.interrupt()
 
     def close(self) -> None:
         self._closed.set()
