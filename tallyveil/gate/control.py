@@ -119,8 +119,10 @@ def _sharp(found: Preview, limit: InferenceControl) -> list[int]:
 def _at_least(
     after: Precision, query: sparse.csr_matrix, least: float, confidence: Fraction
 ) -> bool:
-    """Whether the interval is so wide; told from a narrower one where that is wide enough."""
-    if after.narrower(query).half_width(confidence) >= least:
+    """Whether the interval is so wide; told from a narrower one where that is wide enough by more
+    than a point of its law, which is a weight wide."""
+    narrower = after.narrower(query)
+    if narrower.half_width(confidence) - narrower.weights.values.max(initial=0) >= least:
         return True
     return after.of_query(query).half_width(confidence) >= least
 

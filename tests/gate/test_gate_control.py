@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -14,6 +15,7 @@ import pytest
 from scipy import sparse
 
 import tallyveil
+from tallyveil.gate.control import _at_least
 from tallyveil.inference import (
     DiscreteLaplaceLaw,
     ErrorLaw,
@@ -25,6 +27,7 @@ from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
 from tests.accountant.ledgers import recorded_answers
 from tests.inference.exact import best_combination
+from tests.inference.test_fit import some_history
 
 Connect = Callable[..., tallyveil.Connection]
 
@@ -454,3 +457,16 @@ def test_aggregates_of_one_attribute_can_be_asked_after_many_of_others(wide: Con
     before = spent(connection)
     connection.execute("SELECT sum(day), stddev(day) FROM person WHERE state = 'AL'")
     assert spent(connection) > before
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_interval_is_as_wide_as_is_said_also_where_laws_are_made_of_points(seed: int) -> None:
+    """The quick answer, by fewer weights, can be wider than the interval: by up to a point."""
+    entries, noises = some_history(seed)
+    rows = sparse.csr_matrix(entries)
+    after = Precision.of(rows, np.zeros(12), noises)
+    query = rows[np.flatnonzero(entries.any(axis=1))[:1]]
+    for confidence in (Fraction(1, 2), Fraction(4, 5), Fraction(19, 20)):
+        width = after.of_query(query).half_width(confidence)
+        assert _at_least(after, query, width, confidence)
+        assert not _at_least(after, query, width * 1.001, confidence)
