@@ -26,6 +26,8 @@ STATEMENTS = {
     "digits as an interval": f"SELECT interval '{'1' * LONG}' hour",
     "spaces around an interval": f"SELECT interval '{' ' * LONG}1{' ' * 10}' day",
     "lines as a time": f"SELECT '{chr(10) * LONG}'::time",
+    "a repeated group": f"SELECT '{'1' * LONG}' ~ '(1{{1,50}}){{1,20}}(1{{1,50}}){{1,20}}x'",
+    "a text as a regular expression": f"SELECT '{'1' * 90_000}' ~ '{'1' * 90_000}'",
     "gaps in a pattern": f"{COUNT} industry LIKE '{'%_' * 20}#'",
     "gaps in a pattern of either case": f"{COUNT} industry NOT ILIKE '{'%i_' * 12}%#'",
     "a pattern longer than all values": f"{COUNT} industry LIKE '{'%_' * (LONG // 20)}'",
@@ -85,3 +87,11 @@ def test_a_pattern_warns_where_no_declared_value_is_like_it(
     (statement,) = session.parse(f"{COUNT} industry LIKE '{pattern}'")
     found = session.execute(statement).notices
     assert bool([one for one in found if one.severity == "WARNING"]) is warned
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", "(min|agri){1,2}", "x{2,}"]
+)
+def test_usual_repetitions_are_answered(session: GateSession, pattern: str) -> None:
+    (statement,) = session.parse(f"{COUNT} industry ~* '{pattern}'")
+    assert session.execute(statement).rows

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported
+from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import call, function_name, position
@@ -86,7 +86,10 @@ def _is_whole(node: exp.Expr, least: int) -> bool:
 # What PostgreSQL's regular expressions and RE2 read alike: characters, ., anchors, sets of
 # characters and ranges, groups, alternatives, greedy repetition, escaped punctuation.
 _PIECE = r"(?:[^\\.^$*+?()\[\]{}|]|\\[^\w\s]|\.|\^|\$|\||\((?!\?)|\)|\[\^?(?:[^\\\[\]])+\])"
-_REGULAR: Final = re.compile(rf"(?!\*\*\*)(?:{_PIECE}(?:[*+?]|\{{\d+(?:,\d*)?\}})?)*")
+_COUNT: Final = r"\{(\d{1,3})(?:,(\d{0,3}))?\}"
+_REGULAR: Final = re.compile(rf"(?!\*\*\*)(?:{_PIECE}(?:[*+?]|{_COUNT})?)*")
+_REPEATED: Final = re.compile(rf"(\)?){_COUNT}")
+MAX_REPEATED: Final = 2_000
 
 
 def like(node: exp.Binary, scope: Scope) -> exp.Expr | None:
@@ -118,6 +121,12 @@ def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
             hint="Write [0-9] for \\d and the like, or use LIKE.",
             position=position(pattern),
         )
+    if _written_out(pattern.this) > MAX_REPEATED:
+        raise StatementTooComplex(
+            f"a regular expression, written out, has more than {MAX_REPEATED} parts",
+            hint="Repeat less in it, write less, or use LIKE.",
+            position=position(pattern),
+        )
     ignore_case = isinstance(node, exp.RegexpILike)
     if flag is not None:
         if not flag.is_string or flag.this not in ("", "c", "i"):
@@ -127,3 +136,16 @@ def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
         ignore_case = flag.this == "i"
     options = exp.Literal.string("is" if ignore_case else "s")
     return call("regexp_matches", node.this, pattern, options)
+
+
+def _written_out(pattern: str) -> int:
+    """At most so many parts has a pattern without {m,n}. RE2 looks at all of them for each
+    character of a text, and cannot be stopped in that."""
+    single, around = len(pattern), 1
+    for group, least, most in _REPEATED.findall(pattern):
+        count = max(1, int(most or least))
+        if group:
+            around *= count
+        else:
+            single += count
+    return single * around
