@@ -166,7 +166,8 @@ def _settle_instants(planning: Planning) -> None:
     if has_zones(tree):
         planning.with_zone = outputs.with_zone(tree)
     zone = planning.cursor.time_zone
-    settle_instants(tree, planning.now, zone, outputs.type_of, planning.dialect)
+    source_type_of = Scope(planning.catalog).type_of
+    settle_instants(tree, planning.now, zone, outputs.type_of, source_type_of, planning.dialect)
 
 
 def _zone_outputs(planning: Planning) -> None:

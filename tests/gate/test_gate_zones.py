@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 
+import tallyveil
 from tallyveil.errors import FeatureNotSupported, StatementError
+from tallyveil.gate import Gate
 from tallyveil.gate.session import GateSession
 from tests.gate.test_gate_time_texts import answer, ours
 
@@ -111,4 +116,72 @@ def test_of_a_time_that_clocks_show_twice_the_later_is_meant_and_the_earlier_ref
         )
     finally:
         answer(ours, "RESET timezone")
+        postgres.execute("SET timezone = 'UTC'")
+
+
+AROUND = (-1, 0, 1)
+LEFT_OUT = [
+    ("America/Havana", "2020-03-08", "-05", "-04"),
+    ("Asia/Beirut", "2020-03-29", "+02", "+03"),
+    ("Asia/Gaza", "2020-03-28", "+02", "+03"),
+    ("America/Santiago", "2020-09-06", "-04", "-03"),
+    ("America/Asuncion", "2020-10-04", "-04", "-03"),
+]
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateSession]:
+    """The days about a midnight that clocks leave out, once each."""
+    listed = [
+        dt.date.fromisoformat(day) + dt.timedelta(n) for _, day, *_ in LEFT_OUT for n in AROUND
+    ]
+    range_ = {"range": [min(listed), max(listed)]}
+    table = {"budget": {"epsilon": 1e6}, "attributes": {"day": range_}}
+    declared = {"tables": {"person": table}, "public": {"known": {"from": "person"}}}
+    with duckdb.connect() as source:
+        source.execute("CREATE TABLE person (day DATE)")
+        source.executemany("INSERT INTO person VALUES (?)", [[day] for day in listed])
+        folder = tmp_path_factory.mktemp("days")
+        gate = Gate(tallyveil.parse_policy(declared, base=folder), source)
+        session = gate.session("alice", "db", "postgres")
+        answer(session, "SET dp.epsilon = 60")  # which leaves no noise to speak of
+        yield session
+        gate.close()
+
+
+@pytest.mark.parametrize(("zone", "day", "before", "after"), LEFT_OUT)
+def test_a_midnight_that_clocks_leave_out_is_compared_as_by_postgresql(
+    days: GateSession,
+    postgres: psycopg.Connection[Any],
+    zone: str,
+    day: str,
+    before: str,
+    after: str,
+) -> None:
+    listed = "(VALUES {}) AS person (day)".format(
+        ", ".join(f"(date '{each}' + {n})" for _, each, *_ in LEFT_OUT for n in AROUND)
+    )
+    answer(days, f"SET timezone = '{zone}'")
+    postgres.execute(f"SET timezone = '{zone}'".encode())
+    try:
+        for instant in (
+            f"{day} 01:00{after}",
+            f"{day} 00:00{after}",
+            f"{day} 00:00",
+            f"{day} 00:30",
+        ):
+            for asked in (
+                f"day = timestamptz '{instant}'",
+                f"day >= timestamptz '{instant}'",
+                f"timestamptz '{instant}' > day::timestamp",
+                f"day::timestamptz < timestamp '{instant[:16]}'",
+                f"day IN (timestamptz '{instant}')",
+                f"timestamp '{instant[:16]}' = timestamptz '{day} 00:00{before}'",
+            ):
+                sql = f"SELECT count(*) AS n FROM {{}} WHERE {asked}"
+                found = postgres.execute(sql.format(listed).encode()).fetchall()
+                assert answer(days, sql.format("person")) == found, (zone, asked)
+                assert answer(days, sql.format("known")) == found, (zone, asked)
+    finally:
+        answer(days, "RESET timezone")
         postgres.execute("SET timezone = 'UTC'")

@@ -87,15 +87,20 @@ def has_zones(tree: exp.Expr) -> bool:
 
 
 def settle_instants(
-    tree: exp.Expr, now: dt.datetime, zone: str, type_of: TypeOf, dialect: str
+    tree: exp.Expr,
+    now: dt.datetime,
+    zone: str,
+    type_of: TypeOf,
+    source_type_of: TypeOf,
+    dialect: str,
 ) -> None:
     """Replace, in place, all of them by constants; ``now`` is as a clock in the session's time
-    zone shows it.
+    zone shows it. To ``type_of`` an attribute has its declared type, to the other the source's.
 
     Raises FeatureNotSupported, InvalidTextRepresentation, InvalidParameterValue,
     NumericValueOutOfRange.
     """
-    _zone_texts(tree, type_of)
+    _zone_operands(tree, zone, type_of, source_type_of)
     epochs: list[exp.Expr] = []
     zoned = False
     nodes = list(tree.find_all(exp.Func, exp.AtTimeZone, *(() if is_utc(zone) else _SUMS)))
@@ -123,14 +128,24 @@ def settle_instants(
         )
 
 
-def _zone_texts(tree: exp.Expr, type_of: TypeOf) -> None:
-    """Cast, in place, texts compared with a timestamp with a zone to one: theirs would be lost."""
+def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: TypeOf) -> None:
+    """Cast, in place, what is compared with a timestamp with a zone to one: a text's own zone would
+    be lost, and a time that clocks leave out, such as a midnight, is a later one there."""
+    skips = not is_utc(zone) and has_zones(tree)
     for node in tree.find_all(*_COMPARING):
         operands = [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
-        texts = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
-        if texts and any(type_of(o) == "TIMESTAMPTZ" for o in operands if o not in texts):
-            for text in texts:
-                text.replace(exp.cast(text.copy(), "timestamptz"))
+        zoned: list[exp.Expr] = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
+        others = [o for o in operands if o not in zoned]
+        if (zoned or skips) and any(type_of(other) == "TIMESTAMPTZ" for other in others):
+            if skips:
+                zoned += [o for o in others if _may_be_left_out(o, source_type_of(o))]
+            for operand in zoned:
+                operand.replace(exp.cast(operand.copy(), "timestamptz"))
+
+
+def _may_be_left_out(node: exp.Expr, kind: str | None) -> bool:
+    """Of a column of timestamps, of which no more than the day may be known, none is."""
+    return kind == "DATE" or (kind == "TIMESTAMP" and not isinstance(node.unnest(), exp.Column))
 
 
 def _settled(
