@@ -36,7 +36,7 @@ def add(
     """Let NAME connect. The password is asked for, and a SCRAM verifier of it is kept."""
     file = _file(policy, create=True)
     password = (
-        sys.stdin.readline().rstrip("\r\n")
+        sys.stdin.buffer.readline().decode("utf-8", "surrogateescape").rstrip("\r\n")
         if stdin
         else typer.prompt(f"Password for {name}", hide_input=True, confirmation_prompt=True)
     )

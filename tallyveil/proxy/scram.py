@@ -120,7 +120,9 @@ class Verifier:
     ) -> Verifier:
         """That of a password, with a random salt unless one is given."""
         salt = secrets.token_bytes(_SALT) if salt is None else salt
-        salted = hashlib.pbkdf2_hmac("sha256", saslprep(password).encode(), salt, iterations)
+        # Like libpq, a password that is not UTF-8 goes by its bytes.
+        prepared = saslprep(password).encode("utf-8", "surrogateescape")
+        salted = hashlib.pbkdf2_hmac("sha256", prepared, salt, iterations)
         client_key = _hmac(salted, b"Client Key")
         return cls(iterations, salt, _sha256(client_key), _hmac(salted, b"Server Key"))
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
+import psycopg
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -13,7 +16,8 @@ from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example
 from tallyveil.cli.security import read_user_file
 from tallyveil.errors import PolicyError
-from tallyveil.proxy import Verifier
+from tallyveil.proxy import Server, ServerThread, Verifier
+from tests.proxy.fake_session import Sessions
 from tests.proxy.scram_client import ScramClient
 
 
@@ -22,7 +26,7 @@ def policy(tmp_path: Path) -> Path:
     return copy_example(tmp_path)
 
 
-def run(*arguments: object, said: str = "") -> Result:
+def run(*arguments: object, said: str | bytes = "") -> Result:
     return CliRunner().invoke(app, ["user", *map(str, arguments)], input=said)
 
 
@@ -52,6 +56,21 @@ def test_users_come_and_go(policy: Path) -> None:
     verifier = read_user_file(path).verifiers["alice"]
     assert isinstance(verifier, Verifier)
     assert verifier == Verifier.of("other", salt=verifier.salt)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such environment")
+def test_a_password_of_any_bytes_lets_in(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run("add", policy, "alice", "--stdin", said=b"a\xffb\n").exit_code == 0
+    users = read_user_file(policy.with_suffix(".users")).users(plaintext=False, clientcert=None)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    with ServerThread(Server(Sessions(), port=0, auth=users)) as thread:
+        for password, enters in [(b"a\xffb", True), (b"a\xfeb", False)]:
+            monkeypatch.setenv("PGPASSWORD", os.fsdecode(password))
+            where = f"postgresql://alice@127.0.0.1:{thread.port}/demo"
+            with nullcontext() if enters else pytest.raises(psycopg.Error, match="password"):
+                psycopg.connect(where, sslmode="disable").close()
 
 
 @pytest.mark.parametrize(
