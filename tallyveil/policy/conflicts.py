@@ -164,8 +164,9 @@ def _unit(key: str, unit: Mapping[str, Any]) -> Iterator[str]:
 def _count_range(
     key: str, table: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> Iterator[str]:
-    for name in sequence(table_of(table, "count_range"), "by"):
-        if isinstance(name, str) and name and name not in attributes:
+    names = sequence(table_of(table, "count_range"), "by")
+    for name in names if all(isinstance(name, str) and name for name in names) else ():
+        if name not in attributes:
             yield f"{key}.by: expected attributes of the table; {written(name)} is none"
 
 

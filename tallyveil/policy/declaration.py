@@ -111,14 +111,14 @@ class TableDeclaration(_FromDeclaration):
         default_factory=Limits,
         description="limits such as { least_cost = 1e-6, rows = 1000000 }",
     )
-    invariants: list[Invariant] = Field(
-        default_factory=list,
-        description='tables such as [[tables.person.invariants]] with sql = "SELECT …"',
-    )
     data: Annotated[str, PlainValidator(checks.data)] = "fixed"
     beside: Annotated[tuple[str, ...], PlainValidator(checks.table_names)] = ()
     attributes: dict[Annotated[str, AfterValidator(_attribute_name)], AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
+    )
+    invariants: list[Invariant] = Field(
+        default_factory=list,
+        description='tables such as [[tables.person.invariants]] with sql = "SELECT …"',
     )
 
 

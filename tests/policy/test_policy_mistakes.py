@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,12 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("ledger", ":memory:", 'ledger = ":memory:": ', "an SQLite file"),
     ("ledger", "./:memory:", 'ledger = "./:memory:": ', "an SQLite file"),
     ("ledger", "postgresql://h/d", 'ledger = "postgresql://h/d": ', "an SQLite file"),
+    (
+        "tables.person.count_range",
+        {"at_most": 20, "by": ["x", ""]},
+        'tables.person.count_range.by = ["x", ""]: ',
+        "a list of attributes",
+    ),
     ("tabels", {}, "tabels: ", "did you mean tables?"),
 ]
 
@@ -287,6 +294,14 @@ def test_one_mistake_one_message(key: str, value: Any, start: str, says: str) ->
     (message,) = mistakes_of(with_(key, value))
     assert message.startswith(start)
     assert says.replace("resv", "reserved word") in message
+
+
+def test_the_keys_of_a_table_are_listed_as_the_guide_lists_them() -> None:
+    (message,) = mistakes_of(with_("tables.person.zzz", 1))
+    listed = message.partition("expected one of ")[2].split(", ")
+    guide = (Path(__file__).parents[2] / "docs" / "custodian.md").read_text()
+    found = re.findall(r"^\| `(?:tables\.NAME|…)\.(\w+)(?:\.NAME)?` \|", guide, re.MULTILINE)
+    assert listed == [key for key in found if key in listed]
 
 
 def test_all_mistakes_are_told_at_once() -> None:
