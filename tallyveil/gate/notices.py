@@ -44,7 +44,10 @@ def notice(
     missing = sum(map(unknown, (answers for _, answers in columns)))
     parts = [cost_text(answered.quote) if answered.quote else _free(answered)]
     if answered.quote and answered.bought < height:
-        parts[0] += f" for {answered.bought} of {height} rows, the others are free"
+        parts[0] += (
+            f" for {answered.bought} of the {height} different numbers in the result,"
+            " the others are free"
+        )
     if answered.raised:
         parts[0] += ", the least a statement costs, for more precision than dp.half_width asks"
     if halves:
@@ -75,7 +78,11 @@ def _over_all_looks(request: Request, looks: Looks) -> set[Fraction]:
 
 
 def _no_answer_of_its_own(rows: int, height: int) -> str:
-    which = "the row itself was" if height == 1 else f"{rows} of {height} rows themselves were"
+    which = (
+        "the row itself was"
+        if height == 1
+        else f"{rows} of the {height} different numbers in the result were"
+    )
     return (
         f"No interval over all looks: {which} never answered, it follows from others."
         " SET dp.source = fresh buys an answer."
@@ -100,7 +107,7 @@ def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
 
 
 def _unknown(missing: int, rows: int) -> str:
-    which = "it" if rows == 1 else f"{missing} of {rows} rows"
+    which = "it" if rows == 1 else f"{missing} of the {rows} different numbers in the result"
     return (
         f"NULL: what was answered so far does not determine {which}."
         " SET dp.source = auto to buy what is missing."

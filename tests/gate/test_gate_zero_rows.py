@@ -95,7 +95,7 @@ def test_zero_rows_of_a_statement_take_no_part_in_what_is_bought(
     assert first[3] < first[1] < first[4]
     assert abs(first[1] - 1500) < 500
     assert others == [("M", 0, 0, 0, 0), ("other", 0, 0, 0, 0)]
-    assert "for 1 of 3 rows" in cursor.notices[-1].message
+    assert "for 1 of the 3 different numbers" in cursor.notices[-1].message
     assert connection.execute("SELECT rows_left FROM dp.budget").fetchall()[0][0] == left - 1
 
 
