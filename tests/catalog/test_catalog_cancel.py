@@ -31,8 +31,11 @@ def no_place(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
     with ExitStack() as stack:
         beside = stack.enter_context(ThreadPoolExecutor(2))
         two = [stack.enter_context(catalogued.connect()) for _ in range(2)]
-        running = [beside.submit(one.execute, SLEEPING) for one in two]
         places = catalogued.catalog._pool._places
+        # Statements of the test before have left; the catalog may have been started again for that.
+        until(lambda: "alice" not in places or places["alice"]._value == 2)
+        until(lambda: _answered(two[0]))
+        running = [beside.submit(one.execute, SLEEPING) for one in two]
         until(lambda: "alice" in places and not places["alice"]._value)
         yield
         for one in two:
