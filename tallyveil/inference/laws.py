@@ -7,6 +7,7 @@ known by defining the class; `Noises` calls it by its ``number``.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class NoiseLaw(ABC):
     @property
     def variance(self) -> float:
         """0 for the exact scale 0."""
-        return float(self.variances(np.array([self.scale]))[0])
+        return _variance(self)
 
     @property
     @abstractmethod
@@ -156,3 +157,8 @@ class NoiseLaw(ABC):
     def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
         """Widths w_k, and factors f_rk for r = 1 … ``order`` (rows): ln E e^{zA_kK_k} =
         Σ_r f_rk (w_k z)^{2r}, every factor from 0 to 1."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _variance(law: NoiseLaw) -> float:
+    return float(law.variances(np.array([law.scale]))[0])
