@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, TypeAlias
 
+from tallyveil import deadline
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.estimate import Estimate
 from tallyveil.knowledge.released_answer import Interval, Released, shifted
@@ -231,7 +232,7 @@ def total(rows: Sequence[Known]) -> Known:
     """
     if len(rows) == 1:
         return rows[0]
-    parts = [row.parts for row in rows]
+    parts = [row.parts for row in deadline.stoppable(rows)]
     own = Released(
         sum(released.value for released, _ in parts),
         tuple(law for released, _ in parts for law in released.laws),
