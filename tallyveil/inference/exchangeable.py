@@ -228,9 +228,8 @@ def by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) ->
 
 
 def _by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
-    """By M Mᵀ = L Lᵀ (Cholesky). With the
-    r independent rows first, M = L U for orthonormal rows U, so that w M is nearest to t where
-    w L = t Uᵀ."""
+    """By M Mᵀ = L Lᵀ (Cholesky). With the r independent rows first, M = L U for orthonormal rows U,
+    so that w M is nearest to t where w L = t Uᵀ."""
     if matrix.shape[1] < _MANY * len(matrix) or spreads.max() > _FAR * spreads.min():
         return None
     products = matrix @ matrix.T
@@ -251,7 +250,8 @@ def _by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -
         found: FloatArray = linalg.solve_triangular(lower[:rank], own, lower=True)
         return found
 
-    # Rows that all but depend on others differ from what these say of some lines of cells.
+    # Rows that all but depend on others differ from what these say of some lines of cells. These
+    # lines test public coefficients, and are no noise: the same in all processes, as estimates are.
     lines = np.random.default_rng(0).normal(size=(_LINES, matrix.shape[1]))
     off = np.abs((matrix @ lines.T)[order] - lower @ along(lines)).max(axis=1)
     if (off > _SHOWN * lengths[order]).any():

@@ -77,7 +77,7 @@ class Interruption:
             if self.cancelled():
                 raise deadline.canceled()
             yield
-        except BaseException:
+        except Exception:
             self._flagged = False
             raise
 

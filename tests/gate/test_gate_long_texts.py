@@ -26,6 +26,7 @@ STATEMENTS = {
     "digits as an interval": f"SELECT interval '{'1' * LONG}' hour",
     "spaces around an interval": f"SELECT interval '{' ' * LONG}1{' ' * 10}' day",
     "lines as a time": f"SELECT '{chr(10) * LONG}'::time",
+    "spaces in a time zone": f"SELECT timestamptz '2020-01-01 00:00 A{' ' * LONG}{chr(10)}x'",
     "a repeated group": f"SELECT '{'1' * LONG}' ~ '(1{{1,50}}){{1,20}}(1{{1,50}}){{1,20}}x'",
     "a text as a regular expression": f"SELECT '{'1' * 90_000}' ~ '{'1' * 90_000}'",
     "gaps in a pattern": f"{COUNT} industry LIKE '{'%_' * 20}#'",

@@ -57,8 +57,8 @@ def offset(text: str) -> int | None:
 
 
 _TEXT: Final = re.compile(
-    r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})[tT\s]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?(?:\.\d*)?"
-    r"\s*([A-Za-z+-].*?)\s*",
+    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})[tT\s]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?(?:\.\d*)?"
+    r"\s*([A-Za-z+-].*)",
     re.ASCII,
 )
 
@@ -66,7 +66,7 @@ _TEXT: Final = re.compile(
 def utc_of(text: str) -> dt.datetime | None:
     """The instant, to the second, that a text with a zone stands for; None where it has none, or is
     none of Python's."""
-    match = _TEXT.fullmatch(text)
+    match = _TEXT.fullmatch(text.strip())
     if match is None:
         return None
     zone, east = match[7], offset(match[7])
