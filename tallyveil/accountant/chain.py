@@ -58,12 +58,12 @@ def charge_link(
     before: bytes, number: int, time: str, analyst: str, table: str, mechanism: str, sql: str,
     cost: int, height: int, columns: bytes, measure: Measure = "epsilon",
 ) -> bytes:  # fmt: skip
-    """A charge's chain, as the ledger's first format computed it: charges keep theirs for good."""
+    """A charge's chain."""
     held = [before]
     for value in (time, analyst, table, mechanism, sql):
         text = value.encode()
         held += (len(text).to_bytes(8, "big"), text)
-    # Ledgers before version 3 have no measure: theirs is epsilon, and is left out.
+    # Of epsilon it is left out.
     own = () if measure == "epsilon" else (measure,)
     held += (repr((number, cost, height, *own)).encode(), columns)
     return hashlib.blake2b(b"".join(held), digest_size=16).digest()

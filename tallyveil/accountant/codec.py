@@ -52,7 +52,7 @@ _WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 
 @dataclass(frozen=True, eq=False)
 class Event:
     """Noise of ``law`` at ``scales`` on the rows of ``columns``; None where the error depends on
-    the truth, or records are released, and in events of older formats."""
+    the truth, or records are released."""
 
     columns: tuple[Column, ...]
     scales: tuple[float, ...]
@@ -171,21 +171,16 @@ def _compressor(strategy: int) -> Any:
 
 
 def decode_event(blob: bytes) -> Event:
-    """The inverse of `encode_event`. Older formats had a list of columns alone, and the first one
-    columns of one factor.
-
-    Raises LedgerError for anything else.
-    """
+    """The inverse of `encode_event`. Raises LedgerError for anything else."""
     try:
         header, _, body = zlib.decompress(blob).partition(b"\n")
         columns, scales = [], []
         rest = _Body(body)
-        found: Any = json.loads(header.decode())
-        whole: dict[str, Any] = {"columns": found} if isinstance(found, list) else found
-        if whole.get("version") is not None or whole.get("strategy") is not None:
+        whole: dict[str, Any] = json.loads(header.decode())
+        if whole["version"] is not None or whole["strategy"] is not None:
             raise LedgerError("a charge in the ledger was made by a later version of this program")
         for about in whole["columns"]:
-            factors = tuple(_factor(f, rest) for f in about.get("factors", [about]))
+            factors = tuple(_factor(f, rest) for f in about["factors"])
             selected = _arrays(*rest.next(about["selected"]))[0] if "selected" in about else None
             columns.append(Column(factors, _fraction(about["multiplier"]), selected))
             scales.append(float.fromhex(about["scale"]))
@@ -195,7 +190,7 @@ def decode_event(blob: bytes) -> Event:
         raise LedgerError("a charge in the ledger cannot be read") from error
     known = tuple(translates) if any(translates) else ()
     plainly = tuple(map(int, whole.get("plainly", ())))
-    return Event(tuple(columns), tuple(scales), whole.get("law"), known, plainly, joint)
+    return Event(tuple(columns), tuple(scales), whole["law"], known, plainly, joint)
 
 
 def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:

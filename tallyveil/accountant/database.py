@@ -19,14 +19,12 @@ from tallyveil import deadline
 from tallyveil.accountant.header import Header
 from tallyveil.accountant.schema import (
     APPLICATION_ID,
-    FIRST_VERSION,
     SCHEMA_VERSION,
     create_file,
     create_tables,
     schema_of,
     whole_schema,
 )
-from tallyveil.accountant.upgrade import upgrade
 from tallyveil.errors import LedgerError
 
 __all__ = ["Database"]
@@ -212,18 +210,16 @@ class Database:
                 f"{self.name} is not a ledger of tallyveil",
                 hint="Name another file, or restore the ledger from its backup.",
             )
-        if not FIRST_VERSION <= version <= SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise LedgerError(
-                f"the ledger {self.name} has format {version}, this program reads formats"
-                f" {FIRST_VERSION} to {SCHEMA_VERSION}",
-                hint="Use the version of tallyveil that wrote it, or a later one.",
+                f"the ledger {self.name} has format {version}, this program reads format"
+                f" {SCHEMA_VERSION}",
+                hint="It is left as it is. Use the version of tallyveil that wrote it.",
             )
         self._leave_log()
         self._connection.execute("PRAGMA synchronous = FULL")
         if self._pragma("integrity_check") != "ok":
             raise LedgerError(f"the ledger {self.name} is damaged", hint=_RESTORE)
-        if version < SCHEMA_VERSION:
-            upgrade(self._connection, self.name)
         if schema_of(self._connection) != whole_schema():
             raise LedgerError(
                 f"the ledger {self.name} is damaged: its tables are not those of a ledger",
@@ -232,11 +228,11 @@ class Database:
         self._connection.execute("PRAGMA foreign_keys = ON")
 
     def _leave_log(self) -> None:
-        """Older formats had a write-ahead log, which is taken in here."""
+        """A write-ahead log that somebody switched on is taken in here."""
         mode = self._connection.execute("PRAGMA journal_mode = PERSIST").fetchone()[0]
         if mode != "persist":
             raise LedgerError(
-                f"the ledger {self.name} is in use by an older version of this program",
+                f"the ledger {self.name} is in use by a program that gave it a write-ahead log",
                 hint="Stop it first: what it has written since is taken over then.",
             )
 

@@ -1,7 +1,7 @@
 """The ledger's tables, and making a ledger file that is complete or not there at all.
 
 Every table is append-only, numbers its rows without reuse, and ends in ``chain`` (see `chain`):
-what is to be kept besides is a table of the same kind, listed in `TABLES`.
+what is to be kept besides is a table of the same kind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import os
 import secrets
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -20,10 +19,7 @@ from tallyveil.files import flush
 
 __all__ = [
     "APPLICATION_ID",
-    "FIRST_VERSION",
-    "SAME_TABLES",
     "SCHEMA_VERSION",
-    "TABLES",
     "create_file",
     "create_tables",
     "schema_of",
@@ -31,12 +27,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-# Version 2 has the tables of version 1; its charges may hold products of factors. Version 3 says
-# in which measure a charge was paid; before it was always epsilon. Version 4 chains all tables and
-# knows the data; it is one file at rest, where versions before had a write-ahead log beside it. The
-# charges of version 5 say which law the noise has (`codec`); its tables are those of version 4.
-# Version 6 has the invariants besides.
-FIRST_VERSION, SAME_TABLES, SCHEMA_VERSION = 1, 4, 6
+SCHEMA_VERSION = 6
 
 _TABLES: Final = MappingProxyType(
     {
@@ -99,17 +90,16 @@ CREATE TABLE invariant (                          -- counts that are exact, and 
 ) STRICT""",
     }
 )
-TABLES: Final = tuple(_TABLES)
 
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
-def create_tables(connection: sqlite3.Connection, tables: Sequence[str] = TABLES) -> None:
+def create_tables(connection: sqlite3.Connection) -> None:
     """Inside a transaction, if one is open."""
-    for table in tables:
-        connection.execute(_TABLES[table])
+    for table, statement in _TABLES.items():
+        connection.execute(statement)
         for verb in ("UPDATE", "DELETE"):
             connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

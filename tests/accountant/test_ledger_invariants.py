@@ -98,15 +98,3 @@ def test_what_was_altered_or_lost_is_found(path: Path, change: str) -> None:
             raw.execute(sql)
     with pytest.raises(LedgerError, match="lost or altered"):
         recorded(path, PUBLISHED)
-
-
-def test_a_ledger_of_the_format_before_has_none_and_takes_them(path: Path) -> None:
-    with closing(Ledger(path)) as ledger:
-        Accountant(ledger, ACCOUNTS)
-    with closing(sqlite3.connect(path)) as raw:
-        raw.execute("DROP TABLE invariant")
-        raw.execute("PRAGMA user_version = 5")
-    assert recorded(path, PUBLISHED) == []
-    with closing(Ledger(path)) as ledger:
-        Accountant(ledger, ACCOUNTS).publish_exact("person", COUNTS)
-    assert len(recorded(path, PUBLISHED)) == 2

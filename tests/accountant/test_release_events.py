@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
@@ -19,10 +18,10 @@ from tallyveil.accountant import Accountant, Charge, Joint, Ledger
 from tallyveil.accountant.chain import START
 from tallyveil.accountant.codec import Event, decode_event, encode_event
 from tallyveil.errors import LedgerError, TallyveilError
-from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
+from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.invariants import Translate
 from tallyveil.knowledge import Aim, Knowledge, Known
-from tallyveil.mechanisms import Relation, mechanism, registry
+from tallyveil.mechanisms import mechanism, registry
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.workload.workload import Column, Factor, Workload
 from tests.accountant.ledgers import recorded_answers
@@ -90,32 +89,6 @@ def test_a_name_that_means_another_law_by_now_changes_nothing(
     registry.law_of.cache_clear()
     assert spent(path, cubes.account()) == before
     registry.law_of.cache_clear()
-
-
-def test_a_ledger_without_laws_goes_on_with_those_of_its_names(
-    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As format 4 wrote them: a list of columns alone."""
-
-    def as_before(event: Event, relation: Relation | None = None) -> bytes:
-        header, _, body = zlib.decompress(encode_event(event, relation)).partition(b"\n")
-        columns = json.dumps(json.loads(header)["columns"]).encode()
-        return zlib.compress(columns + b"\n" + body, 1)
-
-    account = cubes.account(1, measure="rho", delta=Fraction(1, 10**6))
-    with monkeypatch.context() as then:
-        then.setattr("tallyveil.accountant.pricing.encode_event", as_before)
-        pay(path, account, [one(cubes), one(cubes, "gaussian", 5.0)])
-    expected = spent(path, account)
-    assert expected[1] == [DiscreteLaplaceLaw(20.0), DiscreteGaussianLaw(5.0)]
-    with closing(sqlite3.connect(path)) as raw:
-        raw.execute("DROP TABLE invariant")
-        raw.execute("PRAGMA user_version = 4")
-    assert spent(path, account) == expected
-    with closing(sqlite3.connect(path)) as raw:
-        assert raw.execute("PRAGMA user_version").fetchone() == (6,)
-    pay(path, account, [one(cubes, "gaussian", 5.0)])
-    assert spent(path, account)[1] == [*expected[1], DiscreteGaussianLaw(5.0)]
 
 
 @pytest.mark.parametrize("place", ["version", "strategy"])
