@@ -26,6 +26,15 @@ _OPENER: Final = object()
 _lock = ranked_lock(Rank.LEAF)
 
 
+def _refusing(error: type[Exception], message: str) -> Any:
+    """A method that raises it, whatever it is given."""
+
+    def refuse(self: object, *_: object, **__: object) -> NoReturn:
+        raise error(message)
+
+    return refuse
+
+
 class Receipt:
     """Proof that the charge for one workload at given noise scales is written for good.
 
@@ -53,31 +62,19 @@ class Receipt:
             raise ReceiptError("only the accountant issues receipts")
         if not all(scale >= 0 and math.isfinite(scale) for scale in scales):
             raise ReceiptError("a noise scale is finite and positive, or exactly 0")
-        for name, value in (
-            ("charge_id", charge_id),
-            ("workload_key", bytes(workload_key)),
-            ("scales", tuple(scales)),
-            ("_spent", False),
+        for name, value in zip(
+            ("charge_id", "workload_key", "scales", "_spent"),
+            (charge_id, bytes(workload_key), tuple(scales), False),
+            strict=True,
         ):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"Receipt(charge {self.charge_id}, scales {self.scales})"
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ReceiptError("a receipt does not change")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise ReceiptError("a receipt does not change")
-
-    def __copy__(self) -> NoReturn:
-        raise ReceiptError("a receipt cannot be copied")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise ReceiptError("a receipt cannot be copied")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise ReceiptError("a receipt cannot be pickled")
+    __setattr__ = __delattr__ = _refusing(ReceiptError, "a receipt does not change")
+    __copy__ = __deepcopy__ = _refusing(ReceiptError, "a receipt cannot be copied")
+    __reduce_ex__ = _refusing(ReceiptError, "a receipt cannot be pickled")
 
 
 def issue_receipt(charge_id: int, workload_key: bytes, scales: Sequence[float]) -> Receipt:
@@ -97,11 +94,32 @@ class _Sealed:
         self.values = tuple(tuple(int(v) for v in column) for column in values)
 
 
-def _opaque(name: str) -> Any:
-    def refuse(self: object, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"a TrueAnswer is confidential and has no {name}")
-
-    return refuse
+_OPAQUE: Final = {
+    "settable attributes": "setattr",
+    "deletable attributes": "delattr",
+    "formatted form": "format",
+    "comparison": "eq ne",
+    "order": "lt le gt ge",
+    "hash": "hash",
+    "truth value": "bool",
+    "integer value": "int",
+    "float value": "float",
+    "complex value": "complex",
+    "index value": "index",
+    "bytes": "bytes",
+    "length": "len",
+    "iterator": "iter reversed",
+    "items": "getitem",
+    "members": "contains",
+    "arithmetic": "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod divmod "
+    "rdivmod pow rpow matmul rmatmul neg pos abs invert",
+    "rounding": "round trunc floor ceil",
+    "copy": "copy deepcopy",
+    "pickled form": "reduce reduce_ex",
+    "state": "getstate",
+    "array": "array",
+}
+"""What a `TrueAnswer` has not, and the special methods that would give it."""
 
 
 class TrueAnswer:
@@ -130,40 +148,11 @@ class TrueAnswer:
 
     __str__ = __repr__
 
-    __setattr__ = _opaque("settable attributes")
-    __delattr__ = _opaque("deletable attributes")
-    __format__ = _opaque("formatted form")
-    __eq__ = _opaque("comparison")
-    __ne__ = _opaque("comparison")
-    __lt__ = _opaque("order")
-    __le__ = _opaque("order")
-    __gt__ = _opaque("order")
-    __ge__ = _opaque("order")
-    __hash__ = _opaque("hash")
-    __bool__ = _opaque("truth value")
-    __int__ = _opaque("integer value")
-    __float__ = _opaque("float value")
-    __complex__ = _opaque("complex value")
-    __index__ = _opaque("index value")
-    __bytes__ = _opaque("bytes")
-    __len__ = _opaque("length")
-    __iter__ = _opaque("iterator")
-    __reversed__ = _opaque("iterator")
-    __getitem__ = _opaque("items")
-    __contains__ = _opaque("members")
-    __add__ = __radd__ = __sub__ = __rsub__ = _opaque("arithmetic")
-    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _opaque("arithmetic")
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _opaque("arithmetic")
-    __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _opaque("arithmetic")
-    __matmul__ = __rmatmul__ = _opaque("arithmetic")
-    __neg__ = __pos__ = __abs__ = __invert__ = _opaque("arithmetic")
-    __round__ = __trunc__ = __floor__ = __ceil__ = _opaque("rounding")
-    __copy__ = _opaque("copy")
-    __deepcopy__ = _opaque("copy")
-    __reduce__ = _opaque("pickled form")
-    __reduce_ex__ = _opaque("pickled form")
-    __getstate__ = _opaque("state")
-    __array__ = _opaque("array")
+
+for _what, _names in _OPAQUE.items():
+    for _name in _names.split():
+        _refuses = _refusing(TypeError, f"a TrueAnswer is confidential and has no {_what}")
+        setattr(TrueAnswer, f"__{_name}__", _refuses)
 
 
 def open_answer(answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:

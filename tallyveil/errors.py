@@ -108,6 +108,10 @@ class TallyveilError(Exception):
 
     sqlstate: ClassVar[str] = "XX000"
 
+    def __init_subclass__(cls, *, sqlstate: str | None = None) -> None:
+        """Without an ``sqlstate`` of its own a class has that of the one above it."""
+        cls.sqlstate = sqlstate or cls.sqlstate
+
     def __init__(
         self,
         message: str,
@@ -131,51 +135,40 @@ class TallyveilError(Exception):
         return "\n".join(parts)
 
 
-class PolicyError(TallyveilError):
+class PolicyError(TallyveilError, sqlstate="F0000"):
     """The policy is wrong. ``mistakes`` has one line each: key, value, what was expected."""
-
-    sqlstate = "F0000"
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
         super().__init__(message, detail="\n".join(mistakes) or None)
         self.mistakes = tuple(mistakes)
 
 
-class LedgerError(TallyveilError):
-    sqlstate = "58030"
+class LedgerError(TallyveilError, sqlstate="58030"): ...
 
 
-class LedgerMismatch(LedgerError):
-    sqlstate = "55000"
+class LedgerMismatch(LedgerError, sqlstate="55000"): ...
 
 
-class SourceError(TallyveilError):
-    sqlstate = "58030"
+class SourceError(TallyveilError, sqlstate="58030"): ...
 
 
-class OutputError(TallyveilError):
-    sqlstate = "58030"
+class OutputError(TallyveilError, sqlstate="58030"): ...
 
 
-class ReceiptError(TallyveilError):
-    sqlstate = "XX000"
+class ReceiptError(TallyveilError, sqlstate="XX000"): ...
 
 
-class UnprovenPrivacy(TallyveilError):
+class UnprovenPrivacy(TallyveilError, sqlstate="XX000"):
     """A law is not as private as it claims, or no probability law at all. Nothing is drawn."""
 
-    sqlstate = "XX000"
 
-
-class BudgetExceeded(TallyveilError):
+class BudgetExceeded(TallyveilError, sqlstate="53400"):
     """The charge would take some cell over the table's budget, or an analyst over a share of it.
     Nothing was charged.
 
     ``requested`` and ``remaining`` are in ``unit``, epsilon or rho, per privacy unit. ``analyst``
     is whose share it is that ran out, None for the budget itself.
     """
-
-    sqlstate = "53400"
 
     def __init__(
         self,
@@ -203,139 +196,105 @@ class StatementError(TallyveilError):
     about: str | None = None
 
 
-class SQLSyntaxError(StatementError):
-    sqlstate = "42601"
+class SQLSyntaxError(StatementError, sqlstate="42601"): ...
 
 
-class UndefinedTable(StatementError):
-    sqlstate = "42P01"
+class UndefinedTable(StatementError, sqlstate="42P01"): ...
 
 
-class UndefinedColumn(StatementError):
-    sqlstate = "42703"
+class UndefinedColumn(StatementError, sqlstate="42703"): ...
 
 
-class AmbiguousColumn(StatementError):
-    sqlstate = "42702"
+class AmbiguousColumn(StatementError, sqlstate="42702"): ...
 
 
-class UndefinedFunction(StatementError):
-    sqlstate = "42883"
+class UndefinedFunction(StatementError, sqlstate="42883"): ...
 
 
-class UndefinedParameter(StatementError):
-    sqlstate = "42P02"
+class UndefinedParameter(StatementError, sqlstate="42P02"): ...
 
 
-class UndefinedObject(StatementError):
-    sqlstate = "42704"
+class UndefinedObject(StatementError, sqlstate="42704"): ...
 
 
 class UndefinedSetting(UndefinedObject):
     """There is no session setting of that name."""
 
 
-class DatatypeMismatch(StatementError):
-    sqlstate = "42804"
+class DatatypeMismatch(StatementError, sqlstate="42804"): ...
 
 
-class CannotCoerce(StatementError):
+class CannotCoerce(StatementError, sqlstate="42846"):
     """There is no cast from one type to the other."""
 
-    sqlstate = "42846"
+
+class InvalidCursorDefinition(StatementError, sqlstate="42P11"): ...
 
 
-class InvalidCursorDefinition(StatementError):
-    sqlstate = "42P11"
+class InvalidColumnReference(StatementError, sqlstate="42P10"): ...
 
 
-class InvalidColumnReference(StatementError):
-    sqlstate = "42P10"
+class DuplicateAlias(StatementError, sqlstate="42712"): ...
 
 
-class DuplicateAlias(StatementError):
-    sqlstate = "42712"
+class GroupingError(StatementError, sqlstate="42803"): ...
 
 
-class GroupingError(StatementError):
-    sqlstate = "42803"
+class FeatureNotSupported(StatementError, sqlstate="0A000"): ...
 
 
-class FeatureNotSupported(StatementError):
-    sqlstate = "0A000"
-
-
-class InvalidParameterValue(StatementError):
-    sqlstate = "22023"
+class InvalidParameterValue(StatementError, sqlstate="22023"): ...
 
 
 class BinCut(InvalidParameterValue):
     """A predicate cuts through a cell of its attribute: a bin, or the day of a timestamp."""
 
 
-class InvalidTextRepresentation(StatementError):
-    sqlstate = "22P02"
+class InvalidTextRepresentation(StatementError, sqlstate="22P02"): ...
 
 
-class InvalidEncoding(StatementError):
-    sqlstate = "22021"
+class InvalidEncoding(StatementError, sqlstate="22021"): ...
 
 
-class InvalidDatetimeFormat(StatementError):
-    sqlstate = "22007"
+class InvalidDatetimeFormat(StatementError, sqlstate="22007"): ...
 
 
-class DatetimeFieldOverflow(StatementError):
+class DatetimeFieldOverflow(StatementError, sqlstate="22008"):
     """A date, time or interval that its type cannot hold."""
 
-    sqlstate = "22008"
+
+class InvalidRegularExpression(StatementError, sqlstate="2201B"): ...
 
 
-class InvalidRegularExpression(StatementError):
-    sqlstate = "2201B"
+class InvalidTimeZoneDisplacement(StatementError, sqlstate="22009"): ...
 
 
-class InvalidTimeZoneDisplacement(StatementError):
-    sqlstate = "22009"
+class DivisionByZero(StatementError, sqlstate="22012"): ...
 
 
-class DivisionByZero(StatementError):
-    sqlstate = "22012"
+class NumericValueOutOfRange(StatementError, sqlstate="22003"): ...
 
 
-class NumericValueOutOfRange(StatementError):
-    sqlstate = "22003"
+class CardinalityViolation(StatementError, sqlstate="21000"): ...
 
 
-class CardinalityViolation(StatementError):
-    sqlstate = "21000"
+class DataError(StatementError, sqlstate="22000"): ...
 
 
-class DataError(StatementError):
-    sqlstate = "22000"
+class InsufficientPrivilege(StatementError, sqlstate="42501"): ...
 
 
-class InsufficientPrivilege(StatementError):
-    sqlstate = "42501"
+class TransactionAborted(StatementError, sqlstate="25P02"): ...
 
 
-class TransactionAborted(StatementError):
-    sqlstate = "25P02"
+class StatementTooComplex(StatementError, sqlstate="54001"): ...
 
 
-class StatementTooComplex(StatementError):
-    sqlstate = "54001"
-
-
-class RecordingLimitExceeded(StatementError):
+class RecordingLimitExceeded(StatementError, sqlstate="53400"):
     """More would be recorded of a table than its policy allows."""
 
-    sqlstate = "53400"
+
+class EvaluationFailed(StatementError, sqlstate="XX000"): ...
 
 
-class EvaluationFailed(StatementError):
-    sqlstate = "XX000"
-
-
-class QueryCanceled(StatementError):
-    sqlstate = "57014"
+class QueryCanceled(StatementError, sqlstate="57014"): ...

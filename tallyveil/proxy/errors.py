@@ -55,91 +55,68 @@ __all__ = [
 ]
 
 
-class ConnectionRefused(TallyveilError):
+class ConnectionRefused(TallyveilError, sqlstate="08004"):
     """The connection cannot go on; the client is told once, then it is closed."""
 
-    sqlstate = "08004"
+
+class ProtocolViolation(ConnectionRefused, sqlstate="08P01"): ...
 
 
-class ProtocolViolation(ConnectionRefused):
-    sqlstate = "08P01"
+class UnsupportedProtocol(ConnectionRefused, sqlstate="0A000"): ...
 
 
-class UnsupportedProtocol(ConnectionRefused):
-    sqlstate = "0A000"
+class InvalidAuthorization(ConnectionRefused, sqlstate="28000"): ...
 
 
-class InvalidAuthorization(ConnectionRefused):
-    sqlstate = "28000"
+class InvalidPassword(ConnectionRefused, sqlstate="28P01"): ...
 
 
-class InvalidPassword(ConnectionRefused):
-    sqlstate = "28P01"
+class TooManyConnections(ConnectionRefused, sqlstate="53300"): ...
 
 
-class TooManyConnections(ConnectionRefused):
-    sqlstate = "53300"
+class ConnectionFailure(ConnectionRefused, sqlstate="08006"): ...
 
 
-class ConnectionFailure(ConnectionRefused):
-    sqlstate = "08006"
+class IdleTimeout(ConnectionRefused, sqlstate="57P05"): ...
 
 
-class IdleTimeout(ConnectionRefused):
-    sqlstate = "57P05"
+class AdminShutdown(ConnectionRefused, sqlstate="57P01"): ...
 
 
-class AdminShutdown(ConnectionRefused):
-    sqlstate = "57P01"
+class BadMessage(StatementError, sqlstate="08P01"): ...
 
 
-class BadMessage(StatementError):
-    sqlstate = "08P01"
+class DuplicatePreparedStatement(StatementError, sqlstate="42P05"): ...
 
 
-class DuplicatePreparedStatement(StatementError):
-    sqlstate = "42P05"
+class DuplicatePortal(StatementError, sqlstate="42P03"): ...
 
 
-class DuplicatePortal(StatementError):
-    sqlstate = "42P03"
+class UndefinedPreparedStatement(StatementError, sqlstate="26000"): ...
 
 
-class UndefinedPreparedStatement(StatementError):
-    sqlstate = "26000"
+class UndefinedPortal(StatementError, sqlstate="34000"): ...
 
 
-class UndefinedPortal(StatementError):
-    sqlstate = "34000"
+class PortalCannotRun(StatementError, sqlstate="55000"): ...
 
 
-class PortalCannotRun(StatementError):
-    sqlstate = "55000"
+class TooManyPrepared(StatementError, sqlstate="54000"): ...
 
 
-class TooManyPrepared(StatementError):
-    sqlstate = "54000"
+class TooMuchKept(StatementError, sqlstate="54000"): ...
 
 
-class TooMuchKept(StatementError):
-    sqlstate = "54000"
+class OutOfMemory(StatementError, sqlstate="53200"): ...
 
 
-class OutOfMemory(StatementError):
-    sqlstate = "53200"
+class NoActiveTransaction(StatementError, sqlstate="25P01"): ...
 
 
-class NoActiveTransaction(StatementError):
-    sqlstate = "25P01"
+class ActiveTransaction(StatementError, sqlstate="25001"): ...
 
 
-class ActiveTransaction(StatementError):
-    sqlstate = "25001"
+class UndefinedSavepoint(StatementError, sqlstate="3B001"): ...
 
 
-class UndefinedSavepoint(StatementError):
-    sqlstate = "3B001"
-
-
-class InvalidBinaryRepresentation(StatementError):
-    sqlstate = "22P03"
+class InvalidBinaryRepresentation(StatementError, sqlstate="22P03"): ...

@@ -20,10 +20,8 @@ _SHOWN: Final = 20
 """Rows in a notebook."""
 
 
-class InterfaceError(TallyveilError):
+class InterfaceError(TallyveilError, sqlstate="08003"):
     """The connection or cursor was used in a way it does not offer, such as after close."""
-
-    sqlstate = "08003"
 
 
 def require(package: str) -> None:
