@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.gate import Session
+from tallyveil.gate import GateSession
 from tallyveil.rewriter.engine.watchdog import Watchdog
 
 __all__ = ["Kind", "Looks", "looking", "warm_memory"]
@@ -53,7 +53,7 @@ class Looks:
 
 
 @contextmanager
-def looking(session: Session) -> Iterator[Looks]:
+def looking(session: GateSession) -> Iterator[Looks]:
     """Inside, the looks of what this thread does for the session are timed."""
     looks = Looks()
     enter, leave, unlimited = Watchdog.enter, Watchdog.leave, deadline.unlimited

@@ -1,49 +1,8 @@
 """Every error tallyveil raises, with the SQLSTATE a PostgreSQL client receives.
 
-::
-
-    TallyveilError                         XX000  something is wrong in tallyveil itself
-    ├── PolicyError                        F0000  the policy file; one message per mistake
-    ├── LedgerError                        58030  the ledger cannot be read or written
-    │   └── LedgerMismatch                 55000  it belongs to another policy or table
-    ├── SourceError                        58030  the confidential source cannot be loaded
-    ├── OutputError                        58030  a file cannot be written
-    ├── StatementError                     (a class below says which)
-    │   ├── SQLSyntaxError                 42601  it does not parse
-    │   ├── UndefinedTable                 42P01
-    │   ├── UndefinedColumn                42703
-    │   ├── AmbiguousColumn                42702
-    │   ├── UndefinedFunction              42883
-    │   ├── UndefinedParameter             42P02
-    │   ├── DatatypeMismatch               42804
-    │   ├── CannotCoerce                   42846
-    │   ├── GroupingError                  42803
-    │   ├── InvalidCursorDefinition        42P11
-    │   ├── FeatureNotSupported            0A000  understood and refused; says what to ask instead
-    │   ├── InvalidParameterValue          22023
-    │   │   └── BinCut                     22023  a predicate cuts through a declared bin
-    │   ├── InvalidTextRepresentation      22P02
-    │   ├── InvalidEncoding                22021  not UTF-8, or a NUL inside a text
-    │   ├── InvalidDatetimeFormat          22007
-    │   ├── DatetimeFieldOverflow          22008
-    │   ├── DivisionByZero                 22012
-    │   ├── NumericValueOutOfRange         22003
-    │   ├── CardinalityViolation           21000  a subquery gave more rows than one
-    │   ├── DataError                      22000
-    │   ├── UndefinedObject                42704
-    │   │   └── UndefinedSetting           42704
-    │   ├── InsufficientPrivilege          42501
-    │   ├── TransactionAborted             25P02
-    │   ├── StatementTooComplex            54001
-    │   ├── RecordingLimitExceeded         53400  the ledger has no room for the answers
-    │   ├── EvaluationFailed               XX000  DuckDB made a mistake of its own
-    │   └── QueryCanceled                  57014
-    ├── BudgetExceeded                     53400  carries what remains
-    ├── ReceiptError                       XX000  a release was tried without a valid receipt
-    └── UnprovenPrivacy                    XX000  a mechanism's own proof of privacy failed
-
-What only PostgreSQL's protocol knows (a message malformed, a portal unknown) has its errors in
-`tallyveil.proxy.errors`, under the same root.
+All are below `TallyveilError`; those about a statement, after which nothing was charged, are below
+`StatementError`. What only PostgreSQL's protocol knows (a message malformed, a portal unknown) has
+its errors in `tallyveil.proxy.errors`, under the same root.
 
 The text of an error depends on the SQL, the policy and the ledger only, never on a record.
 """
@@ -143,22 +102,27 @@ class PolicyError(TallyveilError, sqlstate="F0000"):
         self.mistakes = tuple(mistakes)
 
 
-class LedgerError(TallyveilError, sqlstate="58030"): ...
+class LedgerError(TallyveilError, sqlstate="58030"):
+    """The ledger cannot be read or written."""
 
 
-class LedgerMismatch(LedgerError, sqlstate="55000"): ...
+class LedgerMismatch(LedgerError, sqlstate="55000"):
+    """The ledger belongs to another policy or table."""
 
 
-class SourceError(TallyveilError, sqlstate="58030"): ...
+class SourceError(TallyveilError, sqlstate="58030"):
+    """The confidential source cannot be loaded."""
 
 
-class OutputError(TallyveilError, sqlstate="58030"): ...
+class OutputError(TallyveilError, sqlstate="58030"):
+    """A file cannot be written."""
 
 
-class ReceiptError(TallyveilError, sqlstate="XX000"): ...
+class ReceiptError(TallyveilError):
+    """A release was tried without a valid receipt."""
 
 
-class UnprovenPrivacy(TallyveilError, sqlstate="XX000"):
+class UnprovenPrivacy(TallyveilError):
     """A law is not as private as it claims, or no probability law at all. Nothing is drawn."""
 
 
@@ -196,7 +160,8 @@ class StatementError(TallyveilError):
     about: str | None = None
 
 
-class SQLSyntaxError(StatementError, sqlstate="42601"): ...
+class SQLSyntaxError(StatementError, sqlstate="42601"):
+    """It does not parse."""
 
 
 class UndefinedTable(StatementError, sqlstate="42P01"): ...
@@ -240,7 +205,8 @@ class DuplicateAlias(StatementError, sqlstate="42712"): ...
 class GroupingError(StatementError, sqlstate="42803"): ...
 
 
-class FeatureNotSupported(StatementError, sqlstate="0A000"): ...
+class FeatureNotSupported(StatementError, sqlstate="0A000"):
+    """It is understood and refused. The hint says what to ask instead."""
 
 
 class InvalidParameterValue(StatementError, sqlstate="22023"): ...
@@ -253,7 +219,8 @@ class BinCut(InvalidParameterValue):
 class InvalidTextRepresentation(StatementError, sqlstate="22P02"): ...
 
 
-class InvalidEncoding(StatementError, sqlstate="22021"): ...
+class InvalidEncoding(StatementError, sqlstate="22021"):
+    """A text that is not UTF-8, or has a NUL inside."""
 
 
 class InvalidDatetimeFormat(StatementError, sqlstate="22007"): ...
@@ -275,7 +242,8 @@ class DivisionByZero(StatementError, sqlstate="22012"): ...
 class NumericValueOutOfRange(StatementError, sqlstate="22003"): ...
 
 
-class CardinalityViolation(StatementError, sqlstate="21000"): ...
+class CardinalityViolation(StatementError, sqlstate="21000"):
+    """A subquery gave more rows than one."""
 
 
 class DataError(StatementError, sqlstate="22000"): ...
@@ -294,7 +262,8 @@ class RecordingLimitExceeded(StatementError, sqlstate="53400"):
     """More would be recorded of a table than its policy allows."""
 
 
-class EvaluationFailed(StatementError, sqlstate="XX000"): ...
+class EvaluationFailed(StatementError):
+    """DuckDB made a mistake of its own."""
 
 
 class QueryCanceled(StatementError, sqlstate="57014"): ...

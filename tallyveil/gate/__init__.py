@@ -11,7 +11,6 @@ from tallyveil.gate.interface import (
     ColumnType,
     Notice,
     Result,
-    Session,
 )
 from tallyveil.gate.posterior import RowPosterior
 from tallyveil.gate.session import GateSession
@@ -25,5 +24,4 @@ __all__ = [
     "Notice",
     "Result",
     "RowPosterior",
-    "Session",
 ]

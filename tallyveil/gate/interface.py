@@ -1,18 +1,15 @@
 """What the faces of the gate (the wire, the in-process connection, the shell) rely on.
 
-A face owns a `Session` per connection and calls it from one thread at a time. Every call may
-block on SQL, DuckDB or the ledger, so the wire calls it off the event loop. Only
-`Session.execute` can spend budget; `parse`, `describe` and EXPLAIN never do.
+A face owns a `GateSession` per connection, which takes and gives these values.
 
 Types are named as DuckDB names them (BIGINT, VARCHAR, DECIMAL(18,3), …).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tallyveil.rewriter import Piece, Query
 
@@ -29,7 +26,6 @@ __all__ = [
     "Notice",
     "Receive",
     "Result",
-    "Session",
     "Statement",
     "nothing_aside",
 ]
@@ -161,8 +157,8 @@ class Notice:
 class Result:
     """``rows`` hold Python values of the types in ``columns``; ``tag`` is complete (SELECT 5).
 
-    It is ``repeatable`` if the same statement has the same result while `Session.standing` is the
-    same.
+    It is ``repeatable`` if the same statement has the same result while `GateSession.standing` is
+    the same.
 
     An INTERVAL is a `tallyveil.interval.Interval`. A date or timestamp that Python has no value
     for is a text, as PostgreSQL writes it.
@@ -186,85 +182,3 @@ Aside: TypeAlias = Callable[[Piece], bool]
 def nothing_aside(piece: Piece) -> bool:
     """No statement is."""
     return False
-
-
-class Session(Protocol):
-    """One analyst's conversation with the gate."""
-
-    def connected(self, pid: int) -> None:
-        """Over a connection of this number, by which its statements can be cancelled."""
-        ...
-
-    def limited(self, cancelled: Callable[[], bool]) -> AbstractContextManager[object]:
-        """Inside, one deadline for all that is done for the session, by the thread that enters.
-        ``cancelled`` is asked, from any thread, until something is charged; then QueryCanceled.
-        """
-        ...
-
-    def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
-        """Split and parse. Statements that ``aside`` takes are of kind ``catalog``, and not looked
-        into. Raises SQLSyntaxError (42601) with the position in ``sql``.
-        """
-        ...
-
-    def describe(
-        self, statement: Statement, parameter_types: Sequence[str | None] = ()
-    ) -> Description:
-        """The types of the parameters (inferred where None) and of the result, free of charge."""
-        ...
-
-    def execute(
-        self,
-        statement: Statement,
-        parameters: Sequence[Any] = (),
-        *,
-        parameter_types: Sequence[str | None] = (),
-        receive: Receive | None = None,
-    ) -> Result:
-        """Run it, with parameters of the types `describe` gave.
-
-        The rows of a query go to ``receive`` if it is given, and then `Result.rows` has none; what
-        that raises, as a StatementError, ends the query.
-
-        Every TallyveilError raised before a charge leaves budget and settings as they were.
-        """
-        ...
-
-    def begin(self, modes: Mapping[str, str]) -> None:
-        """A transaction block begins, or the one that is there takes these modes."""
-        ...
-
-    def end(self) -> None:
-        """The transaction is over, and with it what was set for it alone."""
-        ...
-
-    def snapshot(self) -> object:
-        """The settings as they are, for `restore`."""
-        ...
-
-    def restore(self, snapshot: object) -> None:
-        """What was set since is undone: a rollback."""
-        ...
-
-    def set(self, name: str, value: str) -> None:
-        """A setting, as from a startup packet. Raises UndefinedSetting, InvalidParameterValue."""
-        ...
-
-    def show(self, name: str) -> str:
-        """A setting's value as text. Raises UndefinedSetting."""
-        ...
-
-    def standing(self) -> tuple[Hashable, Hashable] | None:
-        """What a repeatable result depends on beside the statement: who asks with which settings,
-        and how far the ledger has come. None if that cannot be known. It waits for nobody."""
-        ...
-
-    def reportable(self) -> dict[str, str]:
-        """The settings PostgreSQL reports by ParameterStatus, with their current values."""
-        ...
-
-    def hears(self, said: Notice) -> bool:
-        """Whether the client wants to be sent messages of this severity."""
-        ...
-
-    def close(self) -> None: ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -38,10 +38,16 @@ __all__ = ["GateSession"]
 _EXPLAIN_COLUMNS: Final = (ColumnType("QUERY PLAN", "VARCHAR"),)
 
 
-class GateSession:
-    """Implements `tallyveil.gate.interface.Session`; used by one thread at a time.
+_Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
+"""A statement's parameters, and the types they were declared with."""
 
-    Only `execute` of a query can spend, and only in `Decision.answer`.
+
+class GateSession:
+    """A face of the gate calls it from one thread at a time. Every call may block on SQL, DuckDB or
+    the ledger, so the wire calls it off the event loop.
+
+    Only `execute` of a query can spend, and only in `Decision.answer`; `parse`, `describe` and
+    EXPLAIN never do.
     """
 
     def __init__(self, gate: Shared, user: str, database: str, dialect: Dialect) -> None:
@@ -58,9 +64,13 @@ class GateSession:
     # What a face of the gate calls
 
     def connected(self, pid: int) -> None:
+        """Over a connection of this number, by which its statements can be cancelled."""
         self._planner.pid = pid
 
     def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
+        """Split and parse. Statements that ``aside`` takes are of kind ``catalog``, and not looked
+        into. Raises SQLSyntaxError (42601) with the position in ``sql``.
+        """
         statements = []
         with self.limited():
             for piece in split(sql, self._dialect):
@@ -73,6 +83,7 @@ class GateSession:
     def describe(
         self, statement: Statement, parameter_types: Sequence[str | None] = ()
     ) -> Description:
+        """The types of the parameters (inferred where None) and of the result, free of charge."""
         if statement.kind == "show":
             return Description((), _shown_columns(statement))
         if statement.kind == "declare" and statement.inner is not None:
@@ -97,47 +108,26 @@ class GateSession:
         parameter_types: Sequence[str | None] = (),
         receive: Receive | None = None,
     ) -> Result:
+        """Run it, with parameters of the types `describe` gave.
+
+        The rows of a query go to ``receive`` if it is given, and then `Result.rows` has none; what
+        that raises, as a StatementError, ends the query.
+
+        Every TallyveilError raised before a charge leaves budget and settings as they were.
+        """
+        given = parameters, parameter_types
         with self.limited():
             deadline.check()
-            result = self._run(statement, parameters, parameter_types, receive)
+            match statement.kind:
+                case "select":
+                    result = self._select(_query(statement), given, receive)
+                case "explain":
+                    result = self._explain(_query(statement), given)
+                case _:
+                    result = self._own(statement, statement.change or Change({}))
         if not result.notices:
             return result
-        return replace(result, notices=tuple(n for n in result.notices if self.hears(n)))
-
-    def _run(
-        self,
-        statement: Statement,
-        parameters: Sequence[Any],
-        parameter_types: Sequence[str | None],
-        receive: Receive | None,
-    ) -> Result:
-        change = statement.change or Change({})
-        match statement.kind:
-            case "select":
-                return self._select(statement, parameters, parameter_types, receive)
-            case "explain":
-                return self._explain(statement, parameters, parameter_types)
-            case "set":
-                return Result(None, (), statement.tag, apply(change, self.settings))
-            case "show":
-                return self._show(statement)
-            case "begin":
-                self._before = self._before or self.settings.snapshot()
-                self.settings.begin(change.block or {})
-            case "commit" | "rollback":
-                if statement.kind == "rollback" and self._before:
-                    self.settings.restore(self._before)
-                self._before = None
-                self.settings.end()
-            case "close" if statement.target is None:
-                pass  # there are no cursors
-            case "copy" | "declare" | "fetch" | "close" | "prepare" | "execute":
-                raise FeatureNotSupported(
-                    f"{statement.tag} is answered over the wire alone",
-                    hint="Send the query itself.",
-                    position=1,
-                )
-        return Result(None, (), statement.tag)
+        return replace(result, notices=self.settings.heard(result.notices))
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; rows of a query as an Arrow table. For the in-process face."""
@@ -152,11 +142,11 @@ class GateSession:
             return _as_arrow(result), result
         query = _query(statement)
         with self.limited(), _placed(query), ExitStack() as after:
-            plan, notices = self._planned(query, parameters)
+            plan, notices = self._planned(query, (parameters, ()))
             released = self._answering.release(plan, query.sql, lambda columns: None, after)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(plan.sql)
-        heard = tuple(n for n in (*notices, *released.notices) if self.hears(n))
+        heard = self.settings.heard((*notices, *released.notices))
         return table, Result(None, (), f"SELECT {table.num_rows}", heard)
 
     def posteriors(self, sql: str) -> list[RowPosterior]:
@@ -179,36 +169,20 @@ class GateSession:
             )
             return posteriors(plan, self._gate.decision.answer(request))
 
-    def begin(self, modes: Mapping[str, str]) -> None:
-        self.settings.begin(modes)
-
-    def end(self) -> None:
-        self.settings.end()
-
-    def snapshot(self) -> object:
-        return self.settings.snapshot()
-
-    def restore(self, snapshot: object) -> None:
-        self.settings.restore(snapshot)
-
-    def set(self, name: str, value: str) -> None:
-        self.settings.set(name, value)
-
-    def show(self, name: str) -> str:
-        return self.settings.show(name)
-
     def standing(self) -> tuple[Hashable, Hashable] | None:
+        """What a repeatable result depends on beside the statement: who asks with which settings,
+        and how far the ledger has come. None if that cannot be known. It waits for nobody."""
         position = self._gate.accountant.position()
         if position is None:
             return None
         told = self._answering.guaranteed
         return (self._user, self._database, self._dialect, told, *self.settings.values()), position
 
-    def reportable(self) -> dict[str, str]:
-        return {**self.settings.reportable(), "session_authorization": self._user}
+    def set(self, name: str, value: str) -> None:
+        self.settings.set(name, value)
 
-    def hears(self, said: Notice) -> bool:
-        return self.settings.hears(said.severity)
+    def show(self, name: str) -> str:
+        return self.settings.show(name)
 
     def interrupt(self) -> None:
         self._cursor.interrupt()
@@ -219,19 +193,15 @@ class GateSession:
     def limited(
         self, cancelled: Callable[[], bool] = lambda: False
     ) -> AbstractContextManager[Deadline]:
+        """Inside, one deadline for all that is done for the session, by the thread that enters.
+        ``cancelled`` is asked, from any thread, until something is charged; then QueryCanceled.
+        """
         self._cursor.use_time_zone(self.settings.time_zone)
         return self._cursor.limited(self.settings.statement_timeout, cancelled)
 
     # Queries
 
-    def _select(
-        self,
-        statement: Statement,
-        parameters: Sequence[Any],
-        parameter_types: Sequence[str | None],
-        receive: Receive | None,
-    ) -> Result:
-        query = _query(statement)
+    def _select(self, query: Query, given: _Given, receive: Receive | None) -> Result:
         rows: list[tuple[Any, ...]] = []
         takers: list[Take] = []
 
@@ -239,19 +209,17 @@ class GateSession:
             takers.append(rows.extend if receive is None else receive(columns))
 
         with _placed(query), ExitStack() as after:
-            plan, notices = self._planned(query, parameters, parameter_types)
+            plan, notices = self._planned(query, given)
             released = self._answering.release(plan, query.sql, begin, after)
             columns, count = self._answering.rows(released, begin, takers)
         notices = (*notices, *released.notices)
         return Result(columns, rows, f"SELECT {count}", notices, self._repeatable(query, plan))
 
-    def _planned(
-        self, query: Query, parameters: Sequence[Any], parameter_types: Sequence[str | None] = ()
-    ) -> tuple[Plan, tuple[Notice, ...]]:
-        plan = self._planner.plan(query, parameters, parameter_types)
+    def _planned(self, query: Query, given: _Given) -> tuple[Plan, tuple[Notice, ...]]:
+        plan = self._planner.plan(query, *given)
         deadline.check()
         if plan.sums and self.settings.source == "history":
-            apart = self._planner.plan(query, parameters, parameter_types, shares=False)
+            apart = self._planner.plan(query, *given, shares=False)
             plan = plan if self._knows(plan, query) and not self._knows(apart, query) else apart
         return plan, warnings(plan, query.offset)
 
@@ -264,16 +232,10 @@ class GateSession:
         """Whether nothing but the settings and the ledger can change the result."""
         return not (plan.relations or self.settings.all_looks or query.time or query.of_session)
 
-    def _explain(
-        self,
-        statement: Statement,
-        parameters: Sequence[Any],
-        parameter_types: Sequence[str | None],
-    ) -> Result:
-        query = _query(statement)
+    def _explain(self, query: Query, given: _Given) -> Result:
         gate = self._gate
         with _placed(query):
-            plan, notices = self._planned(query, parameters, parameter_types)
+            plan, notices = self._planned(query, given)
             request = request_of(plan, self.settings, query.sql, self._user)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
@@ -281,6 +243,30 @@ class GateSession:
         return Result(_EXPLAIN_COLUMNS, rows, "EXPLAIN", notices)
 
     # The session's own statements
+
+    def _own(self, statement: Statement, change: Change) -> Result:
+        match statement.kind:
+            case "set":
+                return Result(None, (), statement.tag, apply(change, self.settings))
+            case "show":
+                return self._show(statement)
+            case "begin":
+                self._before = self._before or self.settings.snapshot()
+                self.settings.begin(change.block or {})
+            case "commit" | "rollback":
+                if statement.kind == "rollback" and self._before:
+                    self.settings.restore(self._before)
+                self._before = None
+                self.settings.end()
+            case "close" if statement.target is None:
+                pass  # there are no cursors
+            case "copy" | "declare" | "fetch" | "close" | "prepare" | "execute":
+                raise FeatureNotSupported(
+                    f"{statement.tag} is answered over the wire alone",
+                    hint="Send the query itself.",
+                    position=1,
+                )
+        return Result(None, (), statement.tag)
 
     def _show(self, statement: Statement) -> Result:
         name = str(statement.target)
@@ -298,7 +284,8 @@ class GateSession:
 def _shown_columns(statement: Statement) -> tuple[ColumnType, ...]:
     """Of SHOW: settings are called as PostgreSQL spells them."""
     name = str(statement.target)
-    names = ("name", "setting", "description") if name == "all" else (REPORTED.get(name, name),)
+    spelled = (one for one in REPORTED if one.lower() == name)
+    names = ("name", "setting", "description") if name == "all" else (next(spelled, name),)
     return tuple(ColumnType(one, "VARCHAR") for one in names)
 
 

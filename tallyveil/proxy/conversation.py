@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallyveil import events
 from tallyveil.errors import FeatureNotSupported, TallyveilError
-from tallyveil.gate.interface import Session
+from tallyveil.gate import GateSession
 from tallyveil.proxy import backend, extended, simple
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.errors import ProtocolViolation
@@ -54,7 +54,7 @@ class Conversation:
         self.address = ""
         self.login = Login(host)
         self.phase = self._entrance()
-        self.session: Session | None = None
+        self.session: GateSession | None = None
         self.pid = 0
         self._host = host
         self._interruption = interruption
@@ -114,7 +114,7 @@ class Conversation:
         self.phase = Phase.CLOSED
         return b"" if silent else backend.error_response(error, fatal=True)
 
-    def release(self) -> Session | None:
+    def release(self) -> GateSession | None:
         """Let go of everything kept for the client; the session, to be closed, if it has one."""
         if self._executor is not None:
             self._executor.kept.forget()

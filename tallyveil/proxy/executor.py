@@ -1,6 +1,6 @@
 """Statements to results: the gate's, and those the wire answers by itself.
 
-Simple and extended protocol meet here. Only `Executor.run` reaches `Session.execute`, and so
+Simple and extended protocol meet here. Only `Executor.run` reaches `GateSession.execute`, and so
 only it can spend budget.
 """
 
@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from tallyveil.gate import GateSession
 from tallyveil.gate.interface import (
     Description,
     Receive,
     Result,
-    Session,
     Statement,
     nothing_aside,
 )
@@ -46,7 +46,7 @@ class Executor:
 
     def __init__(
         self,
-        session: Session,
+        session: GateSession,
         interruption: Interruption,
         kept: Kept,
         replies: Replies,
@@ -56,6 +56,7 @@ class Executor:
         self.session = session
         self.kept = kept
         self.latest = ""
+        self._settings = session.settings
         self._interruption = interruption
         self._replies = replies
         self._inquiry = inquiry
@@ -219,11 +220,11 @@ class Executor:
             return self.ask(statement, receive)
         self._remember()
         if block:
-            self.session.begin({})
+            self._settings.begin({})
         result = self.ask(statement, receive)
         if statement.change is not None and statement.change.local and not block:
             # After its warning it holds up to Sync: a pipeline is a transaction, too.
-            self.session.begin({})
+            self._settings.begin({})
             self.ask(statement, receive)
         return result
 
@@ -242,7 +243,7 @@ class Executor:
         self.transaction.fail()
         self._changed = True
         latest = self.transaction.settings
-        self.session.restore(self._before if latest is None else latest)
+        self._settings.restore(self._before if latest is None else latest)
 
     def end(self, *, committed: bool) -> None:
         """A transaction is over, whether there was a block or not."""
@@ -251,40 +252,40 @@ class Executor:
         if self._before is None:
             return
         if not committed:
-            self.session.restore(self._before)
-        self.session.end()
+            self._settings.restore(self._before)
+        self._settings.end()
         self._changed, self._before = True, None
 
     def _remember(self) -> None:
         self._changed = True
         if self._before is None:
-            self._before = self.session.snapshot()
+            self._before = self._settings.snapshot()
 
     def _transact(self, statement: Statement) -> Result:
         """The block begins or ends; the settings and cursors have a part of it."""
         sound = self.transaction.sound
-        result = self.transaction.run(statement, self.session.snapshot)
+        result = self.transaction.run(statement, self._settings.snapshot)
         match statement.kind:
             case "begin":
                 self._remember()
                 change = statement.change
-                self.session.begin({} if change is None else change.block or {})
+                self._settings.begin({} if change is None else change.block or {})
             case "commit" | "rollback":
                 self.end(committed=sound and statement.kind == "commit")
             case "rollback_to":
-                self.session.restore(self.transaction.settings)
+                self._settings.restore(self.transaction.settings)
                 self._changed = True
                 self.kept.return_to(self.transaction.depth)
             case _:
                 self.kept.release(self.transaction.depth)
-        return replace(result, notices=tuple(n for n in result.notices if self.session.hears(n)))
+        return replace(result, notices=self._settings.heard(result.notices))
 
     def changes(self) -> bytes:
         """ParameterStatus for each reported setting that is not what the client was last told."""
         if not self._changed:
             return b""
         self._changed = False
-        current = self.session.reportable()
+        current = self._settings.reportable()
         changed = {k: v for k, v in current.items() if self._reported.get(k) != v}
         self._reported = current
         return b"".join(parameter_status(name, value) for name, value in changed.items())

@@ -12,7 +12,8 @@ from typing import Any, Final, NoReturn
 
 from tallyveil.catalog import Catalog, Column, Question, Settings
 from tallyveil.errors import TallyveilError
-from tallyveil.gate.interface import Result, Session, Statement
+from tallyveil.gate import GateSession
+from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy.kept import Described, Prepared
 from tallyveil.proxy.pgtypes import PgType, WireType
 from tallyveil.proxy.rows import Fields, Rows
@@ -39,7 +40,7 @@ def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, i
 class Inquiry:
     """Used by one thread at a time."""
 
-    def __init__(self, catalog: Catalog, session: Session, user: str, database: str) -> None:
+    def __init__(self, catalog: Catalog, session: GateSession, user: str, database: str) -> None:
         self.takes: Final = catalog.takes
         self._relay = catalog.relay(user, database)
         self._session = session
@@ -74,11 +75,11 @@ class Inquiry:
         with _positions_from(statement.offset):
             answer = self._relay.answer(question, self._settings())
         rows.relay(_fields(answer.columns), answer.rows)
-        heard = tuple(notice for notice in answer.notices if self._session.hears(notice))
+        heard = self._session.settings.heard(answer.notices)
         return Result(None, (), answer.tag, heard)
 
     def _settings(self) -> Settings:
-        return tuple((name, self._session.show(name)) for name in MIRRORED)
+        return tuple((name, self._session.settings.show(name)) for name in MIRRORED)
 
 
 def _fields(columns: Sequence[Column] | None) -> Fields | None:

@@ -1,7 +1,7 @@
 """What was answered, as bytes, to be sent again to who repeats a statement.
 
 A reply holds for the same user and settings, the same statement, parameters and formats, and as
-long as nobody has anything charged or recorded (`Session.standing`). Results that depend on
+long as nobody has anything charged or recorded (`GateSession.standing`). Results that depend on
 something else, such as the time, are not `Result.repeatable` and not kept. To send a reply takes no
 part of the gate, and costs nothing, as asking again does. How a query is described holds for the
 same user and settings, whatever is charged.
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tallyveil.cache import Cache
-from tallyveil.gate.interface import Result, Session
+from tallyveil.gate import GateSession
+from tallyveil.gate.interface import Result
 from tallyveil.proxy.kept import Prepared
 from tallyveil.proxy.rows import Fields
 
@@ -73,7 +74,7 @@ class Replies:
             self._kept.put(asked.key, (asked.position, reply))
 
 
-def asked(session: Session, statement: Hashable) -> Asked | None:
+def asked(session: GateSession, statement: Hashable) -> Asked | None:
     """None if it cannot be known what the answer depends on."""
     standing = session.standing()
     return None if standing is None else Asked((standing[0], statement), standing[1])

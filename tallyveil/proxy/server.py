@@ -12,7 +12,7 @@ from typing import Final
 
 from tallyveil.catalog import Catalog
 from tallyveil.events import report
-from tallyveil.gate.interface import Session
+from tallyveil.gate import GateSession
 from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.connection import Connection
 from tallyveil.proxy.entrance import Entrance, HalfOpen, Listening, check_address, is_loopback
@@ -29,7 +29,7 @@ from tallyveil.proxy.turns import Turns
 
 __all__ = ["Server", "SessionFactory"]
 
-SessionFactory = Callable[[str, str], Session]
+SessionFactory = Callable[[str, str], GateSession]
 """From user and database to their session; may block, and may refuse with a TallyveilError."""
 
 GRACE: Final = 2.0

@@ -12,8 +12,7 @@ import pytest
 import tallyveil
 from tallyveil.cube import Cube
 from tallyveil.errors import QueryCanceled, TallyveilError
-from tallyveil.gate import Gate
-from tallyveil.gate.interface import Session
+from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 
@@ -23,7 +22,7 @@ FEW = "SELECT count(*) FROM person WHERE age < {}"
 MANY = "SELECT age, state, count(*) FROM person WHERE age < {} GROUP BY age, state"
 
 
-Asking = tuple[Gate, Session]
+Asking = tuple[Gate, GateSession]
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pytest
 import tallyveil
 from tallyveil.deadline import Deadline, unlimited
 from tallyveil.errors import QueryCanceled, StatementTooComplex
-from tallyveil.gate import Gate
-from tallyveil.gate.interface import Session
+from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms import chart_of, mechanism
 from tallyveil.mechanisms.matrix import design, designing
 from tallyveil.solver_threads import aside
@@ -68,7 +67,7 @@ def open_gate(
         gate.close()
 
 
-def asks(session: Session, sql: str, cancelled: Callable[[], bool] = bool) -> Any:
+def asks(session: GateSession, sql: str, cancelled: Callable[[], bool] = bool) -> Any:
     (statement,) = session.parse(sql)
     with session.limited(cancelled):
         return session.execute(statement)

@@ -102,7 +102,7 @@ class FakeSession:
         self.started = threading.Event()
         self.stopped = threading.Event()
         self.position = 0
-        self.settings = {
+        self.values = {
             "server_version": "18.0",
             "server_encoding": "UTF8",
             "client_encoding": "UTF8",
@@ -117,6 +117,10 @@ class FakeSession:
             "jit": "off",
             "extra_float_digits": "1",
         }
+
+    @property
+    def settings(self) -> FakeSession:
+        return self
 
     def connected(self, pid: int) -> None: ...
 
@@ -277,32 +281,32 @@ class FakeSession:
         """Nothing is local to a transaction."""
 
     def snapshot(self) -> object:
-        return dict(self.settings)
+        return dict(self.values)
 
     def restore(self, snapshot: object) -> None:
         assert isinstance(snapshot, dict)
-        self.settings = dict(snapshot)
+        self.values = dict(snapshot)
 
     def set(self, name: str, value: str) -> None:
-        if name.lower() not in self.settings:
+        if name.lower() not in self.values:
             raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
         if name.lower() == "client_encoding":
             value = "UTF8"
-        self.settings[name.lower()] = value
+        self.values[name.lower()] = value
 
     def show(self, name: str) -> str:
-        if name.lower() not in self.settings:
+        if name.lower() not in self.values:
             raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
-        return self.settings[name.lower()]
+        return self.values[name.lower()]
 
     def standing(self) -> tuple[Hashable, Hashable] | None:
-        return (self.user, *self.settings.items()), self.position
+        return (self.user, *self.values.items()), self.position
 
     def reportable(self) -> dict[str, str]:
-        return {name: self.settings[name.lower()] for name in REPORTED}
+        return {name: self.values[name.lower()] for name in REPORTED}
 
-    def hears(self, said: Notice) -> bool:
-        return True
+    def heard(self, said: tuple[Notice, ...]) -> tuple[Notice, ...]:
+        return said
 
     def close(self) -> None:
         self.closed.set()

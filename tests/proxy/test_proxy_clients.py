@@ -146,7 +146,7 @@ def test_psycopg_cancel(dsn: str, sessions: Sessions) -> None:
 def test_psycopg_settings_and_parameter_status(dsn: str, sessions: Sessions) -> None:
     options = "-c dp.epsilon=0.1"
     with psycopg.connect(dsn, options=options, application_name="tester") as connection:
-        assert sessions.last.settings["dp.epsilon"] == "0.1"
+        assert sessions.last.values["dp.epsilon"] == "0.1"
         assert connection.info.parameter_status("application_name") == "tester"
         connection.execute("set application_name to 'renamed'")
         assert connection.info.parameter_status("application_name") == "renamed"

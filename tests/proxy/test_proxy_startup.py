@@ -82,10 +82,10 @@ def test_options_become_settings() -> None:
     talk = Talk()
     options = r"-c dp.epsilon=0.2 -cjit=on  --application-name=two\ words"
     talk(m.Startup(3 << 16, (("user", "a"), ("options", options), ("DateStyle", "ISO"))))
-    assert talk.session.settings["dp.epsilon"] == "0.2"
-    assert talk.session.settings["jit"] == "on"
-    assert talk.session.settings["application_name"] == "two words"
-    assert talk.session.settings["datestyle"] == "ISO"
+    assert talk.session.values["dp.epsilon"] == "0.2"
+    assert talk.session.values["jit"] == "on"
+    assert talk.session.values["application_name"] == "two words"
+    assert talk.session.values["datestyle"] == "ISO"
     assert talk.session.database == "a"
 
 

@@ -7,29 +7,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from tallyveil.gate.settings.values import Reading, number, one_of, switch, wrong
+from tallyveil.gate.settings.values import Setting, number, one_of, switch, wrong
 from tallyveil.mechanisms import BY_INVARIANTS, CALIBRATIONS, canonical_choice, mechanism_names
 from tallyveil.policy import Defaults
 
-__all__ = ["DESCRIPTIONS", "READINGS", "TARGETS", "defaults"]
-
-DESCRIPTIONS: Final = MappingProxyType(
-    {
-        "dp.epsilon": "what a statement may cost, in epsilon per privacy unit",
-        "dp.rho": "what a statement may cost, in rho per privacy unit, instead of dp.epsilon",
-        "dp.half_width": "buy just enough for intervals of this half-width, instead of a cost",
-        "dp.confidence": "the probability with which an interval holds the true value",
-        "dp.coverage": "once: an interval holds at one look, chosen beforehand; always: at all",
-        "dp.mechanism": "the noise: auto, auto(properties=…), "
-        + ", ".join((*mechanism_names(), *BY_INVARIANTS)),
-        "dp.delta": "the delta of Gaussian noise for dp.epsilon, where it is not the budget's",
-        "dp.calibration": "how epsilon and delta become Gaussian noise: "
-        + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items()),
-        "dp.source": "auto: history where it suffices; history: never spend; fresh: always buy",
-        "dp.nonnegative": "report no count below 0, and no end of an interval; rows still add up",
-        "dp.notices": "say after each answer what it cost, how wide it is and what remains",
-    }
-)
+__all__ = ["DESCRIPTIONS", "SETTINGS", "TARGETS", "defaults"]
 
 # Of these one is set at a time.
 TARGETS: Final = ("dp.epsilon", "dp.rho", "dp.half_width")
@@ -39,18 +21,13 @@ _LEAST: Final = Fraction(1, 10**9)
 
 def defaults(given: Defaults) -> dict[str, str]:
     """The settings that the policy begins with."""
-    return {
+    return {name: setting.default for name, setting in SETTINGS.items()} | {
         "dp.epsilon": "" if given.epsilon is None else _decimal(given.epsilon),
         "dp.rho": "" if given.rho is None else _decimal(given.rho),
         "dp.half_width": "" if given.half_width is None else repr(given.half_width),
         "dp.confidence": repr(given.confidence),
-        "dp.coverage": "once",
         "dp.mechanism": canonical_choice(given.mechanism),
-        "dp.delta": "",
-        "dp.calibration": "zcdp",
-        "dp.source": "auto",
         "dp.nonnegative": "on" if given.nonnegative else "off",
-        "dp.notices": "on",
     }
 
 
@@ -86,18 +63,38 @@ def _mechanism(name: str, value: str, now: str) -> str:
     return canonical_choice(value)
 
 
-READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
-        "dp.epsilon": _positive,
-        "dp.rho": _positive,
-        "dp.half_width": _positive,
-        "dp.confidence": _confidence,
-        "dp.coverage": one_of("once", "always"),
-        "dp.mechanism": _mechanism,
-        "dp.delta": _delta,
-        "dp.calibration": one_of(*CALIBRATIONS),
-        "dp.source": one_of("auto", "history", "fresh"),
-        "dp.nonnegative": switch,
-        "dp.notices": switch,
+        "dp.epsilon": Setting(
+            "", _positive, "what a statement may cost, in epsilon per privacy unit"),
+        "dp.rho": Setting(
+            "", _positive,
+            "what a statement may cost, in rho per privacy unit, instead of dp.epsilon"),
+        "dp.half_width": Setting(
+            "", _positive, "buy just enough for intervals of this half-width, instead of a cost"),
+        "dp.confidence": Setting(
+            "", _confidence, "the probability with which an interval holds the true value"),
+        "dp.coverage": Setting(
+            "once", one_of("once", "always"),
+            "once: an interval holds at one look, chosen beforehand; always: at all"),
+        "dp.mechanism": Setting(
+            "", _mechanism,
+            "the noise: auto, auto(properties=…), "
+            + ", ".join((*mechanism_names(), *BY_INVARIANTS))),
+        "dp.delta": Setting(
+            "", _delta, "the delta of Gaussian noise for dp.epsilon, where it is not the budget's"),
+        "dp.calibration": Setting(
+            "zcdp", one_of(*CALIBRATIONS), "how epsilon and delta become Gaussian noise: "
+            + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items())),
+        "dp.source": Setting(
+            "auto", one_of("auto", "history", "fresh"),
+            "auto: history where it suffices; history: never spend; fresh: always buy"),
+        "dp.nonnegative": Setting(
+            "", switch, "report no count below 0, and no end of an interval; rows still add up"),
+        "dp.notices": Setting(
+            "on", switch, "say after each answer what it cost, how wide it is and what remains"),
     }
-)
+)  # fmt: skip
+"""A policy has more to say about defaults: `defaults`."""
+
+DESCRIPTIONS: Final = MappingProxyType({name: one.description for name, one in SETTINGS.items()})

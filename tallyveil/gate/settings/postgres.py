@@ -6,24 +6,16 @@ Each is applied, or cannot change an answer, or has one value only; docs/analyst
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from tallyveil.gate.settings import values as read
+from tallyveil.gate.settings.values import Setting
 
-__all__ = ["FIXED", "KEPT", "LISTS", "REPORTED", "SERVER_VERSION", "Kept"]
+__all__ = ["FIXED", "KEPT", "LISTS", "REPORTED", "SERVER_VERSION"]
 
 SERVER_VERSION: Final = "18.0"
 """Of a server without catalogs, which would say theirs."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A setting of PostgreSQL's that a session keeps: its default, and how its text is read."""
-
-    default: str
-    read: read.Reading
 
 
 FIXED: Final[Mapping[str, str]] = MappingProxyType(
@@ -41,59 +33,55 @@ FIXED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _APPLIED: Final = {
-    "client_min_messages": Kept("notice", read.severity),
-    "default_transaction_deferrable": Kept("off", read.switch),
-    "default_transaction_isolation": Kept("read committed", read.isolation),
-    "default_transaction_read_only": Kept("on", read.switch),
-    "statement_timeout": Kept("0", read.duration),
-    "timezone": Kept("UTC", read.time_zone),
+    "client_min_messages": Setting("notice", read.severity),
+    "default_transaction_deferrable": Setting("off", read.switch),
+    "default_transaction_isolation": Setting("read committed", read.isolation),
+    "default_transaction_read_only": Setting("on", read.switch),
+    "statement_timeout": Setting("0", read.duration),
+    "timezone": Setting("UTC", read.time_zone),
 }
 
 _WITHOUT_INFLUENCE: Final = {
-    "application_name": Kept("", read.label),
-    "jit": Kept("off", read.switch),
-    "lock_timeout": Kept("0", read.duration),
-    "row_security": Kept("on", read.switch),
-    "synchronize_seqscans": Kept("on", read.switch),
+    "application_name": Setting("", read.label),
+    "jit": Setting("off", read.switch),
+    "lock_timeout": Setting("0", read.duration),
+    "row_security": Setting("on", read.switch),
+    "synchronize_seqscans": Setting("on", read.switch),
 }
+
+_NO_LIMIT: Final = Setting(
+    "0", read.only("0", read.duration, "; statement_timeout limits each statement")
+)
 
 _OFFERED: Final = {
-    "bytea_output": Kept("hex", read.only("hex", "escape")),
-    "client_encoding": Kept("UTF8", read.encoding),
-    "datestyle": Kept("ISO, MDY", read.date_style),
-    "extra_float_digits": Kept(
+    "bytea_output": Setting("hex", read.only("hex", read.one_of("hex", "escape"))),
+    "client_encoding": Setting("UTF8", read.encoding),
+    "datestyle": Setting("ISO, MDY", read.date_style),
+    "extra_float_digits": Setting(
         "1", read.whole(1, 3, "Numbers are written with all the digits they have.")
     ),
-    "idle_in_transaction_session_timeout": Kept("0", read.no_duration),
-    "idle_session_timeout": Kept("0", read.no_duration),
-    "intervalstyle": Kept(
-        "postgres", read.only("postgres", "postgres_verbose", "sql_standard", "iso_8601")
+    "idle_in_transaction_session_timeout": _NO_LIMIT,
+    "idle_session_timeout": _NO_LIMIT,
+    "intervalstyle": Setting(
+        "postgres",
+        read.only(
+            "postgres", read.one_of("postgres", "postgres_verbose", "sql_standard", "iso_8601")
+        ),
     ),
-    "search_path": Kept('"$user", public', read.search_path),
-    "standard_conforming_strings": Kept("on", read.always_on),
-    "transaction_timeout": Kept("0", read.no_duration),
+    "search_path": Setting('"$user", public', read.search_path),
+    "standard_conforming_strings": Setting("on", read.only("on", read.switch)),
+    "transaction_timeout": _NO_LIMIT,
 }
 
-KEPT: Final[Mapping[str, Kept]] = MappingProxyType(_APPLIED | _WITHOUT_INFLUENCE | _OFFERED)
+KEPT: Final[Mapping[str, Setting]] = MappingProxyType(_APPLIED | _WITHOUT_INFLUENCE | _OFFERED)
 
 # Settings that take several values.
 LISTS: Final = frozenset({"datestyle", "search_path"})
 
-REPORTED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "application_name": "application_name",
-        "client_encoding": "client_encoding",
-        "datestyle": "DateStyle",
-        "default_transaction_read_only": "default_transaction_read_only",
-        "in_hot_standby": "in_hot_standby",
-        "integer_datetimes": "integer_datetimes",
-        "intervalstyle": "IntervalStyle",
-        "is_superuser": "is_superuser",
-        "scram_iterations": "scram_iterations",
-        "search_path": "search_path",
-        "server_encoding": "server_encoding",
-        "server_version": "server_version",
-        "standard_conforming_strings": "standard_conforming_strings",
-        "timezone": "TimeZone",
-    }
-)
+# As PostgreSQL spells them.
+REPORTED: Final = (
+    "application_name", "client_encoding", "DateStyle", "default_transaction_read_only",
+    "in_hot_standby", "integer_datetimes", "IntervalStyle", "is_superuser", "scram_iterations",
+    "search_path", "server_encoding", "server_version", "standard_conforming_strings", "TimeZone",
+    "session_authorization",
+)  # fmt: skip

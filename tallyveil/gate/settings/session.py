@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
 
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
+from tallyveil.gate.interface import Notice
 from tallyveil.gate.settings import dp
 from tallyveil.gate.settings.dp import DESCRIPTIONS, TARGETS
 from tallyveil.gate.settings.postgres import FIXED, KEPT, REPORTED, SERVER_VERSION
@@ -117,11 +118,13 @@ class Settings:
     def time_zone(self) -> str:
         return self._now["timezone"]
 
-    def hears(self, severity: str) -> bool:
-        """Whether messages of this severity are sent to the client."""
-        return is_heard(severity, self._now["client_min_messages"])
+    def heard(self, said: Sequence[Notice]) -> tuple[Notice, ...]:
+        """The messages whose severity the client wants to be sent."""
+        least = self._now["client_min_messages"]
+        return tuple(notice for notice in said if is_heard(notice.severity, least))
 
     def show(self, name: str) -> str:
+        """Raises UndefinedSetting."""
         name = name.lower()
         found = self._all.get(name)
         if found is None:
@@ -136,12 +139,13 @@ class Settings:
         return tuple(self._all.values())
 
     def reportable(self) -> dict[str, str]:
-        return {shown: self.show(name) for name, shown in REPORTED.items()}
+        """What PostgreSQL reports by ParameterStatus, with the current values."""
+        return {name: self.show(name) for name in REPORTED}
 
     def set(self, name: str, value: str | None, *, local: bool = False) -> None:
         """Set, or with None back to the default; ``local`` for the transaction alone.
 
-        What is refused changes nothing.
+        Raises UndefinedSetting, InvalidParameterValue; then nothing changes.
         """
         name = name.lower()
         if name in _BLOCK:
@@ -166,7 +170,7 @@ class Settings:
             return {key: self._defaults[key] for key in names}
         if name in KEPT:
             return {name: KEPT[name].read(name, value, self._now[name])}
-        given = dp.READINGS[name](name, value.strip(), self._now[name])
+        given = dp.SETTINGS[name].read(name, value.strip(), self._now[name])
         return {**(dict.fromkeys(TARGETS, "") if name in TARGETS else {}), name: given}
 
     def reset_all(self) -> None:
@@ -176,10 +180,11 @@ class Settings:
     # The transaction, and its block
 
     def snapshot(self) -> object:
+        """The settings as they are, for `restore`."""
         return self._state
 
     def restore(self, snapshot: object) -> None:
-        """All as it was."""
+        """What was set since is undone: a rollback."""
         if isinstance(snapshot, _State):
             self._state = snapshot
             self._all, self._now = _joined(snapshot, self._fixed)

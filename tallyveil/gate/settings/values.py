@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from tallyveil.truth import truth
 
 __all__ = [
     "Reading",
-    "always_on",
+    "Setting",
     "cut",
     "date_style",
     "duration",
@@ -28,7 +29,6 @@ __all__ = [
     "isolation",
     "label",
     "milliseconds",
-    "no_duration",
     "number",
     "one_of",
     "only",
@@ -42,6 +42,16 @@ __all__ = [
 ]
 
 Reading: TypeAlias = Callable[[str, str, str], str]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One that a session keeps: its default, how its text is read, what it is for if it is ours."""
+
+    default: str
+    read: Reading
+    description: str = ""
+
 
 _NUMBER: Final = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?", re.ASCII)
 
@@ -74,22 +84,15 @@ def one_of(*words: str) -> Reading:
     return read
 
 
-def only(offered: str, *others: str) -> Reading:
-    """One of PostgreSQL's values is offered: the ``others`` would change what an answer says."""
-    everything = one_of(offered, *others)
+def only(offered: str, everything: Reading, instead: str = "") -> Reading:
+    """One of PostgreSQL's values is offered: the others would change what an answer says."""
 
     def read(name: str, value: str, now: str = "") -> str:
         if everything(name, value, now) != offered:
-            raise wrong(name, value, f"Only {offered} is offered.")
+            raise wrong(name, value, f"Only {offered} is offered{instead}.")
         return offered
 
     return read
-
-
-def always_on(name: str, value: str, now: str = "") -> str:
-    if switch(name, value) == "off":
-        raise wrong(name, value, "Only on is offered.")
-    return "on"
 
 
 def cut(name: str) -> str:
@@ -161,13 +164,6 @@ def milliseconds(shown: str) -> int:
     """The time that `duration` shows so."""
     match = _DURATION.fullmatch(shown)
     return 0 if match is None else int(Fraction(match[1]) * _UNITS[match[2] or "ms"])
-
-
-def no_duration(name: str, value: str, now: str = "") -> str:
-    """A time limit that is not kept here: only none can be asked for."""
-    if duration(name, value) != "0":
-        raise wrong(name, value, "Only 0 is offered; statement_timeout limits each statement.")
-    return "0"
 
 
 def encoding(name: str, value: str, now: str = "") -> str:
