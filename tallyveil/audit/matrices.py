@@ -26,7 +26,7 @@ from tallyveil.mechanisms.matrix import (
     alpha_for,
     draw,
 )
-from tallyveil.mechanisms.matrix.privacy_level import exp_below
+from tallyveil.mechanisms.units import exp_below
 
 __all__ = [
     "Columns",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import pairwise, permutations, product
-from typing import Final
+from itertools import permutations, product
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -21,17 +21,15 @@ from tallyveil.mechanisms import (
     SeriesNoise,
     SetResponse,
 )
-from tallyveil.mechanisms.matrix.privacy_level import exp_below
-from tallyveil.mechanisms.records.randomised_response import DRAWS
+from tallyveil.mechanisms.records.grid import OnGrid
+from tallyveil.mechanisms.units import exp_below
 
 __all__ = [
     "counted",
-    "counted_set",
+    "grid_chances",
     "grid_finding",
     "laplace_findings",
     "response_findings",
-    "series_chances",
-    "series_finding",
     "series_findings",
     "set_findings",
 ]
@@ -41,80 +39,49 @@ _GRIDS: Final = (2, 3, 4, 7, 12)
 _DRAWN: Final = 6
 # Elements with and without a value for NULL.
 _SETS: Final = ((2,), (2, 2, 2), (3, 2, 2), (3, 3))
-
 # Times, and values a time with its NULL.
 _SHAPES: Final = ((1, 4), (2, 2), (2, 5), (2, 6), (3, 4))
 _DRAWN_SHAPE: Final = (2, 5)
-# What drawing may add to the logarithm of a ratio (`mechanisms.series_noise`).
-_ROOM: Final = Fraction(1, 2**159)
+
+_ByDraws: TypeAlias = RandomisedResponse | SetResponse
 
 
 def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """Randomised response: how many of all 2⁶⁴ draws lead where, counted, and proved."""
-    name = subject("randomised-response", epsilon)
-    laws = {f"{size} values": counted(RandomisedResponse(size, epsilon)) for size in _SIZES}
-    yield from law_findings(name, laws, epsilon, any_two=True)
-    law = RandomisedResponse(_DRAWN, epsilon)
-    chances = np.full(_DRAWN, law.change / DRAWS)
-    chances[1] = law.kept / DRAWS
-    yield from drawn(name, law, chances, draws)
-
-
-def counted(law: RandomisedResponse) -> Columns:
-    """P[output | code] by what `outcome` makes of the draws.
-
-    As draws rise, the outcome goes through the other values in their order and ends with the
-    code's own; where it changes is found by bisection. That it goes through them in this order is
-    taken for granted here; the draws of `response_findings` would tell.
-    """
-    columns = []
-    for code in range(law.cells):
-        order = [*(other for other in range(law.cells) if other != code), code]
-        edges = [0, *(_first_at(law, code, order, k) for k in range(1, law.cells)), DRAWS]
-        column = [Fraction(0)] * law.cells
-        for value, (start, end) in zip(order, pairwise(edges), strict=True):
-            column[value] = Fraction(end - start, DRAWS)
-        columns.append(column)
-    return columns
-
-
-def _first_at(law: RandomisedResponse, code: int, order: Sequence[int], place: int) -> int:
-    """The least draw whose outcome stands at ``place`` of ``order`` or after it."""
-    low, high = 0, DRAWS
-    codes = np.array([code], dtype=np.int64)
-    while low < high:
-        middle = (low + high) // 2
-        outcome = int(law.outcome(codes, np.array([middle], dtype=np.uint64))[0])
-        low, high = (low, middle) if order.index(outcome) >= place else (middle + 1, high)
-    return low
+    laws = {f"{size} values": RandomisedResponse(size, epsilon) for size in _SIZES}
+    one = RandomisedResponse(_DRAWN, epsilon)
+    return _by_draws(subject("randomised-response", epsilon), laws, one, draws)
 
 
 def set_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """Sets: how many of all draws lead where, counted, and proved."""
-    name = subject("set-response", epsilon)
     laws = {f"elements of {sizes}": SetResponse(sizes, epsilon) for sizes in _SETS}
-    columns = {case: counted_set(law) for case, law in laws.items()}
-    yield from law_findings(name, columns, epsilon, any_two=True)
-    law = SetResponse(_SETS[1], epsilon)
-    chances = np.array([float(p) for p in counted_set(law)[1]])
-    yield from drawn(name, law, chances, draws)
+    return _by_draws(subject("set-response", epsilon), laws, SetResponse(_SETS[1], epsilon), draws)
 
 
-def counted_set(law: SetResponse) -> Columns:
+def _by_draws(
+    name: str, laws: Mapping[str, _ByDraws], one: _ByDraws, draws: int
+) -> Iterator[Finding]:
+    columns = {case: counted(law) for case, law in laws.items()}
+    yield from law_findings(name, columns, one.epsilon, any_two=True)
+    yield from drawn(name, one, np.array([float(p) for p in counted(one)[1]]), draws)
+
+
+def counted(law: _ByDraws) -> Columns:
     """P[output | code] by what `outcome` makes of the draws, each output's draws in one piece.
 
-    That they are is taken for granted here; the draws of `set_findings` would tell.
+    That they are is taken for granted here; draws of the law would tell.
     """
     columns = []
     for code in range(law.cells):
         column = [Fraction(0)] * law.cells
         start = 0
         while start < law.draws:
-            output = _set_outcome(law, code, start)
+            output = _outcome(law, code, start)
             low, high = start + 1, law.draws
             while low < high:
                 middle = (low + high) // 2
-                same = _set_outcome(law, code, middle) == output
+                same = _outcome(law, code, middle) == output
                 low, high = (middle + 1, high) if same else (low, middle)
             column[output] += Fraction(low - start, law.draws)
             start = low
@@ -122,105 +89,63 @@ def counted_set(law: SetResponse) -> Columns:
     return columns
 
 
-def _set_outcome(law: SetResponse, code: int, draw: int) -> int:
+def _outcome(law: _ByDraws, code: int, draw: int) -> int:
     codes, draws = np.array([code], dtype=np.int64), np.array([draw], dtype=np.uint64)
     return int(law.outcome(codes, draws)[0])
 
 
 def laplace_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """Laplace noise on a grid with NULL."""
-    name = subject("clamped-laplace", epsilon)
-    for size in _GRIDS:
-        yield grid_finding(f"{name}, {size} cells", ClampedLaplace(size, epsilon), epsilon)
-    law = ClampedLaplace(_DRAWN, epsilon)
-    yield from drawn(name, law, _grid_chances(law, 1), draws)
-
-
-def grid_finding(name: str, law: ClampedLaplace, epsilon: Fraction) -> Finding:
-    """P(y|x) ≤ e^ε P(y|x') for all pairs of values and all outputs, exactly.
-
-    Given y, P(y|x) is proportional to r · e^{−d/b}: r is the chance of the flag, and d the
-    distance of y from x, or from the middle of the grid where x is NULL. A ratio is then a
-    rational number times e^{d/b}, and it is at most e^ε if d/b ≤ ε and the number is at most
-    e^{ε − d/b}.
-    """
-    null = law.cells - 1
-    rate = 1 / Fraction(law.scale) if law.scale else Fraction(0)
-    flag = counted(law.flag)
-    worst, holds = 0.0, True
-    for x, other in permutations(range(law.cells), 2):
-        for y in range(law.cells):
-            told = int(y == null)
-            ratio = flag[int(x == null)][told] / flag[int(other == null)][told]
-            steps = 0 if told else _steps(law, other, y) - _steps(law, x, y)
-            left = epsilon - steps * rate
-            holds = holds and left >= 0 and (ratio <= 1 or ratio <= exp_below(left))
-            worst = max(worst, math.log(ratio) + float(steps * rate))
-    claim = f"epsilon at most {number(epsilon)}, any two values"
-    return Finding(name, claim, f"epsilon {number(worst)}", holds, exact=True)
-
-
-def _steps(law: ClampedLaplace, value: int, output: int) -> int:
-    return abs(output - (law.middle if value == law.cells - 1 else value))
-
-
-def _grid_chances(law: ClampedLaplace, code: int) -> FloatArray:
-    """P(y|code) for a number: Laplace noise, summed up beyond the ends, and the flag."""
-    last, a = law.cells - 2, math.exp(-1 / law.scale)
-    distance = np.abs(np.arange(law.cells - 1) - code)
-    chances = a**distance * (1 - a) / (1 + a)
-    chances[0], chances[last] = a ** distance[0] / (1 + a), a ** distance[last] / (1 + a)
-    kept = law.flag.kept / DRAWS
-    return np.append(kept * chances, 1 - kept)
-
-
-def drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterator[Finding]:
-    """Draws of code 1, whose law is ``chances``, beside draws of the last code."""
-    codes = (1, law.cells - 1)
-    first, second = (law.perturb(np.full(draws, code, dtype=np.int64)) for code in codes)
-    yield bounded(name, first, second, law.epsilon, Fraction(0))
-    yield follows(name, first, (0, chances))
+    laws = {f"{size} cells": ClampedLaplace(size, epsilon) for size in _GRIDS}
+    one = ClampedLaplace(_DRAWN, epsilon)
+    return _on_grids(subject("clamped-laplace", epsilon), laws, one, draws)
 
 
 def series_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
     """Noise on series with a missing one."""
-    name = subject("series-noise", epsilon)
-    for times, size in _SHAPES:
-        law = SeriesNoise(times, size, epsilon)
-        yield series_finding(f"{name}, {times} times of {size} cells", law, epsilon)
-    law = SeriesNoise(*_DRAWN_SHAPE, epsilon)
-    yield from drawn(name, law, series_chances(law, 1), draws)
+    laws = {f"{k} times of {size} cells": SeriesNoise(k, size, epsilon) for k, size in _SHAPES}
+    one = SeriesNoise(*_DRAWN_SHAPE, epsilon)
+    return _on_grids(subject("series-noise", epsilon), laws, one, draws)
 
 
-def series_finding(name: str, law: SeriesNoise, epsilon: Fraction) -> Finding:
-    """P(y|x) ≤ e^ε P(y|x') for all pairs of series and all outputs, exactly.
+def _on_grids(name: str, laws: Mapping[str, OnGrid], one: OnGrid, draws: int) -> Iterator[Finding]:
+    for case, law in laws.items():
+        yield grid_finding(f"{name}, {case}", law, law.epsilon)
+    yield from drawn(name, one, grid_chances(one, 1), draws)
 
-    The noise of two series d steps apart gives any output with probabilities within e^{d/b} of
-    each other, and a room for how it is drawn; the flag's ratio is a rational number.
+
+def grid_finding(name: str, law: OnGrid, epsilon: Fraction) -> Finding:
+    """P(y|x) ≤ e^ε P(y|x') for all pairs of values and all outputs, exactly.
+
+    The noise of two values d steps apart, where NULL lies in the middle of the grid, gives any
+    output with probabilities within e^{d/b} of each other, and a room for how it is drawn. The
+    flag's ratio is a rational number, so that of both is at most e^ε if d/b ≤ ε and that number is
+    at most e^{ε − d/b}.
     """
     rate = 1 / Fraction(law.scale) if law.scale else Fraction(0)
     flag = counted(law.flag)
     worst, holds = 0.0, True
     for x, other in permutations(product(range(law.size), repeat=law.times), 2):
-        missing = [int(law.size - 1 in series) for series in (x, other)]
+        missing = [int(law.size - 1 in value) for value in (x, other)]
         pairs = zip(_around(law, x), _around(law, other), strict=True)
         apart = max(abs(a - b) for a, b in pairs)
         for told in (0, 1):
             ratio = flag[missing[0]][told] / flag[missing[1]][told]
             steps = 0 if told else apart
-            left = epsilon - steps * rate - (_ROOM if steps else 0)
+            left = epsilon - steps * rate - (law.room if steps else 0)
             holds = holds and left >= 0 and (ratio <= 1 or ratio <= exp_below(left))
             worst = max(worst, math.log(ratio) + float(steps * rate))
-    claim = f"epsilon at most {number(epsilon)}, any two series"
+    what = "series" if law.times > 1 else "values"
+    claim = f"epsilon at most {number(epsilon)}, any two {what}"
     return Finding(name, claim, f"epsilon {number(worst)}", holds, exact=True)
 
 
-def _around(law: SeriesNoise, series: tuple[int, ...]) -> tuple[int, ...]:
-    return (law.middle,) * law.times if law.size - 1 in series else series
+def _around(law: OnGrid, value: tuple[int, ...]) -> tuple[int, ...]:
+    return (law.middle,) * law.times if law.size - 1 in value else value
 
 
-def series_chances(law: SeriesNoise, code: int) -> FloatArray:
-    """P(y|code) for a series that is there: noise by noise radius, summed up beyond the ends.
+def grid_chances(law: OnGrid, code: int) -> FloatArray:
+    """P(y|code) for a value that is there: noise by noise radius, summed up beyond the ends.
 
     Within the radius R, which has P(R = r) ∝ a^r (2r+1)^k, the times are independent and uniform.
     """
@@ -240,3 +165,11 @@ def series_chances(law: SeriesNoise, code: int) -> FloatArray:
     found: FloatArray = kept * chances.sum(axis=1)
     found[-1] = 1 - kept
     return found
+
+
+def drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterator[Finding]:
+    """Draws of code 1, whose law is ``chances``, beside draws of the last code."""
+    codes = (1, law.cells - 1)
+    first, second = (law.perturb(np.full(draws, code, dtype=np.int64)) for code in codes)
+    yield bounded(name, first, second, law.epsilon, Fraction(0))
+    yield follows(name, first, (0, chances))

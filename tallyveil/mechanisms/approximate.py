@@ -16,16 +16,14 @@ from δ_B. That would take more from the budget than it leaves: for ε_B from 0.
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.units import CONTEXT, below_one, decimal, positive
 
 __all__ = ["pure_epsilon"]
 
-_CONTEXT: Final = Context(prec=60, Emin=-(10**15), Emax=10**15)
 _MARGIN: Final = Decimal("1e-50")
 
 
@@ -34,10 +32,7 @@ def pure_epsilon(epsilon: Fraction | str, delta: Fraction | str) -> Fraction:
 
     Raises InvalidParameterValue unless 0 < ε < ∞ and 0 < δ < 1.
     """
-    exact, chance = positive(epsilon, "epsilon"), positive(delta, "delta")
-    if not chance < 1:
-        raise InvalidParameterValue(f"delta lies strictly between 0 and 1, not {delta}")
-    rest = 1 - chance
-    with localcontext(_CONTEXT):
-        gained = -(Decimal(rest.numerator) / Decimal(rest.denominator)).ln() - _MARGIN
+    exact, rest = positive(epsilon, "epsilon"), 1 - below_one(delta, "delta")
+    with localcontext(CONTEXT):
+        gained = -decimal(rest).ln() - _MARGIN
     return exact + max(Fraction(0), Fraction(gained))

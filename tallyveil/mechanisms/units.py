@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
@@ -18,13 +19,17 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.losses.rational_sums import IntArray, ceiling_of_sum
 
 __all__ = [
-    "CEILING", "UNIT", "IntArray", "below_one", "coded", "from_units", "loss_units", "positive",
-    "rounded_up", "units",
+    "CEILING", "CONTEXT", "UNIT", "IntArray", "below_one", "coded", "decimal", "exp_below",
+    "from_units", "loss_units", "positive", "rounded_up", "units",
 ]  # fmt: skip
 
 UNIT = 10**12
 # A loss is cut off here, beyond any budget; two of them still add up within 64 bits.
 CEILING = 1 << 60
+
+# Its exp and ln are correctly rounded; what rounding and the argument's own rounding can do
+# together is far less than the 10⁻⁸⁰, or more, that is taken off on the private side.
+CONTEXT: Final = Context(prec=90, Emin=-(10**15), Emax=10**15)
 
 _ENDLESS = re.compile(r"[eE][+-]?[\d_]{5}")
 
@@ -61,6 +66,22 @@ def rounded_up(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def decimal(value: Fraction) -> Decimal:
+    """In the precision of the context."""
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def exp_below(exponent: Fraction) -> Fraction:
+    """A rational just below eˣ, for 0 ≤ x ≤ 1000; too small by about 10⁻⁸⁰ of it.
+
+    Raises InvalidParameterValue for any other x.
+    """
+    if not 0 <= exponent <= 1000:
+        raise InvalidParameterValue(f"an exponent is a number from 0 to 1000, not {exponent}")
+    with localcontext(CONTEXT):
+        return Fraction(decimal(exponent).exp()) * (1 - Fraction(1, 10**80))
 
 
 def units(loss: Fraction) -> int:

@@ -9,15 +9,15 @@ so also for the best a. Solved for ε and for ρ:
     ε = aρ + t(a),   ρ = (ε − t(a)) / a,   t(a) = (ln(1/δ) − ln(a−1) + a ln(1 − 1/a)) / (a−1).
 
 The best a is looked for in floating point; what is then returned is worked out for that a in
-50-digit decimals and rounded to the private side. So it holds whatever the search found, and the
-search decides only how tight it is.
+decimals and rounded to the private side. So it holds whatever the search found, and the search
+decides only how tight it is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -25,13 +25,12 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.mechanisms.units import below_one, positive
+from tallyveil.mechanisms.units import CONTEXT, below_one, decimal, positive, rounded_up
 
 __all__ = ["epsilon_of", "rho_for"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
-_CONTEXT: Final = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _MARGIN: Final = Decimal("1e-40")
 _NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 129, 5
 
@@ -52,10 +51,10 @@ def epsilon_of(rho: Fraction | float | str, delta: Fraction | float | str) -> fl
 def _epsilon_of(rho: Fraction, delta: Fraction) -> float:
     r = float(rho)
     order = _search(lambda a1: -((1 + a1) * r + _t(a1, delta)))
-    with localcontext(_CONTEXT):
+    with localcontext(CONTEXT):
         a = 1 + Decimal(order)
-        exact = a * _decimal(rho) + _exact_t(Decimal(order), delta)
-        return _up(max(Decimal(0), exact) * (1 + _MARGIN))
+        exact = a * decimal(rho) + _exact_t(Decimal(order), delta)
+        return rounded_up(Fraction(max(Decimal(0), exact) * (1 + _MARGIN)))
 
 
 @lru_cache(maxsize=256)
@@ -67,9 +66,9 @@ def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> F
     exact_epsilon, exact_delta = positive(epsilon, "epsilon"), below_one(delta, "delta")
     e = float(exact_epsilon)
     order = _search(lambda a1: (e - _t(a1, exact_delta)) / (1 + a1))
-    with localcontext(_CONTEXT):
+    with localcontext(CONTEXT):
         a = 1 + Decimal(order)
-        exact = (_decimal(exact_epsilon) - _exact_t(Decimal(order), exact_delta)) / a
+        exact = (decimal(exact_epsilon) - _exact_t(Decimal(order), exact_delta)) / a
         return Fraction(max(Decimal(0), exact) * (1 - _MARGIN))
 
 
@@ -87,7 +86,7 @@ def _log_ratio(a1: _Floats) -> _Floats:
 
 def _exact_t(a1: Decimal, delta: Fraction) -> Decimal:
     a = 1 + a1
-    return (-_decimal(delta).ln() - a1.ln() + a * (a1.ln() - a.ln())) / a1
+    return (-decimal(delta).ln() - a1.ln() + a * (a1.ln() - a.ln())) / a1
 
 
 def _search(objective: Callable[[_Floats], _Floats]) -> float:
@@ -100,12 +99,3 @@ def _search(objective: Callable[[_Floats], _Floats]) -> float:
         step = (high - low) / (_POINTS - 1)
         low, high = best - step, best + step
     return math.exp(best)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / Decimal(value.denominator)
-
-
-def _up(value: Decimal) -> float:
-    nearest = float(value)
-    return nearest if Decimal(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -28,10 +28,8 @@ from tallyveil.audit.matrices import (
 from tallyveil.audit.noise import bounded, follows, noise_findings, steps
 from tallyveil.audit.records import (
     counted,
-    counted_set,
+    grid_chances,
     grid_finding,
-    series_chances,
-    series_finding,
 )
 from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
@@ -56,11 +54,10 @@ from tallyveil.mechanisms.matrix import (
     prove_pure,
     randomised_response,
 )
-from tallyveil.mechanisms.matrix.privacy_level import exp_below
 from tallyveil.mechanisms.noise.inversion import Integers, Words
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records.randomised_response import DRAWS
-from tallyveil.mechanisms.units import IntArray
+from tallyveil.mechanisms.units import IntArray, exp_below
 
 ONE = Fraction(1)
 HALF = Fraction(1, 2)
@@ -311,12 +308,12 @@ def test_a_set_that_tells_too_much_is_seen(spoiled: str) -> None:
             return np.where(draws >= np.uint64(self.draws - self.change // 1000), codes, outputs)
 
     law = SetResponse((2, 2, 2), ONE)
-    assert failing(law_findings("right", {"": counted_set(law)}, ONE, any_two=True)) == set()
+    assert failing(law_findings("right", {"": counted(law)}, ONE, any_two=True)) == set()
     planted = Spoiled((2, 2, 2), ONE)
     if spoiled == "kept":
         planted.change -= 2**20
         planted.draws = planted.near * planted.kept + (8 - planted.near) * planted.change
-    laws = {"": counted_set(planted)}
+    laws = {"": counted(planted)}
     assert "alpha at" in failing(law_findings("planted", laws, ONE, any_two=True))
 
 
@@ -336,14 +333,14 @@ def test_a_grid_with_too_little_noise_is_seen(spoiled: str) -> None:
 @pytest.mark.parametrize("spoiled", ["scale", "flag", "middle"])
 def test_a_series_with_too_little_noise_is_seen(spoiled: str) -> None:
     law = SeriesNoise(2, 5, ONE)
-    assert series_finding("right", law, ONE).holds
+    assert grid_finding("right", law, ONE).holds
     if spoiled == "scale":
         law.scale *= 1 - 2**-50
     elif spoiled == "flag":
         law.flag = RandomisedResponse(2, Fraction(6, 10))
     else:
         law.middle = 0
-    assert not series_finding("planted", law, ONE).holds
+    assert not grid_finding("planted", law, ONE).holds
 
 
 class OneDrawTooFew(SeriesNoise):
@@ -361,7 +358,7 @@ class OneSided(SeriesNoise):
 @pytest.mark.parametrize("make", [OneDrawTooFew, OneSided])
 def test_a_series_drawn_in_another_way_is_seen(make: type[SeriesNoise]) -> None:
     right, planted = SeriesNoise(2, 8, ONE), make(2, 8, ONE)
-    chances = series_chances(right, 9)
+    chances = grid_chances(right, 9)
     codes = np.full(SAMPLE, 9, dtype=np.int64)
     assert follows("right", right.perturb(codes), (0, chances)).holds
     assert not follows("planted", planted.perturb(codes), (0, chances)).holds

@@ -15,7 +15,7 @@ from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import CountMechanism, Relation, canonical, counts, mechanism
 from tallyveil.mechanisms.matrix import CountMatrix
-from tallyveil.mechanisms.matrix.privacy_level import exp_below
+from tallyveil.mechanisms.units import exp_below
 from tallyveil.workload.workload import Column, Workload
 
 ADD_REMOVE = Relation("add_remove")

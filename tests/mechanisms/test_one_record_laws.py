@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse
-from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 
 EPSILONS = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5), Fraction(40), Fraction(400)]
 
@@ -27,7 +27,7 @@ def test_the_reference_of_ten_values_at_epsilon_one() -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_exponential_is_bounded_from_below(epsilon: Fraction) -> None:
     """Against the series in rational numbers, whose tail is below twice the next term."""
-    x, below = min(epsilon, Fraction(45)), exp_below(epsilon)
+    x, below = min(epsilon, Fraction(45)), odds_below(epsilon)
     assert float(below) == pytest.approx(math.exp(x), rel=1e-14)
     series = sum((x**k / math.factorial(k) for k in range(260)), Fraction(0))
     tail = x**260 / math.factorial(260) * 2
@@ -40,7 +40,7 @@ def test_randomised_response_is_private_and_no_more_than_it_must(
     cells: int, epsilon: Fraction
 ) -> None:
     law = RandomisedResponse(cells, epsilon)
-    odds = exp_below(epsilon)
+    odds = odds_below(epsilon)
     assert law.kept + (cells - 1) * law.change == DRAWS
     assert law.change < law.kept <= odds * law.change
     one_less = law.change - 1

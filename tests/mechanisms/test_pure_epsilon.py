@@ -18,7 +18,7 @@ from tallyveil.mechanisms import (
     pure_epsilon,
     rho_for,
 )
-from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 
 DELTAS = ["1e-9", "1e-6", "0.01", "0.3", "0.999999"]
 
@@ -62,7 +62,7 @@ def laws(pure: Fraction) -> dict[str, list[list[Fraction]]]:
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_hockey_stick_is_at_most_delta(epsilon: Fraction, delta: str) -> None:
     """Σ_y max(0, P(y|x) − e^ε P(y|x′)) for all pairs, e^ε from below."""
-    factor = exp_below(epsilon)
+    factor = odds_below(epsilon)
     for law in laws(pure_epsilon(epsilon, delta)).values():
         for p, q in product(law, repeat=2):
             excess = sum(max(Fraction(0), a - factor * b) for a, b in zip(p, q, strict=True))

@@ -14,7 +14,7 @@ from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechanism_names, spent
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor, Workload
 
@@ -172,7 +172,7 @@ def test_neighbouring_tables_give_every_copy_alike() -> None:
             continue
         bound = prod(
             (
-                exp_below(part.epsilon)
+                odds_below(part.epsilon)
                 for part, x, y in zip((first, second), table[0], other[0], strict=True)
                 if x != y
             ),

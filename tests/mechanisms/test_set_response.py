@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import RandomisedResponse, SetResponse
-from tallyveil.mechanisms.records.randomised_response import exp_below
+from tallyveil.mechanisms.records.randomised_response import odds_below
 from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.sanitise import least_error
 
@@ -50,7 +50,7 @@ def test_all_ratios_of_all_sets(shape: tuple[int, ...], epsilon: Fraction) -> No
     table = brute(law)
     assert law.draws <= LARGEST_BOUND
     assert all(sum(row) == 1 for row in table)
-    odds = exp_below(epsilon)
+    odds = odds_below(epsilon)
     for output in range(law.cells):
         chances = [row[output] for row in table]
         assert max(chances) <= odds * min(chances)

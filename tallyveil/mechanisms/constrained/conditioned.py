@@ -40,7 +40,8 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import MOST, Bounds, Tables, too_many_sums
-from tallyveil.mechanisms.constrained.weights import decimal, happens, weights_of
+from tallyveil.mechanisms.constrained.weights import happens, weights_of
+from tallyveil.mechanisms.units import decimal
 
 __all__ = ["Atom", "Conditioned"]
 

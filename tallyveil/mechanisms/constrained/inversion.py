@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from tallyveil import deadline
+from tallyveil.mechanisms.units import decimal
 
 __all__ = ["LEAST_SCALE", "MOST", "Bits", "inverted", "law_of_total", "total"]
 
@@ -41,8 +42,7 @@ def total(bits: Bits, cells: int, scale: float) -> int:
 
 def law_of_total(cells: int, scale: float) -> Iterator[Decimal]:
     """P(T = 0), P(T = 1), …, in the precision of the context."""
-    rate = -2 / Fraction(scale)
-    q = (Decimal(rate.numerator) / rate.denominator).exp()
+    q = decimal(-2 / Fraction(scale)).exp()
     # Σ_s C(n+s−1, s)² q^s = (1−q)^{1−2n} Σ_{k<n} C(n−1, k)² q^k, by Euler.
     term = whole = Decimal(1)
     for k in range(cells - 1):

@@ -23,8 +23,9 @@ from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLa
 from tallyveil.inference.noise import FloatArray
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import geometric_numbers, integer_noise
+from tallyveil.mechanisms.units import decimal
 
-__all__ = ["Tilt", "Weights", "decimal", "happens", "weights_of"]
+__all__ = ["Tilt", "Weights", "happens", "weights_of"]
 
 _SHARES: Final = tuple(n / 20 for n in range(1, 20))  # of 1/b that a rate is
 _SHIFTS: Final = tuple(n / 8 for n in range(1, 120))  # of σ that a law is shifted by
@@ -175,11 +176,6 @@ class _Gaussian(Weights):
     def log_chance(self, values: Sequence[int], tilt: Tilt) -> Decimal:
         around = self.exponent([k - int(tilt.by) for k in values])
         return -decimal(around) - len(values) * self.log_total()
-
-
-def decimal(value: Fraction) -> Decimal:
-    """In the precision of the context."""
-    return Decimal(value.numerator) / Decimal(value.denominator)
 
 
 def _log_both(over: float, under: float) -> Decimal:

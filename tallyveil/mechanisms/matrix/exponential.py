@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import localcontext
 from fractions import Fraction
 from itertools import pairwise
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
+from tallyveil.mechanisms.units import CONTEXT, decimal
 
 __all__ = ["exponential"]
 
@@ -58,16 +59,9 @@ def exponential(n: int, alpha: Fraction | float | str, quality: Quality) -> Coun
 
 def _powers(alpha: Fraction, steps: set[Fraction], bits: int) -> dict[Fraction, int]:
     """⌊2^bits α^{(1−room) step}⌋ for each step."""
-    decimal = Context(prec=30 + bits * 3 // 10, Emin=-(10**9), Emax=10**9)
-
-    def power(step: Fraction) -> int:
-        exponent = step * (1 - _ROOM)
-        log = decimal.ln(decimal.divide(Decimal(alpha.numerator), Decimal(alpha.denominator)))
-        log = decimal.multiply(log, Decimal(exponent.numerator))
-        value = decimal.exp(decimal.divide(log, Decimal(exponent.denominator)))
-        return int(decimal.multiply(value, Decimal(1 << bits)))
-
-    return {step: power(step) for step in steps}
+    with localcontext(CONTEXT, prec=30 + bits * 3 // 10):
+        log = decimal(alpha).ln()
+        return {s: int((log * decimal(s * (1 - _ROOM))).exp() * (1 << bits)) for s in steps}
 
 
 def _scaled(column: list[int], total: int) -> list[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from decimal import Context, Decimal
+from decimal import localcontext
 from fractions import Fraction
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import below_one, positive
+from tallyveil.mechanisms.units import CONTEXT, below_one, decimal, exp_below, positive
 
 __all__ = [
     "MAX_EPSILON",
@@ -16,19 +16,14 @@ __all__ = [
     "checked_alpha",
     "checked_range",
     "epsilon_for",
-    "exp_below",
 ]
 
 # Matrices have (n+1)² entries; beyond this, the ends of the range no longer matter (COUNT §I).
 MAX_RANGE = 500
 # A larger ε protects nothing; its α would only make the integers longer.
 MAX_EPSILON = 40
-# Decimal's exp and ln are correctly rounded; what rounding and the argument's own rounding can
-# do together is far less than the slack, and the slack is taken on the private side.
-_DECIMAL = Context(prec=70, Emin=-(10**9), Emax=10**9)
-# e^x gives less of it than ln, so that exp_below(epsilon_for(α)) is still at least 1/α.
-_LN_SLACK = Fraction(1, 10**55)
-_EXP_SLACK = Fraction(1, 10**60)
+# More than `exp_below` is too small by, so that exp_below(epsilon_for(α)) is still at least 1/α.
+_SLACK = Fraction(1, 10**55)
 
 
 def alpha_for(epsilon: Fraction | float | str) -> Fraction:
@@ -50,21 +45,8 @@ def alpha_for(epsilon: Fraction | float | str) -> Fraction:
 def epsilon_for(alpha: Fraction | float | str) -> Fraction:
     """An ε ≥ −ln α, too large by about 10⁻⁵⁵: what a step of one in the truth costs."""
     exact = checked_alpha(alpha)
-    return Fraction(_DECIMAL.ln(_decimal(1 / exact))) + _LN_SLACK
-
-
-def exp_below(exponent: Fraction) -> Fraction:
-    """A rational just below eˣ, for 0 ≤ x ≤ 1000; too small by about 10⁻⁶⁰ of it.
-
-    Raises InvalidParameterValue for any other x.
-    """
-    if not 0 <= exponent <= 1000:
-        raise InvalidParameterValue(f"an exponent is a number from 0 to 1000, not {exponent}")
-    return Fraction(_DECIMAL.exp(_decimal(exponent))) * (1 - _EXP_SLACK)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return _DECIMAL.divide(Decimal(value.numerator), Decimal(value.denominator))
+    with localcontext(CONTEXT):
+        return Fraction(decimal(1 / exact).ln()) + _SLACK
 
 
 def checked_alpha(alpha: Fraction | float | str) -> Fraction:

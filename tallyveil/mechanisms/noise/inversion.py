@@ -16,7 +16,7 @@ import os
 import secrets
 from bisect import bisect_left
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.mechanisms.units import IntArray
+from tallyveil.mechanisms.units import IntArray, decimal
 
 __all__ = ["Integers", "Table", "Words", "chances", "random_words"]
 
@@ -157,8 +157,7 @@ def _exp(exponent: Fraction, bits: int) -> int:
         return 0
     # Of these digits three stand before the point of the exponent, and the others are correct.
     with localcontext(prec=bits * 302 // 1000 + 15):
-        power = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
-        return round(power * (1 << bits))
+        return round(decimal(-exponent).exp() * (1 << bits))
 
 
 def _words(bounds: Sequence[int]) -> Words:

@@ -26,16 +26,13 @@ import numpy as np
 
 from tallyveil.mechanisms.noise.laplace import integer_noise
 from tallyveil.mechanisms.records.grid import OnGrid, scale_above
-from tallyveil.mechanisms.records.randomised_response import DRAWS
 from tallyveil.mechanisms.units import IntArray
 
 __all__ = ["ClampedLaplace"]
 
 
 class ClampedLaplace(OnGrid):
-    """Perturbs codes 0 … cells − 2 on the grid and the code cells − 1, which is NULL.
-
-    ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
+    """Of one time.
 
     Raises InvalidParameterValue for an ε that is not positive and finite, or too small for noise
     of 64 bits.
@@ -46,8 +43,7 @@ class ClampedLaplace(OnGrid):
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 2:
             raise ValueError("a grid and its NULL have two cells at least")
-        self.cells = cells
-        super().__init__(cells, epsilon)
+        super().__init__(1, cells, epsilon)
 
     def _scale(self, farthest: int) -> float:
         return scale_above(2 * farthest / self.epsilon)
@@ -69,26 +65,12 @@ class ClampedLaplace(OnGrid):
         """
         return 0.0 if self.scale == 0 else 1 / math.expm1(1 / self.scale)
 
-    @property
-    def expected_error(self) -> float:
-        """The largest E|y − x| in steps over all x, NULL lying ``diameter`` from every number.
-
-        E|y − x| = (a(1−a^x) + a(1−a^{n−x})) / (1 − a²) is largest in the middle (METRIC eq. 13).
-        """
-        flip = self.flag.change / DRAWS
-        if self.scale == 0:
-            return flip * self.diameter
+    def _error(self) -> float:
+        """E|y − x| = a (2 − a^x − a^{n−x}) / (1 − a²) is largest in the middle (METRIC eq. 13)."""
         n, x = self.cells - 2, self.middle
         inside = -math.expm1(-x / self.scale) - math.expm1(-(n - x) / self.scale)
-        moved = math.exp(-1 / self.scale) * inside / -math.expm1(-2 / self.scale)
-        return (1 - flip) * moved + flip * self.diameter
+        return math.exp(-1 / self.scale) * inside / -math.expm1(-2 / self.scale)
 
-    def perturb(self, codes: IntArray) -> IntArray:
-        """Each code's own draw; every record is drawn both a flag and noise."""
-        null = self.cells - 1
-        flags = self.flag.perturb((codes == null).astype(np.int64))
-        grid = np.where(codes == null, self.middle, codes)
-        if self.scale != 0:
-            noise = np.clip(integer_noise(self.scale, len(codes)), -self.cells, self.cells)
-            grid = np.clip(grid + noise.astype(np.int64), 0, null - 1)
-        return np.where(flags == 1, null, grid)
+    def _noise(self, count: int) -> IntArray:
+        noise = np.clip(integer_noise(self.scale, count), -self.cells, self.cells)
+        return noise.astype(np.int64)[None]

@@ -1,33 +1,43 @@
 """What mechanisms have in common for values on a grid of whole steps, and NULL.
 
-Whether a value is NULL goes through a randomised response of ε/2; noise around the value, or around
-the middle of the grid for NULL, has the rest.
+A value is a number at each of so many times, one for most. Whether it is NULL goes through a
+randomised response of ε/2; noise around the value, or around the middle of the grid for NULL, has
+the rest, and is cut off at the ends of the grid, which is post-processing.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.records.one_record import OneRecord
-from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
-from tallyveil.mechanisms.units import positive, rounded_up
+from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse
+from tallyveil.mechanisms.units import IntArray, positive, rounded_up
 
 __all__ = ["OnGrid", "scale_above"]
 
 
 class OnGrid(OneRecord):
-    """Of ``size`` cells the last is NULL. ``scale`` is b in steps of the grid, 0 where it has one
-    cell; ``flag`` is the law of NULL."""
+    """Perturbs codes 0 … cells − 1, the C-order index into ``times`` axes of ``size`` cells: the
+    grid and, last, NULL. What is missing at a time comes out as NULL at all.
+
+    ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
+    ``room`` is what drawing may add to the logarithm of a ratio.
+    """
 
     errors = "steps"
+    room = Fraction(0)
 
-    def __init__(self, size: int, epsilon: Fraction) -> None:
+    def __init__(self, times: int, size: int, epsilon: Fraction) -> None:
         self.epsilon = positive(epsilon, "epsilon")
+        self.times, self.size, self.cells = times, size, math.prod([size] * times)
         self.diameter = max(1, size - 2)
         self.middle = (size - 2) // 2
         self.scale = self._scale(size - 2 - self.middle)
@@ -37,6 +47,25 @@ class OnGrid(OneRecord):
     def _scale(self, farthest: int) -> float:
         """For so many steps from the middle to the farther end."""
 
+    @abstractmethod
+    def _noise(self, count: int) -> IntArray:
+        """For ``count`` values: a row for each time."""
+
+    @abstractmethod
+    def _error(self) -> float:
+        """At least the largest E|y − x| in steps of what has noise, cut off at the ends."""
+
+    @property
+    def values(self) -> int:
+        """All values on the grid, and the missing one."""
+        return math.prod([self.size - 1] * self.times) + 1
+
+    @property
+    def expected_error(self) -> float:
+        """At least the largest E|y − x| in steps over all x, NULL lying ``diameter`` from all."""
+        flip = self.flag.change / DRAWS
+        return (1 - flip) * (self._error() if self.scale else 0.0) + flip * self.diameter
+
     @property
     def parameters(self) -> Mapping[str, Any]:
         return {"scale": self.scale.hex(), "change": str(self.flag.change)}
@@ -45,6 +74,19 @@ class OnGrid(OneRecord):
     def noise(self) -> Mapping[str, float]:
         (flag,) = self.flag.responses()
         return {"kept": flag.kept, "changed": flag.changed, "scale": self.scale}
+
+    def perturb(self, codes: IntArray) -> IntArray:
+        """Each code's own draw; every record is drawn both a flag and noise."""
+        null, shape = self.size - 1, (self.size,) * self.times
+        values = np.array(np.unravel_index(codes, shape), dtype=np.int64)
+        missing = (values == null).any(axis=0)
+        flags = self.flag.perturb(missing.astype(np.int64))
+        values = np.where(missing, self.middle, values)
+        if self.scale != 0:
+            values = np.clip(values + self._noise(len(codes)), 0, null - 1)
+        values = np.where(flags == 1, null, values)
+        perturbed: IntArray = np.ravel_multi_index(tuple(values), shape).astype(np.int64)
+        return perturbed
 
 
 def scale_above(exact: Fraction) -> float:

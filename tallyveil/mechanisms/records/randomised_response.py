@@ -10,7 +10,6 @@ and two integer comparisons.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -18,13 +17,13 @@ from typing import Any, Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.noise.inversion import Words, random_words
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
-from tallyveil.mechanisms.units import IntArray, positive
+from tallyveil.mechanisms.units import IntArray, exp_below, positive
 
-__all__ = ["DRAWS", "RandomisedResponse", "exp_below"]
+__all__ = ["DRAWS", "RandomisedResponse", "odds_below"]
 
 DRAWS: Final = 2**64
-_BITS = 256
 # e^45 > 2^64: from here on only P = 1 is left.
 _LARGEST = 45
 
@@ -42,6 +41,7 @@ class RandomisedResponse(OneRecord):
     name = "randomised response"
     errors = "share of records changed"
     diameter = 1
+    draws = DRAWS
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 1:
@@ -49,7 +49,7 @@ class RandomisedResponse(OneRecord):
         self.cells = cells
         self.epsilon = positive(epsilon, "epsilon")
         others = cells - 1
-        odds = exp_below(self.epsilon)
+        odds = odds_below(self.epsilon)
         self.change = -(-DRAWS * odds.denominator // (others * odds.denominator + odds.numerator))
         self.kept = DRAWS - others * self.change
         if not self.change < self.kept <= odds * self.change and others:
@@ -74,12 +74,9 @@ class RandomisedResponse(OneRecord):
         return (self.cells - 1) * self.change / DRAWS
 
     def perturb(self, codes: IntArray) -> IntArray:
-        words = np.frombuffer(secrets.token_bytes(8 * len(codes)), dtype="<u8")
-        return self.outcome(codes, words.astype(np.uint64))
+        return self.outcome(codes, random_words(len(codes)))
 
-    def outcome(self, codes: IntArray, draws: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> (
-        IntArray
-    ):  # fmt: skip
+    def outcome(self, codes: IntArray, draws: Words) -> IntArray:
         """What each draw, uniform on 0 … 2⁶⁴ − 1, makes of its code.
 
         Draws below mP are spread evenly over the m other values, P to each.
@@ -92,16 +89,6 @@ class RandomisedResponse(OneRecord):
         return np.where(draws < np.uint64(others * self.change), other, codes)
 
 
-def exp_below(x: Fraction) -> Fraction:
-    """A rational lower bound of e^min(x, 45), x ≥ 0, less than 2⁻¹⁸⁰ of it away.
-
-    Its Taylor series, every term rounded down and the tail left off.
-    """
-    x = min(x, Fraction(_LARGEST))
-    total = term = 1 << _BITS
-    k = 1
-    while term:
-        term = term * x.numerator // (x.denominator * k)
-        total += term
-        k += 1
-    return Fraction(total, 1 << _BITS)
+def odds_below(epsilon: Fraction) -> Fraction:
+    """A rational number just below e^min(ε, 45) (`exp_below`)."""
+    return exp_below(min(epsilon, Fraction(_LARGEST)))

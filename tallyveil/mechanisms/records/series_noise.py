@@ -51,7 +51,7 @@ import numpy as np
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.records.grid import OnGrid, scale_above
-from tallyveil.mechanisms.records.randomised_response import DRAWS, exp_below
+from tallyveil.mechanisms.records.randomised_response import odds_below
 from tallyveil.mechanisms.records.uniform import uniform_below
 from tallyveil.mechanisms.units import IntArray
 
@@ -65,25 +65,21 @@ _NARROWEST: Final = Fraction(1, 45)
 
 
 class SeriesNoise(OnGrid):
-    """Perturbs codes 0 … cells − 1, the C-order index into ``times`` axes of ``size`` values: the
-    grid and, last, NULL. What is missing comes out as NULL at all times.
-
-    ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
+    """A series has a time on each axis.
 
     Raises InvalidParameterValue for an ε that is not positive and finite, or so small that b
     exceeds 2⁴².
     """
 
     name = "series noise"
+    room = Fraction(1, 2**159)
 
     def __init__(self, times: int, size: int, epsilon: Fraction) -> None:
         if not (times >= 1 and size >= 2):
             raise ValueError("a series has a time, and its grid and NULL two cells at least")
         if not (size <= _LARGEST_GRID and size**times < 2**59):
             raise ValueError("the series has more values than an index can name")
-        self.times, self.size = times, size
-        self.cells = math.prod([size] * times)
-        super().__init__(size, epsilon)
+        super().__init__(times, size, epsilon)
 
     def _scale(self, farthest: int) -> float:
         least = max(_NARROWEST, 2 * farthest / self.epsilon)
@@ -100,46 +96,21 @@ class SeriesNoise(OnGrid):
         (size,) = set(shape)
         return cls(len(shape), size, epsilon)
 
-    @property
-    def values(self) -> int:
-        """All series on the grid, and the missing one."""
-        return math.prod([self.size - 1] * self.times) + 1
-
-    @property
-    def expected_error(self) -> float:
-        """At least E‖y − x‖ in steps, whatever x is (METRIC eq. 13): that of noise cut off at n.
+    def _error(self) -> float:
+        """That of noise cut off at n, whatever x is (METRIC eq. 13).
 
         E min(‖U‖, n) = Σ_{j=1}^n P(‖U‖ ≥ j), where P(‖U‖ = r) ∝ a^r ((2r+1)^k − (2r−1)^k); cutting
         off at the ends of the grid brings no value further away. A series is n from a missing one.
         """
-        flip = self.flag.change / DRAWS
-        if self.scale == 0:
-            return flip * self.diameter
-        k, n = self.times, self.diameter
-        r = np.arange(n, dtype=np.float64)
+        k, r = self.times, np.arange(self.diameter, dtype=np.float64)
         shells = (2 * r + 1) ** k - np.where(r > 0, np.abs(2 * r - 1) ** k, 0.0)
         gap = -math.expm1(-1 / self.scale)
         whole = sum(b * math.exp(-m / self.scale) for m, b in enumerate(type_b_eulerian(k)))
         log_whole = math.log(whole) - k * math.log(gap)
         within = np.cumsum(np.exp(np.log(shells) - r / self.scale - log_whole))
-        return (1 - flip) * float(np.sum(1 - np.minimum(within, 1.0))) + flip * n
-
-    def perturb(self, codes: IntArray) -> IntArray:
-        """Each code's own draw; every record is drawn both a flag and noise."""
-        null = self.size - 1
-        shape = (self.size,) * self.times
-        series = np.array(np.unravel_index(codes, shape), dtype=np.int64)
-        missing = (series == null).any(axis=0)
-        flags = self.flag.perturb(missing.astype(np.int64))
-        series = np.where(missing, self.middle, series)
-        if self.scale != 0:
-            series = np.clip(series + self._noise(len(codes)), 0, null - 1)
-        series = np.where(flags == 1, null, series)
-        perturbed: IntArray = np.ravel_multi_index(tuple(series), shape).astype(np.int64)
-        return perturbed
+        return float(np.sum(1 - np.minimum(within, 1.0)))
 
     def _noise(self, count: int) -> IntArray:
-        """U for ``count`` series: a row for each time."""
         half = self._radii(count)
         edges = np.tile((2 * half + 1).astype(np.uint64), self.times)
         drawn = uniform_below(edges).astype(np.int64).reshape(self.times, count)
@@ -158,7 +129,7 @@ class SeriesNoise(OnGrid):
     @cached_property
     def _weights(self) -> Sequence[int]:
         """B(k,m) q^{k−m} with a rational q just below e^{1/b}, as whole numbers, added up."""
-        q = exp_below(1 / Fraction(self.scale))
+        q = odds_below(1 / Fraction(self.scale))
         numbers = type_b_eulerian(self.times)
         k = self.times
         return list(

@@ -35,7 +35,7 @@ import numpy as np
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import Words
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
-from tallyveil.mechanisms.records.randomised_response import exp_below
+from tallyveil.mechanisms.records.randomised_response import odds_below
 from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
@@ -61,7 +61,7 @@ class SetResponse(OneRecord):
         self.shape = tuple(shape)
         self.cells, self.diameter = math.prod(shape), len(shape)
         self.epsilon = positive(epsilon, "epsilon")
-        odds = exp_below(self.epsilon)
+        odds = odds_below(self.epsilon)
         self._at = _at_distances(self.shape)
         self.radius = min(range(len(shape)), key=lambda t: _mean_distance(self._at, t, odds))
         self.near = sum(self._at[: self.radius + 1])
