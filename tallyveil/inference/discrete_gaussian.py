@@ -16,14 +16,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
 from scipy.special import erfc, erfcinv
 
-from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws import Floats, NoiseLaw, miss_of
+from tallyveil.inference.laws import Floats, NoiseLaw
 from tallyveil.inference.roots import root_between
 
 __all__ = ["DiscreteGaussianLaw"]
@@ -33,47 +31,9 @@ _REACH: Final = 40  # e^{−40²/2} is less than the smallest float
 _MARGIN: Final = 1e-12  # relative, far more than the rounding of sums and of erfc
 
 
-@lru_cache(maxsize=4096)
-def _half_width(law: DiscreteGaussianLaw, confidence: float | Fraction) -> int:
-    """The least integer h with P(|K| ≤ h) ≥ confidence, as far as `tail` can tell.
-
-    Raises InvalidParameterValue unless 0 < confidence < 1.
-    """
-    miss, scale = miss_of(confidence), law.scale
-    if scale == 0:
-        return 0
-    half = max(0, math.floor(scale * math.sqrt(2) * float(erfcinv(miss))) - 1)
-    while half > 0 and law.tail(half) <= miss:
-        half -= 1 + (half >> 40)
-    while law.tail(half) > miss:
-        half += 1 + (half >> 40)
-    return half
-
-
-@lru_cache(maxsize=4096)
-def _scale_for_half_width(half: int, confidence: float | Fraction) -> float:
-    """The largest σ with P(|K| ≤ half) ≥ confidence, rounded down by less than one part in 10¹⁰.
-
-    P(|K| > half) rises with σ, so this is the root of one increasing function.
-
-    Raises InvalidParameterValue unless half ≥ 0 and 0 < confidence < 1.
-    """
-    if not 0 <= half < 2**53:
-        raise InvalidParameterValue(f"a half-width is an integer from 0 to 2^53, not {half}")
-    miss = miss_of(confidence)
-
-    def tail(scale: float) -> float:
-        return DiscreteGaussianLaw(scale).tail(half)
-
-    low = high = (half + 0.5) / (math.sqrt(2) * float(erfcinv(miss)))
-    while tail(low) > miss:
-        low /= 2
-    while tail(high) <= miss:
-        high *= 2
-    scale = root_between(lambda s: math.log(tail(s) / miss), low, high, xtol=low * 1e-12)
-    while tail(scale) > miss:
-        scale *= 1 - 1e-12
-    return scale
+def _rounded_down(miss: Fraction) -> float:
+    nearest = float(miss)
+    return nearest if Fraction(nearest) <= miss else math.nextafter(nearest, 0.0)
 
 
 def _normaliser(scale: float) -> float:
@@ -104,16 +64,17 @@ class DiscreteGaussianLaw(NoiseLaw):
         """1/(2σ²) (Canonne, Kamath & Steinke 2020, Theorem 4)."""
         return 1 / (2 * Fraction(self.scale) ** 2)
 
-    def half_width(self, confidence: float | Fraction) -> int:
-        return _half_width(self, confidence)
+    def least_half(self, miss: Fraction) -> int:
+        most = _rounded_down(miss)
+        half = max(0, math.floor(self.scale * math.sqrt(2) * float(erfcinv(most))) - 1)
+        while half > 0 and self.tail(half) <= most:
+            half -= 1 + (half >> 40)
+        while self.tail(half) > most:
+            half += 1 + (half >> 40)
+        return half
 
-    def tail(self, half: int) -> float:
-        """P(|K| > half), rounded up; 0 for the exact scale 0."""
+    def _tail(self, half: int) -> float:
         scale = self.scale
-        if half < 0:
-            return 1.0
-        if scale == 0:
-            return 0.0
         if scale <= _SUMMED:
             k = np.arange(half + 1, half + 2 + math.ceil(_REACH * scale), dtype=np.float64)
             value = 2 * float(np.exp(-((k / scale) ** 2) / 2).sum()) / _normaliser(scale)
@@ -129,8 +90,23 @@ class DiscreteGaussianLaw(NoiseLaw):
         return result
 
     @classmethod
-    def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
-        return _scale_for_half_width(half, confidence)
+    def widest(cls, half: int, miss: Fraction) -> float:
+        """By less than one part in 10¹⁰: P(|K| > half) rises with σ, so this is the root of one
+        increasing function."""
+        most = _rounded_down(miss)
+
+        def tail(scale: float) -> float:
+            return cls(scale).tail(half)
+
+        low = high = (half + 0.5) / (math.sqrt(2) * float(erfcinv(most)))
+        while tail(low) > most:
+            low /= 2
+        while tail(high) <= most:
+            high *= 2
+        scale = root_between(lambda s: math.log(tail(s) / most), low, high, xtol=low * 1e-12)
+        while tail(scale) > most:
+            scale *= 1 - 1e-12
+        return scale
 
     @classmethod
     def variances(cls, scales: Floats) -> Floats:

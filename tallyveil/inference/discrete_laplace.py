@@ -17,13 +17,12 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from typing import ClassVar, Final
 
 import numpy as np
 
-from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws import Floats, NoiseLaw, exact_miss
+from tallyveil.inference.laws import Floats, NoiseLaw
 
 __all__ = ["DiscreteLaplaceLaw"]
 
@@ -33,57 +32,9 @@ _TWO = Decimal(2)
 _FACTORS: Final = 16  # as many as this do not overflow when multiplied
 
 
-@lru_cache(maxsize=4096)
-def _half_width(law: DiscreteLaplaceLaw, confidence: float | Fraction) -> int:
-    """The least integer h with P(|K| ≤ h) ≥ confidence.
-
-    h + 1 ≥ b · (ln 2 − ln(1+a) − ln δ), δ = 1 − confidence. A float confidence means its
-    decimal text, so 0.95 is exactly 19/20.
-
-    Raises InvalidParameterValue unless 0 < confidence < 1.
-    """
-    delta, scale = _miss(confidence), law.scale
-    if scale == 0:
-        return 0
-    with localcontext(_CONTEXT):
-        b = Decimal(scale)
-        a = (-1 / b).exp()
-        bound = b * (_TWO.ln() - (1 + a).ln() - delta.ln())
-        least = (bound * (1 + _MARGIN)).to_integral_value(ROUND_CEILING)
-    return max(0, int(least) - 1)
-
-
-@lru_cache(maxsize=4096)
-def _scale_for_half_width(half: int, confidence: float | Fraction) -> float:
-    """The largest scale b with P(|K| ≤ half) ≥ confidence, rounded down to a float.
-
-    u = 1/b is the root of the convex, increasing F(u) = (h+1)u + ln(1+e^{−u}) − ln(2/δ).
-    F(ln(2/δ)/(h+1)) > 0, so Newton's steps from there descend to the root without overshooting.
-
-    Raises InvalidParameterValue unless half ≥ 0 and 0 < confidence < 1.
-    """
-    if not 0 <= half < 2**53:
-        raise InvalidParameterValue(f"a half-width is an integer from 0 to 2^53, not {half}")
-    delta = _miss(confidence)
-    with localcontext(_CONTEXT):
-        level = (_TWO / delta).ln()
-        u = level / (half + 1)
-        step = u
-        while step > u * _MARGIN:
-            e = (-u).exp()
-            step = ((half + 1) * u + (1 + e).ln() - level) / ((half + 1) - e / (1 + e))
-            u -= step
-        scale = float(1 / u * (1 - _MARGIN))
-    while _half_width(DiscreteLaplaceLaw(scale), confidence) > half:
-        scale = math.nextafter(scale, 0.0)
-    return scale
-
-
-def _miss(confidence: float | Fraction) -> Decimal:
-    """δ = 1 − confidence, rounded down, as a Decimal in the module's precision."""
-    miss = exact_miss(confidence)
-    with localcontext(_CONTEXT):
-        return Decimal(miss.numerator) / Decimal(miss.denominator) * (1 - _MARGIN)
+def _rounded_down(miss: Fraction) -> Decimal:
+    """In the precision of the context."""
+    return Decimal(miss.numerator) / Decimal(miss.denominator) * (1 - _MARGIN)
 
 
 @dataclass(frozen=True)
@@ -105,20 +56,19 @@ class DiscreteLaplaceLaw(NoiseLaw):
         """ε²/2 = 1/(2b²), as of all that is ε-DP (Bun & Steinke 2016, Proposition 1.4)."""
         return self.epsilon_of_step**2 / 2
 
-    def half_width(self, confidence: float | Fraction) -> int:
-        return _half_width(self, confidence)
-
-    def tail(self, half: int) -> float:
-        """P(|K| > half), rounded up; 0 for the exact scale 0."""
-        scale = self.scale
-        if half < 0:
-            return 1.0
-        if scale == 0:
-            return 0.0
+    def least_half(self, miss: Fraction) -> int:
+        """h + 1 ≥ b · (ln 2 − ln(1+a) − ln δ), δ = miss."""
         with localcontext(_CONTEXT):
-            a = (-1 / Decimal(scale)).exp()
-            exponent = -(half + 1) / Decimal(scale)
-            exact = _TWO * exponent.exp() / (1 + a) * (1 + _MARGIN)
+            b = Decimal(self.scale)
+            a = (-1 / b).exp()
+            bound = b * (_TWO.ln() - (1 + a).ln() - _rounded_down(miss).ln())
+            least = (bound * (1 + _MARGIN)).to_integral_value(ROUND_CEILING)
+        return max(0, int(least) - 1)
+
+    def _tail(self, half: int) -> float:
+        with localcontext(_CONTEXT):
+            b = Decimal(self.scale)
+            exact = _TWO * (-(half + 1) / b).exp() / (1 + (-1 / b).exp()) * (1 + _MARGIN)
         return min(1.0, math.nextafter(float(exact), math.inf))
 
     def log_mass(self, steps: Floats) -> Floats:
@@ -127,8 +77,23 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return result
 
     @classmethod
-    def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
-        return _scale_for_half_width(half, confidence)
+    def widest(cls, half: int, miss: Fraction) -> float:
+        """u = 1/b is the root of the convex, increasing F(u) = (h+1)u + ln(1+e^{−u}) − ln(2/δ).
+
+        F(ln(2/δ)/(h+1)) > 0, so Newton's steps from there descend to the root without
+        overshooting.
+        """
+        with localcontext(_CONTEXT):
+            level = (_TWO / _rounded_down(miss)).ln()
+            u = step = level / (half + 1)
+            while step > u * _MARGIN:
+                e = (-u).exp()
+                step = ((half + 1) * u + (1 + e).ln() - level) / ((half + 1) - e / (1 + e))
+                u -= step
+            scale = float(1 / u * (1 - _MARGIN))
+        while cls(scale).least_half(miss) > half:
+            scale = math.nextafter(scale, 0.0)
+        return scale
 
     @classmethod
     def variances(cls, scales: Floats) -> Floats:

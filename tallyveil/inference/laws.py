@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["LAWS", "Floats", "NoiseLaw", "check_scale", "exact_miss", "miss_of"]
+__all__ = ["LAWS", "Floats", "NoiseLaw", "check_scale", "exact_miss"]
 
 
 def check_scale(scale: float) -> None:
@@ -41,13 +41,6 @@ def exact_miss(confidence: float | Fraction) -> Fraction:
     return 1 - (
         confidence if isinstance(confidence, Fraction) else Fraction(repr(float(confidence)))
     )
-
-
-def miss_of(confidence: float | Fraction) -> float:
-    """`exact_miss`, rounded down."""
-    miss = exact_miss(confidence)
-    nearest = float(miss)
-    return nearest if Fraction(nearest) <= miss else math.nextafter(nearest, 0.0)
 
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -98,13 +91,26 @@ class NoiseLaw(ABC):
         """The λ from which on E e^{λK} is infinite."""
         return 1 / self.scale if self.heavy and self.scale else math.inf
 
-    @abstractmethod
     def half_width(self, confidence: float | Fraction) -> int:
-        """The least h with P(|K| ≤ h) ≥ confidence, never too small."""
+        """The least h with P(|K| ≤ h) ≥ confidence, never too small.
+
+        Raises InvalidParameterValue unless 0 < confidence < 1.
+        """
+        return _half_width(self, confidence)
 
     @abstractmethod
+    def least_half(self, miss: Fraction) -> int:
+        """The least h with P(|K| > h) ≤ miss, never too small, for a scale above 0."""
+
     def tail(self, half: int) -> float:
         """P(|K| > half), rounded up."""
+        if half < 0 or self.scale == 0:
+            return float(half < 0)
+        return self._tail(half)
+
+    @abstractmethod
+    def _tail(self, half: int) -> float:
+        """For a scale above 0, and half ≥ 0."""
 
     @abstractmethod
     def log_mass(self, steps: Floats) -> Floats:
@@ -123,9 +129,17 @@ class NoiseLaw(ABC):
         return result
 
     @classmethod
-    @abstractmethod
     def scale_for_half_width(cls, half: int, confidence: float | Fraction) -> float:
-        """The largest scale with P(|K| ≤ half) ≥ confidence, rounded down."""
+        """The largest scale with P(|K| ≤ half) ≥ confidence, rounded down.
+
+        Raises InvalidParameterValue unless 0 ≤ half < 2⁵³ and 0 < confidence < 1.
+        """
+        return _scale_for_half_width(cls, half, confidence)
+
+    @classmethod
+    @abstractmethod
+    def widest(cls, half: int, miss: Fraction) -> float:
+        """The largest scale with P(|K| > half) ≤ miss, rounded down."""
 
     @classmethod
     @abstractmethod
@@ -162,3 +176,16 @@ class NoiseLaw(ABC):
 @functools.lru_cache(maxsize=1024)
 def _variance(law: NoiseLaw) -> float:
     return float(law.variances(np.array([law.scale]))[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _half_width(law: NoiseLaw, confidence: float | Fraction) -> int:
+    miss = exact_miss(confidence)
+    return law.least_half(miss) if law.scale else 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _scale_for_half_width(law: type[NoiseLaw], half: int, confidence: float | Fraction) -> float:
+    if not 0 <= half < 2**53:
+        raise InvalidParameterValue(f"a half-width is an integer from 0 to 2^53, not {half}")
+    return law.widest(half, exact_miss(confidence))

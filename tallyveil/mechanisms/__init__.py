@@ -36,6 +36,7 @@ from tallyveil.mechanisms.losses.privacy_loss import (
 )
 from tallyveil.mechanisms.losses.weights import can_account
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.mechanisms.noise.statement_scales import (
@@ -43,7 +44,7 @@ from tallyveil.mechanisms.noise.statement_scales import (
     StatementCalibration,
     statement_scales,
 )
-from tallyveil.mechanisms.protocol import Additive, Charged, Mechanism
+from tallyveil.mechanisms.protocol import Charged, Mechanism
 from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.records.one_record import OneRecord
 from tallyveil.mechanisms.records.randomised_response import RandomisedResponse

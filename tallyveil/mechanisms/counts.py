@@ -13,7 +13,6 @@ answer is drawn or read, and not where a ledger is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,8 +21,7 @@ from typing import ClassVar, Final
 
 from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
-from tallyveil.errors import FeatureNotSupported, ReceiptError
-from tallyveil.mechanisms.losses.privacy_loss import Loss
+from tallyveil.errors import ReceiptError
 from tallyveil.mechanisms.matrix import (
     CountMatrix,
     DesignCache,
@@ -37,10 +35,8 @@ from tallyveil.mechanisms.matrix import (
     score,
 )
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
-from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.protocol import Needs
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.protocol import Mechanism, Needs
 from tallyveil.workload.workload import Workload
 
 __all__ = ["FAMILIES", "CountMechanism"]
@@ -62,8 +58,8 @@ _SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
-class CountMechanism:
-    """Implements `Mechanism` for one family, one n and, if it is designed, one program.
+class CountMechanism(Mechanism):
+    """Of one family, one n and, if it is designed, one program.
 
     ``properties`` are closed under what follows from them; they and ``objective`` are for the
     family ``designed``.
@@ -112,24 +108,6 @@ class CountMechanism:
             for column in workload.columns
         )
         return None if plain else "answers counts only, in which each record counts 0 or 1"
-
-    def scales_for(
-        self,
-        workload: Workload,
-        cost: Fraction | float | str,
-        relation: Relation,
-        measure: Measure,
-    ) -> tuple[float, ...]:
-        """Raises FeatureNotSupported also for a workload it is unfit for."""
-        reason = self.unfit(workload)
-        if reason is not None:
-            raise FeatureNotSupported(f"{self.name} {reason}")
-        return calibrate.scales_for(workload, cost, relation, measure)
-
-    def loss(
-        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
-    ) -> Loss:
-        return calibrate.scale_loss(workload, scales, relation, measure)
 
     def matrix(self, scale: float) -> CountMatrix:
         """The law at ``scale``, proved to cost at most 1/scale for each step.

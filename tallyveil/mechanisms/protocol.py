@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from tallyveil.boundary import Receipt, TrueAnswer
-from tallyveil.inference import NoiseLaw
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload
 
-__all__ = ["Additive", "Charged", "Mechanism", "Needs", "Releasing"]
+__all__ = ["Charged", "Mechanism", "Needs", "Releasing"]
 
 Releasing: TypeAlias = Callable[[TrueAnswer, Receipt], tuple[tuple[int, ...], ...]]
 """Opens an answer and releases it, as `Mechanism.release` does."""
@@ -52,21 +54,25 @@ class Charged(Protocol):
         ...
 
 
-class Mechanism(Charged, Protocol):
+class Mechanism(ABC):
     """A way to release the integer lattice of each column; a scale is in lattice units.
 
     A scale is all that a mechanism is told for a column besides its own name; what else it
     depends on is part of the name. Scale 0.0 means an exact answer, for columns that no record
-    can move.
+    can move. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`).
     """
 
-    @property
-    def needs(self) -> Needs: ...
+    needs: ClassVar[Needs] = Needs()
 
     @property
+    @abstractmethod
+    def name(self) -> str:
+        """As `Charged.name`."""
+
+    @property
+    @abstractmethod
     def guarantee(self) -> str:
         """What it guarantees, in a plain sentence."""
-        ...
 
     def scales_for(
         self,
@@ -78,45 +84,49 @@ class Mechanism(Charged, Protocol):
         """One scale per column, such that the statement costs at most ``cost`` in ``measure``.
 
         Raises InvalidParameterValue for a cost that is not positive and finite, and
-        FeatureNotSupported if the mechanism has no cost in ``measure``.
+        FeatureNotSupported for a workload it is unfit for, or if it has no cost in ``measure``.
         """
-        ...
+        reason = self.unfit(workload)
+        if reason is not None:
+            raise FeatureNotSupported(f"{self.name} {reason}")
+        self._check(measure)
+        return calibrate.scales_for(workload, cost, relation, measure)
+
+    def loss(
+        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    ) -> Loss:
+        """As `Charged.loss`."""
+        self._check(measure)
+        return calibrate.scale_loss(workload, scales, relation, measure)
+
+    def _check(self, measure: Measure) -> None:
+        if measure == "epsilon" and self.needs.delta:
+            raise FeatureNotSupported(
+                f"{self.name} noise has no cost in a budget of epsilon alone: it is not"
+                " epsilon-differentially private for any epsilon",
+                hint="SET dp.mechanism = laplace. With a budget { rho = …, delta = … } or"
+                f" {{ epsilon = …, delta = … }} the custodian can allow {self.name}.",
+            )
 
     def unfit(self, workload: Workload) -> str | None:
         """Why it does not answer ``workload``, as the end of a sentence; None if it does."""
-        ...
+        return None
 
+    @abstractmethod
     def spread(self, scale: float) -> float:
         """By what its recorded answers are compared with others of their kind: less is better."""
-        ...
 
+    @abstractmethod
     def worst_error(self, scale: float) -> float:
         """The mean squared error of an answer in lattice units, for the truth where it is largest.
 
         Raises StatementTooComplex if the mechanism cannot be worked out.
         """
-        ...
 
+    @abstractmethod
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
         """Open ``answer`` and release it at ``receipt.scales``: a tuple of integers per column.
 
         Raises ReceiptError unless the receipt is unused and paid for this answer, and
         InvalidParameterValue for a scale that cannot be drawn; then the answer stays sealed.
         """
-        ...
-
-
-class Additive(Mechanism, Protocol):
-    """Adds noise of one law to each answer, whatever the truth.
-
-    Answers of all such mechanisms are of one kind: their ``spread`` and ``worst_error`` are the
-    variance of the law.
-    """
-
-    def law(self, scale: float) -> NoiseLaw:
-        """Of the noise added to one answer, in lattice units."""
-        ...
-
-    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        """The largest scale with P(|noise| ≤ half) ≥ confidence."""
-        ...

@@ -10,10 +10,10 @@ from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.mechanisms.constrained.part import AgentNoise
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
 from tallyveil.mechanisms.matrix.privacy_level import checked_range
+from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.geometric import Geometric
-from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
-from tallyveil.mechanisms.protocol import Additive, Charged
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, Geometric
+from tallyveil.mechanisms.protocol import Charged
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 

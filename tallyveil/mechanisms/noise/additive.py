@@ -7,50 +7,37 @@ Python's integers, so nothing rounds or saturates depending on the data.
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
 from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
-from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import NoiseLaw
-from tallyveil.mechanisms.losses.privacy_loss import Loss
-from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.inversion import Integers
-from tallyveil.mechanisms.protocol import Needs
-from tallyveil.mechanisms.relation import Relation
-from tallyveil.workload.workload import Workload
+from tallyveil.mechanisms.protocol import Mechanism
 
-__all__ = ["AdditiveNoise"]
+__all__ = ["Additive"]
 
 
-class AdditiveNoise(ABC):
-    """Implements `Additive`. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`)."""
+class Additive(Mechanism):
+    """Adds noise of one law to each answer, whatever the truth.
 
-    name: str
-    guarantee: str
-    needs = Needs()
+    Answers of all such mechanisms are of one kind: their ``spread`` and ``worst_error`` are the
+    variance of the law.
+    """
 
-    def scales_for(
-        self,
-        workload: Workload,
-        cost: Fraction | float | str,
-        relation: Relation,
-        measure: Measure,
-    ) -> tuple[float, ...]:
-        self._check(measure)
-        return calibrate.scales_for(workload, cost, relation, measure)
+    law_type: type[NoiseLaw]
 
-    def loss(
-        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
-    ) -> Loss:
-        self._check(measure)
-        return calibrate.scale_loss(workload, scales, relation, measure)
+    def law(self, scale: float) -> NoiseLaw:
+        """Of the noise added to one answer, in lattice units."""
+        return self.law_type(scale)
 
-    def unfit(self, workload: Workload) -> str | None:
-        return None
+    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
+        """The largest scale with P(|noise| ≤ half) ≥ confidence."""
+        widest = self.law_type.scale_for_half_width(half, confidence)
+        return min(calibrate.MAX_SCALE, widest)
 
     def spread(self, scale: float) -> float:
         return self.law(scale).variance
@@ -59,18 +46,11 @@ class AdditiveNoise(ABC):
         return self.law(scale).variance
 
     @abstractmethod
-    def law(self, scale: float) -> NoiseLaw: ...
-
-    @abstractmethod
-    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float: ...
-
-    @abstractmethod
     def draw(self, scale: float, count: int) -> Integers:
         """``count`` independent draws of the noise.
 
         Raises InvalidParameterValue for a scale that cannot be drawn (`calibrate.check_scale`).
         """
-        ...
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
         for scale in filter(None, receipt.scales):
@@ -80,15 +60,6 @@ class AdditiveNoise(ABC):
             _add(column, self.draw(scale, len(column))) if scale else column
             for column, scale in zip(exact, receipt.scales, strict=True)
         )
-
-    def _check(self, measure: Measure) -> None:
-        if measure == "epsilon" and self.needs.delta:
-            raise FeatureNotSupported(
-                f"{self.name} noise has no cost in a budget of epsilon alone: it is not"
-                " epsilon-differentially private for any epsilon",
-                hint="SET dp.mechanism = laplace. With a budget { rho = …, delta = … } or"
-                f" {{ epsilon = …, delta = … }} the custodian can allow {self.name}.",
-            )
 
 
 def _add(column: Sequence[int], noise: Integers) -> tuple[int, ...]:

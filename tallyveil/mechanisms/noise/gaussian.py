@@ -14,14 +14,13 @@ says nothing of those that are.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.noise.additive import AdditiveNoise
+from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.inversion import Integers, Table, chances, random_words
 from tallyveil.mechanisms.protocol import Needs
 
@@ -32,21 +31,16 @@ _BLOCKS = 32  # of B there are so many in σ, or up to twice as many
 _SHORT = 62
 
 
-class DiscreteGaussian(AdditiveNoise):
+class DiscreteGaussian(Additive):
     """For budgets of ρ, or of ε with a δ. A scale is σ."""
 
     name = "gaussian"
     needs = Needs(delta=True)
+    law_type = DiscreteGaussianLaw
     guarantee = (
         "discrete Gaussian noise of scale sigma: a record that moves an answer by d costs "
         "rho = d^2 / (2 sigma^2) of zero-concentrated differential privacy"
     )
-
-    def law(self, scale: float) -> DiscreteGaussianLaw:
-        return DiscreteGaussianLaw(scale)
-
-    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        return min(calibrate.MAX_SCALE, DiscreteGaussianLaw.scale_for_half_width(half, confidence))
 
     def draw(self, scale: float, count: int) -> Integers:
         return _sizes(scale).draw(count)

@@ -15,40 +15,47 @@ large that b < 8^{n+1}. Each has a small table (`inversion`), however large b is
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.noise.additive import AdditiveNoise
+from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.inversion import Integers, Table
 
-__all__ = ["DiscreteLaplace", "geometric_numbers", "integer_noise"]
+__all__ = ["DiscreteLaplace", "Geometric", "geometric_numbers", "integer_noise"]
 
 _BASE = 8
 # Numbers of less than so many bits are added in 64.
 _SHORT = 62
 
 
-class DiscreteLaplace(AdditiveNoise):
+class DiscreteLaplace(Additive):
     """The default family. A scale is b."""
 
     name = "laplace"
+    law_type = DiscreteLaplaceLaw
     guarantee = (
         "discrete Laplace noise of scale b: a record that moves an answer by d changes the "
         "probability of any outcome by a factor of at most e^(d/b)"
     )
 
-    def law(self, scale: float) -> DiscreteLaplaceLaw:
-        return DiscreteLaplaceLaw(scale)
-
-    def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        return min(calibrate.MAX_SCALE, DiscreteLaplaceLaw.scale_for_half_width(half, confidence))
-
     def draw(self, scale: float, count: int) -> Integers:
         return integer_noise(scale, count)
+
+
+class Geometric(DiscreteLaplace):
+    """`DiscreteLaplace` for those who know it by α: (1−α)/(1+α) · α^|k| with α = e^{−1/b}, not
+    clamped to a range (Ghosh, Roughgarden and Sundararajan 2009, "Universally Utility-Maximizing
+    Privacy Mechanisms", Definition 2.1).
+    """
+
+    name = "geometric"
+    guarantee = (
+        "two-sided geometric noise of parameter alpha: a record that moves an answer by d changes "
+        "the probability of any outcome by a factor of at most alpha^(-d)"
+    )
 
 
 def integer_noise(scale: float, count: int) -> Integers:
