@@ -120,8 +120,10 @@ def _product(value: int, factor: int) -> int:
 
 def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
     """Every row that is no sum of an earlier family's rows, in families of disjoint rows; and all
-    rows that are sums of a family's. The last family has all that is left, disjoint or not."""
-    order = np.argsort(np.diff(matrix.indptr), kind="stable").tolist()
+    rows that are sums of a family's. The last family has all that is left, disjoint or not. Of
+    rows with the same cells the one with the least coefficients comes first: the others are
+    multiples of it, and it may be no whole multiple of them."""
+    order = np.lexsort([_sizes(matrix), np.diff(matrix.indptr)]).tolist()
     left, families, sums = list(order), list[set[int]](), list[_Sum]()
     while left and len(families) < _FAMILIES:
         owners = _Owners(matrix)
@@ -138,6 +140,12 @@ def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
         done = family | {one.row for one in own}
         left = [row for row in left if row not in done]
     return [*families, set(left)], sums
+
+
+def _sizes(matrix: sparse.csr_matrix) -> FloatArray:
+    """Of each row, the sum of its coefficients' sizes."""
+    result: FloatArray = np.asarray(abs(matrix).sum(axis=1), dtype=np.float64).ravel()
+    return result
 
 
 class _Owners:

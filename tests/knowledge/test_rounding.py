@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tallyveil.knowledge import rounding
 from tallyveil.knowledge.rounding import jointly_rounded
 
 CELLS = np.eye(6, dtype=np.int64)
@@ -73,6 +74,18 @@ def test_what_is_exact_stays(seed: int) -> None:
     found = rounded(rows, values, np.append(random.uniform(1, 5, 6), 0.0))
     assert found is not None
     assert found[-1] == 31 == sum(found[:-1])
+
+
+def test_multiples_that_come_before_their_rows_take_no_integer_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a sum of d beside a count, both grouped by d."""
+    monkeypatch.setattr(rounding, "nearest_integers", None)
+    rows = np.vstack([np.diag(np.arange(6)), CELLS])
+    for values in np.random.default_rng(0).uniform(-20, 20, (20, 12)):
+        found = rounded(rows, values, np.repeat([9.0, 1.0], 6))
+        assert found is not None
+        assert found[1:6] == [d * found[6 + d] for d in range(1, 6)]
 
 
 def test_rows_without_a_sum_are_left_alone() -> None:
