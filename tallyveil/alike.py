@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["alike", "scrambled"]
+__all__ = ["alike", "coded", "scrambled"]
 
 _Ints = npt.NDArray[np.int64]
 _Marks = npt.NDArray[np.uint64]
@@ -48,6 +48,17 @@ def alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _In
     for label in labels:
         result = np.where(label == label[result], result, np.arange(number))
     return result
+
+
+def coded(values: _Ints) -> tuple[_Ints, _Ints]:
+    """(codes, distinct) with values = distinct[codes] and distinct ascending; values ≥ 0."""
+    if values.size and int(values.max()) <= max(1 << 12, 4 * values.size):
+        distinct = np.flatnonzero(np.bincount(values.ravel()))
+        rank = np.zeros(int(distinct[-1]) + 1, dtype=np.int64)
+        rank[distinct] = np.arange(len(distinct))
+        return rank[values], distinct
+    distinct, codes = np.unique(values, return_inverse=True)
+    return codes.reshape(values.shape).astype(np.int64, copy=False), distinct
 
 
 def scrambled(*columns: _Ints) -> _Marks:

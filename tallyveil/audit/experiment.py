@@ -24,7 +24,7 @@ from tallyveil.cube import Cube
 from tallyveil.mechanisms import Mechanism, Neighbours
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.policy import Attribute, Domain
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["Outcomes", "experiment", "replacement"]
 
@@ -107,7 +107,7 @@ def _released(
     """The outputs on each of two inputs, and the scale and the charge of either."""
     size = len(inputs[0])
     domain = Domain(_TABLE, (Attribute(_AXIS, "range", "BIGINT", tuple(range(size))),))
-    workload = Workload(_TABLE, (_identity(size),))
+    workload = Workload(_TABLE, (Column((Factor.identity((_AXIS,), (size,)),)),))
     delta = None if measure == "epsilon" else Fraction(1, 10**6)
     account = Account(domain, neighbours, 1, 4 * cost, "", measure=measure, delta=delta)
     scales = family.scales_for(workload, cost, account.relation, measure)
@@ -123,8 +123,3 @@ def _released(
             samples.append(np.array(outputs, dtype=np.int64))
     first, second = samples
     return first, second, scales[0], claim
-
-
-def _identity(size: int) -> Column:
-    each = np.arange(size, dtype=np.int64)
-    return Column.joint((_AXIS,), (size,), size, each, each, np.ones(size, dtype=np.int64))

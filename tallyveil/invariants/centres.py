@@ -23,13 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.alike import alike
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.orbits import orbits
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
-from tallyveil.workload.classes import Classes, stacked
+from tallyveil.workload.classes import Classes, by_kind, stacked
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["centres", "posed", "translate_of"]
@@ -190,7 +189,8 @@ def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
     asked = classes.column(column).multiplied_out(_PROGRAM)
     if asked is None or sum(part.height for part in parts) * asked.size > _PROGRAM:
         return None
-    return _dense(stacked(parts)), _dense(asked), names
+    sums = stacked(parts).dense().astype(np.float64)
+    return sums, asked.dense().astype(np.float64), names
 
 
 def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
@@ -198,26 +198,11 @@ def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
     joint = span.jointly([column])
     if joint is None:
         return None
-    whole = stacked([joint.declared, joint.asked])
-    order = np.lexsort((whole.rows, whole.cells))
-    cells, starts = np.unique(whole.cells[order], return_index=True)
-    entries = [whole.rows[order], whole.coefficients[order]]
-    kept = np.unique(alike([], (np.append(starts, len(order)), entries)))
-    if len(kept) * whole.height > _PROGRAM:
+    whole = by_kind(stacked([joint.declared, joint.asked]))
+    if whole.size * whole.height > _PROGRAM:
         return None
-    number = np.full(whole.size, -1, dtype=np.int64)
-    number[cells[kept]] = np.arange(len(kept))
-    matrix = np.zeros((whole.height, len(kept)))
-    inside = number[whole.cells] >= 0
-    matrix[whole.rows[inside], number[whole.cells[inside]]] = whole.coefficients[inside]
-    height = joint.declared.height
+    matrix, height = whole.dense().astype(np.float64), joint.declared.height
     return matrix[:height], matrix[height:], [numbers[[n]] for n in joint.numbers.tolist()]
-
-
-def _dense(factor: Factor) -> _Floats:
-    matrix = np.zeros((factor.height, factor.size))
-    matrix[factor.rows, factor.cells] = factor.coefficients
-    return matrix
 
 
 def _least(declared: _Floats, row: _Floats) -> _Floats | None:

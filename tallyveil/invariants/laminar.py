@@ -96,11 +96,8 @@ class Laminar:
         filled = np.flatnonzero(self.sizes)
         number = np.cumsum(self.sizes > 0) - 1
         cells = np.flatnonzero(self.owner >= 0)
-        rows = number[self.owner[cells]]
-        order = np.argsort(rows, kind="stable")
-        factor = Factor(
-            ("",), (len(self.owner),), len(filled), rows[order], cells[order], np.ones_like(cells)
-        )
+        rows, ones = number[self.owner[cells]], np.ones_like(cells)
+        factor = Factor.of_entries(("",), (len(self.owner),), len(filled), rows, cells, ones)
         return factor, [int(counts[row]) for row in filled.tolist()]
 
     def combinations(self, asked: Factor) -> list[Combination | None]:

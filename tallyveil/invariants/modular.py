@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.alike import alike
 from tallyveil.invariants.combination import Combination, ratio
-from tallyveil.workload.classes import stacked
+from tallyveil.workload.classes import by_kind, stacked
 from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["Modular"]
@@ -89,16 +88,10 @@ def _fraction(residue: int) -> Fraction | None:
 def _dense(factor: Factor) -> IntArray | None:
     """Over the cells that its rows tell apart, without those of no row; None if to eliminate its
     rows would take too much work."""
-    order = np.lexsort((factor.rows, factor.cells))
-    rows, coefficients = factor.rows[order], factor.coefficients[order]
-    starts = np.flatnonzero(np.diff(factor.cells[order], prepend=-1))
-    ends = np.append(starts, len(order))
-    distinct, place = np.unique(alike([], (ends, [rows, coefficients])), return_inverse=True)
-    if factor.height * len(distinct) * min(factor.height, len(distinct)) > _WORK:
+    kinds = by_kind(factor)
+    if kinds.height * kinds.size * min(kinds.height, kinds.size) > _WORK:
         return None
-    matrix = np.zeros((factor.height, len(distinct)), dtype=np.int64)
-    matrix[rows, np.repeat(place.ravel(), np.diff(ends))] = coefficients
-    return matrix
+    return kinds.dense()
 
 
 def _residues(matrix: IntArray) -> _Residues:

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
 from tallyveil.inference.least_trace import correlated, least_trace
@@ -100,7 +101,8 @@ def design(
         return None
     decoded = (others.T * units[some]) @ np.linalg.inv(mixed) / units[:, None]
     deviations = np.sqrt((decoded**2).sum(axis=1))
-    column = _combined(whole, some, mixed.astype(np.int64))
+    combined = sparse.csr_matrix(mixed.astype(np.int64)) @ whole.take(some).sparse()
+    column = Column((Factor.of_sparse(whole.axes, whole.shape, combined),))
     return Design(column, translate, deviations, others.T, bound)
 
 
@@ -110,19 +112,3 @@ def _independent(covariance: _Floats) -> IntArray:
     sizes = np.abs(np.diag(triangle))
     found: IntArray = np.sort(order[sizes > _FIT * sizes.max(initial=0)]).astype(np.int64)
     return found
-
-
-def _combined(rows: Factor, some: IntArray, mixed: IntArray) -> Column:
-    """T W_d, over all cells."""
-    from scipy import sparse
-
-    own = rows.take(some)
-    matrix = sparse.csr_matrix(
-        (own.coefficients, (own.rows, own.cells)), shape=(own.height, own.size)
-    )
-    found = sparse.csr_matrix(sparse.csr_matrix(mixed) @ matrix)
-    found.eliminate_zeros()
-    found.sort_indices()
-    of = np.repeat(np.arange(len(some)), np.diff(found.indptr))
-    cells, coefficients = found.indices.astype(np.int64), found.data.astype(np.int64)
-    return Column((Factor(rows.axes, rows.shape, len(some), of, cells, coefficients),))

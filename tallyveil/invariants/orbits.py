@@ -67,8 +67,7 @@ def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] 
     rows, kinds, values, counts = _counted(orbits_of[order], of_cell[cells][order], sums[order])
     if (counts != sizes[kinds]).any():
         return None
-    kept = values != 0
-    return Factor(axes, shape, height, rows[kept], kinds[kept], values[kept]), orbit
+    return Factor.of_entries(axes, shape, height, rows, kinds, values), orbit
 
 
 def _counted(*labels: IntArray) -> tuple[IntArray, ...]:

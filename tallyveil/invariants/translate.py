@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy import sparse
 
 from tallyveil.workload.classes import spread
 from tallyveil.workload.workload import Column, Factor, IntArray
@@ -81,49 +82,12 @@ def _translated(asked: Column, translate: Translate, published: Sequence[Column]
         largest += column.largest * float(np.abs(translate.numerators[entries]).sum())
     if whole is None or largest >= _LARGEST:
         return None
-    parts = [(whole.rows, whole.cells, whole.coefficients * translate.denominator)]
+    found = whole.sparse() * translate.denominator
     for column, entries, start in used:
-        part = _subtracted(column, translate, entries, int(start), axes, shape)
-        if part is None:
+        numbers, place = np.unique(translate.declared[entries] - start, return_inverse=True)
+        own = spread(column.take(numbers.astype(np.int64)), axes, shape, _LIMIT)
+        if own is None or int(own.entries[place].sum()) > _LIMIT:
             return None
-        parts.append(part)
-    return Column((_summed(axes, shape, asked.height, parts),))
-
-
-_Entries = tuple[IntArray, IntArray, IntArray]
-
-
-def _subtracted(
-    column: Column,
-    translate: Translate,
-    entries: IntArray,
-    start: int,
-    axes: tuple[str, ...],
-    shape: tuple[int, ...],
-) -> _Entries | None:
-    """−``denominator`` · λC of one published column: rows asked, cells and coefficients."""
-    numbers, of_own = np.unique(translate.declared[entries] - start, return_inverse=True)
-    own = spread(column.take(numbers.astype(np.int64)), axes, shape, _LIMIT)
-    if own is None:
-        return None
-    place = of_own.ravel()
-    repeats = own.entries[place]
-    if int(repeats.sum()) > _LIMIT:
-        return None
-    first = np.repeat(np.searchsorted(own.rows, np.arange(own.height))[place], repeats)
-    taken = first + np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    rows = np.repeat(translate.rows[entries], repeats)
-    numerators = np.repeat(translate.numerators[entries], repeats)
-    return rows, own.cells[taken], -numerators * own.coefficients[taken]
-
-
-def _summed(
-    axes: tuple[str, ...], shape: tuple[int, ...], height: int, parts: Sequence[_Entries]
-) -> Factor:
-    rows, cells, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-    order = np.lexsort((cells, rows))
-    rows, cells, values = rows[order], cells[order], values[order]
-    first = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(cells, prepend=-1) != 0))
-    sums = np.add.reduceat(values, first) if len(first) else values
-    kept = first[sums != 0]
-    return Factor(axes, shape, height, rows[kept], cells[kept], sums[sums != 0])
+        factors = translate.numerators[entries], (translate.rows[entries], place.ravel())
+        found = found - sparse.csr_matrix(factors, (asked.height, own.height)) @ own.sparse()
+    return Column((Factor.of_sparse(axes, shape, found),))

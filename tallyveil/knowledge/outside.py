@@ -23,8 +23,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.alike import coded
 from tallyveil.inference.noise import FloatArray
-from tallyveil.mechanisms.units import coded
 from tallyveil.workload.classes import all_known
 from tallyveil.workload.workload import Column, Factor
 

@@ -13,13 +13,11 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Final
 
-import numpy as np
-
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.losses.rational_sums import IntArray, ceiling_of_sum
 
 __all__ = [
-    "CEILING", "CONTEXT", "UNIT", "IntArray", "below_one", "coded", "decimal", "exp_below",
+    "CEILING", "CONTEXT", "UNIT", "IntArray", "below_one", "decimal", "exp_below",
     "from_units", "loss_units", "positive", "rounded_up", "units",
 ]  # fmt: skip
 
@@ -100,14 +98,3 @@ def loss_units(moves: Sequence[IntArray], rates: Sequence[Fraction]) -> IntArray
     is rational and rounded once.
     """
     return ceiling_of_sum(moves, [rate * UNIT for rate in rates], CEILING)
-
-
-def coded(values: IntArray) -> tuple[IntArray, IntArray]:
-    """(codes, distinct) with values = distinct[codes] and distinct ascending; values ≥ 0."""
-    if values.size and int(values.max()) <= max(1 << 12, 4 * values.size):
-        distinct = np.flatnonzero(np.bincount(values.ravel()))
-        rank = np.zeros(int(distinct[-1]) + 1, dtype=np.int64)
-        rank[distinct] = np.arange(len(distinct))
-        return rank[values], distinct
-    distinct, codes = np.unique(values, return_inverse=True)
-    return codes.reshape(values.shape).astype(np.int64, copy=False), distinct

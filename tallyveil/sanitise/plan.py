@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.mechanisms import OneRecord, Relation, Sanitiser, spent
@@ -109,7 +106,5 @@ def _identity(group: Group) -> Column:
 
 
 def _factor(attributes: tuple[Attribute, ...]) -> Factor:
-    shape = tuple(attribute.size for attribute in attributes)
-    cells = np.arange(math.prod(shape), dtype=np.int64)
     names = tuple(attribute.name for attribute in attributes)
-    return Factor(names, shape, len(cells), cells, cells, np.ones_like(cells))
+    return Factor.identity(names, tuple(attribute.size for attribute in attributes))

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Attribute
 from tallyveil.workload.workload import Column, Factor, Workload
@@ -43,13 +41,7 @@ class Strategy:
 
 def marginal(attributes: Sequence[Attribute]) -> Column:
     """A count for every combination of the attributes' cells; of no attribute, the total."""
-    return Column(tuple(_identity(attribute) for attribute in attributes))
-
-
-def _identity(attribute: Attribute) -> Factor:
-    every = np.arange(attribute.size, dtype=np.int64)
-    ones = np.ones(attribute.size, dtype=np.int64)
-    return Factor((attribute.name,), (attribute.size,), attribute.size, every, every.copy(), ones)
+    return Column(tuple(Factor.identity((one.name,), (one.size,)) for one in attributes))
 
 
 def check_size(groups: Sequence[Sequence[Attribute]], hint: str) -> None:

@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import alike, scrambled
+from tallyveil.alike import alike, coded, scrambled
 from tallyveil.cache import Cache
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Classes", "all_known", "over_classes", "spread", "stacked"]
+__all__ = ["Classes", "all_known", "by_kind", "kinds_of_cells", "over_classes", "spread", "stacked"]
 
 _Known = TypeVar("_Known")
 
@@ -80,10 +80,8 @@ class Classes:
             np.logical_and.reduce([a == b for a, b in zip(at, firsts, strict=True)])
         )
         cells = np.ravel_multi_index([own[kept] for own in classes], shape).astype(np.int64)
-        rows, coefficients = factor.rows[kept], factor.coefficients[kept]
-        order = np.lexsort((cells, rows))
-        return Factor(
-            factor.axes, shape, factor.height, rows[order], cells[order], coefficients[order]
+        return Factor.of_entries(
+            factor.axes, shape, factor.height, factor.rows[kept], cells, factor.coefficients[kept]
         )
 
 
@@ -147,6 +145,41 @@ def _found_labels(factor: Factor, axis: str) -> IntArray:
 _LABELS: Final[WeakKeyDictionary[Factor, dict[str, IntArray]]] = WeakKeyDictionary()
 
 
+def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
+    """The cells that some row touches, the kind of each, and a cell of each kind: those of one kind
+    no row tells apart."""
+    deadline.check()
+    if int(np.bincount(factor.cells, minlength=1).max()) <= 1:  # no two rows overlap
+        values = np.unique(factor.coefficients)
+        kinds = np.searchsorted(values, factor.coefficients)
+        of_cell, distinct = coded(factor.rows * len(values) + kinds)
+        firsts = np.zeros(len(distinct), dtype=np.int64)
+        firsts[of_cell] = factor.cells
+        return factor.cells, of_cell, firsts
+    order = np.argsort(factor.cells, kind="stable")
+    deadline.check()
+    own = factor.cells[order]
+    starts = np.flatnonzero(np.diff(own, prepend=-1))
+    entries = [factor.rows[order], factor.coefficients[order]]
+    first, of_cell = np.unique(
+        alike([], (np.append(starts, len(order)), entries)), return_inverse=True
+    )
+    cells = own[starts]
+    return cells, of_cell.ravel().astype(np.int64), cells[first]
+
+
+def by_kind(factor: Factor) -> Factor:
+    """Its rows over one cell of each kind that some row touches."""
+    _, _, firsts = kinds_of_cells(factor)
+    number = np.full(factor.size, -1, dtype=np.int64)
+    number[np.sort(firsts)] = np.arange(len(firsts))
+    kept = number[factor.cells] >= 0
+    return Factor(
+        ("",), (len(firsts),), factor.height,
+        factor.rows[kept], number[factor.cells[kept]], factor.coefficients[kept],
+    )  # fmt: skip
+
+
 def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int) -> Factor | None:
     """The column as one factor over ``axes``, all of its own among them; None if that has more
     than ``limit`` cells or entries."""
@@ -168,10 +201,7 @@ def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int
         other = (other[:, None] + np.arange(shape[n]) * strides[n]).ravel()
     rows, coefficients = (np.repeat(a, copies) for a in (factor.rows, factor.coefficients))
     cells = (own[:, None] + other).ravel()
-    order = np.lexsort((cells, rows))
-    return Factor(
-        tuple(axes), tuple(shape), factor.height, rows[order], cells[order], coefficients[order]
-    )
+    return Factor.of_entries(tuple(axes), tuple(shape), factor.height, rows, cells, coefficients)
 
 
 def all_known(found: Iterable[_Known | None]) -> list[_Known] | None:

@@ -23,6 +23,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.workload.factorisation import row_parts
@@ -69,6 +70,43 @@ class Factor:
                 raise ValueError("a cell lies outside the axes")
             if not self.coefficients.all():
                 raise ValueError("a zero is not stored")
+
+    @classmethod
+    def of_sparse(
+        cls, axes: tuple[str, ...], shape: tuple[int, ...], matrix: sparse.csr_matrix
+    ) -> Factor:
+        """The rows of an integer matrix."""
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        height = matrix.shape[0]
+        rows = np.repeat(np.arange(height, dtype=np.int64), np.diff(matrix.indptr))
+        return cls(axes, shape, height, rows, matrix.indices.astype(np.int64), matrix.data)
+
+    @classmethod
+    def of_entries(
+        cls, axes: tuple[str, ...], shape: tuple[int, ...], height: int, rows: IntArray,
+        cells: IntArray, coefficients: IntArray,
+    ) -> Factor:  # fmt: skip
+        """Of entries in any order; those of one place add up."""
+        size = height, math.prod(shape)
+        return cls.of_sparse(axes, shape, sparse.csr_matrix((coefficients, (rows, cells)), size))
+
+    @classmethod
+    def identity(cls, axes: tuple[str, ...], shape: tuple[int, ...]) -> Factor:
+        """A row for every cell."""
+        cells = np.arange(math.prod(shape), dtype=np.int64)
+        return cls(axes, shape, len(cells), cells, cells, np.ones_like(cells))
+
+    def sparse(self) -> sparse.csr_matrix:
+        """Its matrix."""
+        entries = self.coefficients, (self.rows, self.cells)
+        return sparse.csr_matrix(entries, shape=(self.height, self.size))
+
+    def dense(self) -> IntArray:
+        """Its matrix, written out."""
+        matrix = np.zeros((self.height, self.size), dtype=np.int64)
+        matrix[self.rows, self.cells] = self.coefficients
+        return matrix
 
     @property
     def size(self) -> int:

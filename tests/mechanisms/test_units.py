@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallyveil.alike import coded
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.units import (
     CEILING,
     IntArray,
-    coded,
     from_units,
     loss_units,
     positive,

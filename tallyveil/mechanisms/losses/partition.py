@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import alike
+from tallyveil.alike import coded
 from tallyveil.cache import Cache
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
-from tallyveil.mechanisms.units import IntArray, coded
-from tallyveil.workload.classes import over_classes
+from tallyveil.mechanisms.units import IntArray
+from tallyveil.workload.classes import kinds_of_cells, over_classes
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = [
@@ -97,10 +97,9 @@ def _partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
         return None
     kinds, [over] = over_classes([column])
     factor = over.multiplied_out(CELL_LIMIT)
-    touched = None if factor is None else _touched(factor)
-    if factor is None or touched is None:
+    if factor is None:
         return None
-    cells, of_cell, firsts = touched
+    cells, of_cell, firsts = kinds_of_cells(factor)
     rest = len(cells) < factor.size  # the class of the cells that no row touches comes first
     labels, count = np.zeros(factor.size, dtype=np.int64), len(firsts) + rest
     if count > CLASS_LIMIT:
@@ -119,31 +118,6 @@ def _partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
         axes, tuple(kinds.labels[a] for a in axes), labels.reshape(factor.shape), count, outside
     )
     return found, Rows(factor.rows[own], classes[own], factor.coefficients[own])
-
-
-def _touched(factor: Factor) -> tuple[IntArray, IntArray, IntArray] | None:
-    """The cells that some row touches, the class of each, and a cell of each class; None if there
-    are more than `CLASS_LIMIT`."""
-    deadline.check()
-    if int(np.bincount(factor.cells, minlength=1).max()) <= 1:  # no two rows overlap
-        if len(factor.starts) > CLASS_LIMIT:
-            return None
-        values = np.unique(factor.coefficients)
-        kinds = np.searchsorted(values, factor.coefficients)
-        of_cell, distinct = coded(factor.rows * len(values) + kinds)
-        firsts = np.zeros(len(distinct), dtype=np.int64)
-        firsts[of_cell] = factor.cells
-        return factor.cells, of_cell, firsts
-    order = np.argsort(factor.cells, kind="stable")
-    deadline.check()
-    own = factor.cells[order]
-    starts = np.flatnonzero(np.diff(own, prepend=-1))
-    entries = [factor.rows[order], factor.coefficients[order]]
-    first, of_cell = np.unique(
-        alike([], (np.append(starts, len(order)), entries)), return_inverse=True
-    )
-    cells = own[starts]
-    return cells, of_cell.ravel().astype(np.int64), cells[first]
 
 
 def distances(entries: Rows, count: int, power: int) -> IntArray | None:

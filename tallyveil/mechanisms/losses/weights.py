@@ -19,9 +19,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.alike import coded
 from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT
-from tallyveil.mechanisms.units import IntArray, coded
+from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Part", "Weights", "can_account", "check_magnitude", "from_midrange", "from_zero"]
@@ -40,7 +41,7 @@ class Part:
 
     @cached_property
     def coded(self) -> tuple[IntArray, IntArray]:
-        """The kind of each cell, and the weight of each kind (`units.coded`)."""
+        """The kind of each cell, and the weight of each kind (`alike.coded`)."""
         return coded(self.values)
 
     @cached_property
