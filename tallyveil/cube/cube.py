@@ -12,9 +12,9 @@ from tallyveil.cube.marginals import (
     DENSE_CELLS,
     IntArray,
     Marginal,
-    MarginalCache,
     flat_index,
     marginal,
+    marginal_cache,
 )
 from tallyveil.cube.product import Grids, exact_product, kronecker_product
 from tallyveil.errors import StatementTooComplex
@@ -37,7 +37,7 @@ class _Counts:
     def __init__(self, codes: tuple[IntArray, ...], counts: IntArray) -> None:
         self.codes = codes
         self.counts = counts
-        self.marginals = MarginalCache()
+        self.marginals = marginal_cache()
 
 
 class Cube:
@@ -87,7 +87,7 @@ class Cube:
         return all(
             column.entries <= _LOOKED_UP
             and column.size <= _LOOKED_UP
-            and self._counts.marginals.holds(column.axes)
+            and self._counts.marginals.find(column.axes) is not None
             for column in workload.columns
         )
 

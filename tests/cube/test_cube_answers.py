@@ -21,7 +21,7 @@ from tallyveil.boundary import TrueAnswer, issue_receipt, open_answer
 from tallyveil.cube import Cube, marginals, product
 from tallyveil.cube import cube as cube_module
 from tallyveil.cube.cube import MAX_RECORDS
-from tallyveil.cube.marginals import DENSE_CELLS, MarginalCache, marginal
+from tallyveil.cube.marginals import DENSE_CELLS, marginal, marginal_cache
 from tallyveil.cube.product import exact_product
 from tallyveil.errors import ReceiptError, StatementTooComplex
 from tallyveil.policy import Domain, parse_policy
@@ -245,21 +245,24 @@ def test_a_workload_for_another_table_is_refused() -> None:
         cube_of({}).answer(Workload("u", ()))
 
 
-def test_the_cache_keeps_to_its_limit_and_drops_the_oldest() -> None:
+def test_the_cache_drops_the_oldest_and_keeps_even_what_fills_it() -> None:
     codes, counts = (int64([0, 1]),), int64([1, 1])
     made: list[str] = []
 
-    def get(name: str) -> None:
+    def get(name: str, cells: int = 1000) -> None:
         def compute() -> Any:
             made.append(name)
-            return marginal(codes, (1000,), counts)
+            return marginal(codes, (cells,), counts)
 
         cache.get((name,), compute)
 
-    cache = MarginalCache(limit=16_000)
-    for name in "abacab":
+    cache = marginal_cache(room=64_000)
+    for name in "abcdefghaibx":
         get(name)
-    assert "".join(made) == "abcb"
+    assert "".join(made) == "abcdefghibx"
+    for _ in range(2):
+        get("large", 100_000)
+    assert made.count("large") == 1
 
 
 def test_threads_get_the_same_answers() -> None:
