@@ -5,6 +5,7 @@ Each is read to its end: what is left over is a syntax error, never dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -23,11 +24,10 @@ from tallyveil.gate.commands.assignments import (
 from tallyveil.gate.commands.copying import parse_copy
 from tallyveil.gate.commands.cursors import parse_close, parse_declare, parse_fetch
 from tallyveil.gate.commands.explain import parse_explain
-from tallyveil.gate.commands.nested import as_statement, set_aside
 from tallyveil.gate.commands.prepared import parse_deallocate, parse_execute, parse_prepare
-from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.reader import Reader, as_statement, set_aside
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
-from tallyveil.gate.interface import Aside, Change, Kind, Statement, nothing_aside
+from tallyveil.gate.interface import Aside, Statement, nothing_aside
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
 
 __all__ = ["apply", "parse_piece"]
@@ -73,16 +73,10 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
     if aside(piece):
         return set_aside(piece)
     first = piece.words[0]
-    if first in TRANSACTION_WORDS:
-        return parse_transaction(piece)
-    if first in _OF_WHAT_IS_KEPT:
-        return _OF_WHAT_IS_KEPT[first](piece)
-    if first in _OWN:
-        return _own(first, piece)
-    if first in _NAMED:
-        return _NAMED[first](piece, dialect, aside)
-    if first in _ABOUT_QUERIES:
-        return _ABOUT_QUERIES[first](piece, dialect)
+    if first in _COMMANDS:
+        reader = Reader(piece, dialect, aside)
+        reader.expect(first)
+        return _COMMANDS[first](reader)
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
     if first not in QUERY_WORDS:
@@ -94,45 +88,34 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
     return as_statement(read_query(piece, dialect))
 
 
-_NAMED: Final = {"DECLARE": parse_declare, "PREPARE": parse_prepare}
-_ABOUT_QUERIES: Final = {"EXPLAIN": parse_explain, "COPY": parse_copy}
-
-_OF_WHAT_IS_KEPT: Final = {
-    "FETCH": parse_fetch,
-    "MOVE": parse_fetch,
-    "CLOSE": parse_close,
-    "EXECUTE": parse_execute,
-    "DEALLOCATE": parse_deallocate,
-}
-
-_OWN: Final = frozenset({"SET", "RESET", "SHOW", "DISCARD", "UNLISTEN", "CHECKPOINT"})
+def _unlisten(reader: Reader) -> Statement:
+    reader.usage = "UNLISTEN *"
+    if not reader.take("*"):
+        reader.name()
+    return reader.statement("no_op", "UNLISTEN")
 
 
-def _own(first: str, piece: Piece) -> Statement:
-    """A statement about the session."""
-    match first:
-        case "SET":
-            return _statement(piece, "set", "SET", parse_set(piece))
-        case "RESET":
-            return _statement(piece, "set", "RESET", parse_reset(piece))
-        case "SHOW":
-            name = parse_show(piece)
-            return Statement(piece.sql, "show", "SHOW", target=name, offset=piece.offset)
-        case "DISCARD":
-            return _statement(piece, "set", *parse_discard(piece))
-        case "UNLISTEN":
-            return _unlisten(piece)
+def _checkpoint(reader: Reader) -> Statement:
     raise InsufficientPrivilege("permission denied to execute CHECKPOINT command", position=1)
 
 
-def _statement(piece: Piece, kind: Kind, tag: str, change: Change | None = None) -> Statement:
-    return Statement(piece.sql, kind, tag, change=change, offset=piece.offset)
-
-
-def _unlisten(piece: Piece) -> Statement:
-    reader = Reader(piece, "UNLISTEN *")
-    reader.expect("UNLISTEN")
-    if not reader.take("*"):
-        reader.name()
-    reader.end()
-    return _statement(piece, "no_op", "UNLISTEN")
+_COMMANDS: Final[Mapping[str, Callable[[Reader], Statement]]] = MappingProxyType(
+    {
+        **dict.fromkeys(TRANSACTION_WORDS, parse_transaction),
+        "SET": parse_set,
+        "RESET": parse_reset,
+        "SHOW": parse_show,
+        "DISCARD": parse_discard,
+        "DECLARE": parse_declare,
+        "FETCH": parse_fetch,
+        "MOVE": parse_fetch,
+        "CLOSE": parse_close,
+        "PREPARE": parse_prepare,
+        "EXECUTE": parse_execute,
+        "DEALLOCATE": parse_deallocate,
+        "EXPLAIN": parse_explain,
+        "COPY": parse_copy,
+        "UNLISTEN": _unlisten,
+        "CHECKPOINT": _checkpoint,
+    }
+)

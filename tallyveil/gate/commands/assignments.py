@@ -15,9 +15,8 @@ from tallyveil.errors import (
 )
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import parse_modes
-from tallyveil.gate.interface import Change, Notice
+from tallyveil.gate.interface import Change, Notice, Statement
 from tallyveil.gate.settings import LISTS, Settings
-from tallyveil.rewriter import Piece
 
 __all__ = ["apply", "parse_discard", "parse_reset", "parse_set", "parse_show"]
 
@@ -48,10 +47,17 @@ def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
     return ()
 
 
-def parse_set(piece: Piece) -> Change:
+def _changing(reader: Reader, tag: str, change: Change) -> Statement:
+    return replace(reader.statement("set", tag), change=change)
+
+
+def parse_set(reader: Reader) -> Statement:
     """``SET [SESSION | LOCAL] name {= | TO} {value [, …] | DEFAULT}``, and the standard's forms."""
-    reader = Reader(piece, "SET name = value")
-    reader.expect("SET")
+    reader.usage = "SET name = value"
+    return _changing(reader, "SET", _set(reader))
+
+
+def _set(reader: Reader) -> Change:
     if reader.take("CONSTRAINTS"):
         return _constraints(reader)
     if reader.take("LOCAL"):
@@ -94,7 +100,6 @@ def _keeps_the_user(reader: Reader) -> bool:
     if not role and not reader.take("SESSION", "AUTHORIZATION"):
         return False
     if reader.take("NONE" if role else "DEFAULT"):
-        reader.end()
         return True
     raise InsufficientPrivilege(
         "who asks is who connected: it cannot be changed",
@@ -110,7 +115,6 @@ def _constraints(reader: Reader) -> Change:
         name = reader.dotted_name()
         raise UndefinedObject(f'constraint "{name}" does not exist', position=position)
     reader.one_of("DEFERRED", "IMMEDIATE")
-    reader.end()
     return Change({})
 
 
@@ -119,13 +123,9 @@ def _assignment(reader: Reader) -> Change:
     if not reader.take("="):
         reader.expect("TO")
     if reader.take("DEFAULT"):
-        reader.end()
         return Change({name: None})
-    values = [_value(reader, name)]
-    while reader.take(","):
-        values.append(_value(reader, name))
-    reader.end()
-    if len(values) > 1 and name not in LISTS:
+    values = reader.listed(lambda: _value(reader, name))
+    if len(values) > 1 and name not in LISTS and reader.ended():
         raise InvalidParameterValue(
             f"SET {name} takes only one argument", hint="Put a value with commas in '…'."
         )
@@ -147,53 +147,43 @@ def _value(reader: Reader, name: str) -> str:
 def _zone(reader: Reader) -> str | None:
     reader.usage = "SET TIME ZONE 'Europe/Paris'"
     if reader.take("DEFAULT") or reader.take("LOCAL"):
-        value = None
-    elif reader.word() == "INTERVAL":
+        return None
+    if reader.word() == "INTERVAL":
         raise FeatureNotSupported(
             "a time zone by an interval is not answered",
             hint="Write its name, such as 'Europe/Paris', or its hours.",
             position=reader.position(),
         )
-    else:
-        value = _value(reader, "timezone")
-    reader.end()
-    return value
+    return _value(reader, "timezone")
 
 
 def _encoding(reader: Reader) -> str | None:
     reader.usage = "SET NAMES 'UTF8'"
-    text = None
-    if not reader.ended() and not reader.take("DEFAULT"):
-        text = reader.escaped_string()
-        if text is None:
-            raise reader.error()
-    reader.end()
+    if reader.ended() or reader.take("DEFAULT"):
+        return None
+    text = reader.escaped_string()
+    if text is None:
+        raise reader.error()
     return text
 
 
-def parse_reset(piece: Piece) -> Change:
-    reader = Reader(piece, "RESET name or RESET ALL")
-    reader.expect("RESET")
+def parse_reset(reader: Reader) -> Statement:
+    reader.usage = "RESET name or RESET ALL"
     if reader.take("ALL"):
         change = Change({}, everything=True)
     elif reader.take("SESSION", "AUTHORIZATION") or reader.take("ROLE"):
         change = Change({})  # who asks is who connected, before and after
     else:
         change = Change({_special(reader) or reader.dotted_name(): None})
-    reader.end()
-    return change
+    return _changing(reader, "RESET", change)
 
 
-def parse_show(piece: Piece) -> str:
-    """The setting's name, or "all"."""
-    reader = Reader(piece, "SHOW name or SHOW ALL")
-    reader.expect("SHOW")
+def parse_show(reader: Reader) -> Statement:
+    """``target`` is the setting's name, or "all"."""
+    reader.usage = "SHOW name or SHOW ALL"
     if reader.take("SESSION", "AUTHORIZATION"):
-        name = "session_authorization"
-    else:
-        name = _special(reader) or reader.dotted_name()
-    reader.end()
-    return name
+        return reader.statement("show", "SHOW", "session_authorization")
+    return reader.statement("show", "SHOW", _special(reader) or reader.dotted_name())
 
 
 def _special(reader: Reader) -> str | None:
@@ -203,11 +193,8 @@ def _special(reader: Reader) -> str | None:
     return "transaction_isolation" if reader.take("TRANSACTION", "ISOLATION", "LEVEL") else None
 
 
-def parse_discard(piece: Piece) -> tuple[str, Change]:
-    """The command tag and the change."""
-    reader = Reader(piece, "DISCARD ALL")
-    reader.expect("DISCARD")
+def parse_discard(reader: Reader) -> Statement:
+    reader.usage = "DISCARD ALL"
     what = reader.one_of("ALL", "PLANS", "SEQUENCES", "TEMP", "TEMPORARY")
-    reader.end()
     tag = "DISCARD TEMP" if what == "TEMPORARY" else f"DISCARD {what}"
-    return tag, Change({}, everything=what == "ALL")
+    return _changing(reader, tag, Change({}, everything=what == "ALL"))

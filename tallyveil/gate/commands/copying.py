@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import (
@@ -11,11 +12,10 @@ from tallyveil.errors import (
     InvalidParameterValue,
     SQLSyntaxError,
     StatementError,
+    UndefinedParameter,
 )
-from tallyveil.gate.commands.nested import as_statement, nested_query, without_parameters
-from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.reader import Reader, as_statement
 from tallyveil.gate.interface import CopyFormat, Statement
-from tallyveil.rewriter import Dialect, Piece
 from tallyveil.truth import truth
 
 __all__ = ["parse_copy"]
@@ -36,15 +36,19 @@ _TAKEN: Final = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
 _Options = dict[str, "str | bool | tuple[str, ...] | None"]
 
 
-def parse_copy(piece: Piece, dialect: Dialect) -> Statement:
-    """Raises FeatureNotSupported for all but a query, InsufficientPrivilege for files."""
-    reader = Reader(piece, f"{_QUERY}, perhaps WITH (FORMAT csv, HEADER)")
-    reader.expect("COPY")
+def parse_copy(reader: Reader) -> Statement:
+    """Raises FeatureNotSupported for all but a query, UndefinedParameter for one with parameters,
+    InsufficientPrivilege for files."""
+    reader.usage = f"{_QUERY}, perhaps WITH (FORMAT csv, HEADER)"
     if reader.word() != "(":
         raise FeatureNotSupported(
             "COPY of a table is not answered", hint=f"Write {_QUERY}.", position=1
         )
-    query = without_parameters(nested_query(piece, reader.bracketed(), dialect))
+    query = reader.query(reader.bracketed())
+    if query.parameters:
+        raise UndefinedParameter(
+            "there is no parameter $1", hint="Write the value into the statement."
+        )
     reader.expect("TO")
     if reader.ended():
         raise reader.error()
@@ -55,31 +59,26 @@ def parse_copy(piece: Piece, dialect: Dialect) -> Statement:
             position=reader.position(),
         )
     reader.take("WITH")
-    options = _options(reader) if reader.word() == "(" else _old_options(reader)
-    reader.end()
-    return Statement(
-        piece.sql,
-        "copy",
-        "COPY",
-        offset=piece.offset,
-        inner=as_statement(query),
-        copy=_checked(options),
-    )
+    options: _Options = {}
+    if reader.word() == "(":
+        reader.in_brackets(lambda: _option(reader, options))
+    else:
+        while not reader.ended():
+            _old_option(reader, options)
+    found = reader.statement("copy", "COPY")
+    return replace(found, inner=as_statement(query), copy=_checked(options))
 
 
-def _options(reader: Reader) -> _Options:
-    found: _Options = {}
-    reader.expect("(")
-    while True:
-        position = reader.position()
-        name = reader.name().lower()
-        if name in found:
-            raise SQLSyntaxError("conflicting or redundant options", position=position)
-        found[name] = _value(reader, name, position)
-        if not reader.take(","):
-            break
-    reader.expect(")")
-    return found
+def _option(reader: Reader, options: _Options) -> None:
+    position = reader.position()
+    name = reader.name().lower()
+    _refuse_twice(name, options, position)
+    options[name] = _value(reader, name, position)
+
+
+def _refuse_twice(name: str, options: _Options, position: int) -> None:
+    if name in options:
+        raise SQLSyntaxError("conflicting or redundant options", position=position)
 
 
 def _value(reader: Reader, name: str, position: int) -> str | bool | tuple[str, ...] | None:
@@ -90,7 +89,7 @@ def _value(reader: Reader, name: str, position: int) -> str | bool | tuple[str, 
     if name not in _READ:
         raise SQLSyntaxError(f'option "{name}" not recognized', position=position)
     if name == "force_quote":
-        return None if reader.take("*") else _columns(reader)
+        return None if reader.take("*") else tuple(reader.in_brackets(reader.name))
     value = None
     if reader.word() not in (",", ")"):
         value = reader.escaped_string()
@@ -112,27 +111,14 @@ def _header(value: str | None, position: int) -> bool:
     return on
 
 
-def _columns(reader: Reader) -> tuple[str, ...]:
-    reader.expect("(")
-    names = [reader.name()]
-    while reader.take(","):
-        names.append(reader.name())
-    reader.expect(")")
-    return tuple(names)
+def _old_option(reader: Reader, options: _Options) -> None:
+    position = reader.position()
+    name, value = _read_old(reader)
+    _refuse_twice(name, options, position)
+    options[name] = value
 
 
-def _old_options(reader: Reader) -> _Options:
-    found: _Options = {}
-    while not reader.ended():
-        position = reader.position()
-        name, value = _old_option(reader)
-        if name in found:
-            raise SQLSyntaxError("conflicting or redundant options", position=position)
-        found[name] = value
-    return found
-
-
-def _old_option(reader: Reader) -> tuple[str, str | bool | tuple[str, ...] | None]:
+def _read_old(reader: Reader) -> tuple[str, str | bool | tuple[str, ...] | None]:
     word = reader.one_of(
         "BINARY", "CSV", "DELIMITER", "NULL", "HEADER", "QUOTE", "ESCAPE", "FORCE",
         "ENCODING",
@@ -143,12 +129,7 @@ def _old_option(reader: Reader) -> tuple[str, str | bool | tuple[str, ...] | Non
         return "header", True
     if word == "FORCE":
         reader.expect("QUOTE")
-        if reader.take("*"):
-            return "force_quote", None
-        names = [reader.name()]
-        while reader.take(","):
-            names.append(reader.name())
-        return "force_quote", tuple(names)
+        return "force_quote", None if reader.take("*") else tuple(reader.listed(reader.name))
     reader.take("AS")
     value = reader.escaped_string()
     if value is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import InvalidCursorDefinition, SQLSyntaxError
-from tallyveil.gate.commands.nested import nested_statement
 from tallyveil.gate.commands.reader import Reader
-from tallyveil.gate.interface import Aside, CursorOptions, Move, Statement
-from tallyveil.rewriter import Dialect, Piece
+from tallyveil.gate.interface import CursorOptions, Move, Statement
 
 __all__ = ["parse_close", "parse_declare", "parse_fetch"]
 
@@ -24,10 +23,9 @@ _PLACES: Final = {
 }
 
 
-def parse_declare(piece: Piece, dialect: Dialect, aside: Aside) -> Statement:
+def parse_declare(reader: Reader) -> Statement:
     """Raises InvalidCursorDefinition for options that exclude each other."""
-    reader = Reader(piece, "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …")
-    reader.expect("DECLARE")
+    reader.usage = "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …"
     name = reader.name()
     taken: set[str] = set()
     while not reader.take("CURSOR"):
@@ -42,33 +40,24 @@ def parse_declare(piece: Piece, dialect: Dialect, aside: Aside) -> Statement:
     if not hold:
         reader.take("WITHOUT", "HOLD")
     reader.expect("FOR")
-    inner = nested_statement(piece, reader.rest(), dialect, aside)
+    inner = reader.inner()
     scroll = True if "SCROLL" in taken else False if "NO SCROLL" in taken else None
-    return Statement(
-        piece.sql,
-        "declare",
-        "DECLARE CURSOR",
-        inner.parameter_count,
-        target=name,
-        offset=piece.offset,
+    return replace(
+        reader.statement("declare", "DECLARE CURSOR", name),
+        parameter_count=inner.parameter_count,
         inner=inner,
         cursor=CursorOptions(scroll, hold, "BINARY" in taken),
     )
 
 
-def parse_fetch(piece: Piece) -> Statement:
+def parse_fetch(reader: Reader) -> Statement:
     """FETCH and MOVE. A word of the grammar that nothing follows is a cursor's name."""
-    reader = Reader(piece, "FETCH 100 FROM name")
-    word = reader.one_of("FETCH", "MOVE")
-    reader.usage = f"{word} 100 FROM name"
-    move = Move() if reader.at + 1 == len(piece.tokens) else _move(reader)
+    reader.usage = f"{reader.first} 100 FROM name"
+    move = Move() if len(reader.piece.tokens) == 2 else _move(reader)
     if not reader.take("FROM"):
         reader.take("IN")
-    name = reader.name()
-    reader.end()
-    shown = word == "FETCH"
-    move = Move(move.direction, move.count, shown)
-    return Statement(piece.sql, "fetch", word, target=name, offset=piece.offset, move=move)
+    found = reader.statement("fetch", reader.first, reader.name())
+    return replace(found, move=replace(move, shown=reader.first == "FETCH"))
 
 
 def _move(reader: Reader) -> Move:
@@ -113,11 +102,8 @@ def _count(reader: Reader) -> int | None:
     return int(digits)
 
 
-def parse_close(piece: Piece) -> Statement:
+def parse_close(reader: Reader) -> Statement:
     """``target`` is None for ALL."""
-    reader = Reader(piece, "CLOSE name or CLOSE ALL")
-    reader.expect("CLOSE")
+    reader.usage = "CLOSE name or CLOSE ALL"
     name = None if reader.take("ALL") else reader.name()
-    reader.end()
-    tag = "CLOSE CURSOR ALL" if name is None else "CLOSE CURSOR"
-    return Statement(piece.sql, "close", tag, target=name, offset=piece.offset)
+    return reader.statement("close", "CLOSE CURSOR ALL" if name is None else "CLOSE CURSOR", name)

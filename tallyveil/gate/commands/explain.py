@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
-from tallyveil.gate.commands.nested import nested_query
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Statement
-from tallyveil.rewriter import Dialect, Piece
+from tallyveil.rewriter import Piece
 from tallyveil.truth import truth
 
 __all__ = ["parse_explain"]
@@ -25,12 +25,11 @@ _ALWAYS: Final = frozenset({"costs"})
 _FORMATS: Final = ("text", "xml", "json", "yaml")
 
 
-def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
+def parse_explain(reader: Reader) -> Statement:
     """Raises FeatureNotSupported for what would run the query or show it in another form."""
-    reader = Reader(piece, "EXPLAIN SELECT …")
-    reader.expect("EXPLAIN")
-    if reader.word() == "(" and not _is_query(piece):
-        _options(reader)
+    reader.usage = "EXPLAIN SELECT …"
+    if reader.word() == "(" and not _is_query(reader.piece):
+        reader.in_brackets(lambda: _option(reader))
     else:
         if reader.word() in ("ANALYZE", "ANALYSE"):
             raise _runs(reader.position())
@@ -41,10 +40,9 @@ def parse_explain(piece: Piece, dialect: Dialect) -> Statement:
             hint="EXPLAIN the query itself, with the values written into it.",
             position=reader.position(),
         )
-    query = nested_query(piece, reader.rest(), dialect)
-    return Statement(
-        piece.sql, "explain", "EXPLAIN", query.parameters, query=query, offset=piece.offset
-    )
+    query = reader.query(reader.rest())
+    found = reader.statement("explain", "EXPLAIN")
+    return replace(found, parameter_count=query.parameters, query=query)
 
 
 def _is_query(piece: Piece) -> bool:
@@ -53,18 +51,9 @@ def _is_query(piece: Piece) -> bool:
     return within in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
-def _options(reader: Reader) -> None:
-    reader.expect("(")
-    while True:
-        position = reader.position()
-        name = "analyze" if reader.take("ANALYSE") else reader.name()
-        _option(reader, name, position)
-        if not reader.take(","):
-            break
-    reader.expect(")")
-
-
-def _option(reader: Reader, name: str, position: int) -> None:
+def _option(reader: Reader) -> None:
+    position = reader.position()
+    name = "analyze" if reader.take("ANALYSE") else reader.name()
     value = None
     if reader.word() not in (",", ")"):
         value = reader.number() or reader.string() or reader.name()

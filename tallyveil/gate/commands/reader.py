@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
-from typing import Final
+from typing import Final, TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import SQLSyntaxError
+from tallyveil.errors import SQLSyntaxError, StatementError
+from tallyveil.gate.interface import Aside, Kind, Statement
 from tallyveil.gate.settings.values import cut
-from tallyveil.rewriter import Piece
+from tallyveil.rewriter import Dialect, Piece, Query, read_query
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "as_statement", "set_aside"]
+
+T = TypeVar("T")
 
 _FOLDED: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 _WORD: Final = re.compile(r"[^\W\d][\w$]*")
@@ -32,21 +37,92 @@ _QUOTED: Final = frozenset(
 )
 
 
+def as_statement(query: Query) -> Statement:
+    return Statement(
+        query.sql, "select", "SELECT", query.parameters, query=query, offset=query.offset
+    )
+
+
+def set_aside(piece: Piece) -> Statement:
+    """A statement that somebody else answers, who also reads it."""
+    words = piece.words
+    numbers = (int(n) for sign, n in pairwise(words) if sign == "$" and n.isdecimal())
+    return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
+
+
 class Reader:
-    """Reads the tokens of a piece in order. ``usage`` is what an error says to write instead."""
+    """Reads the tokens of a piece in order; ``first`` is its first word. ``usage`` is what an error
+    says to write instead, and ``aside`` takes queries that are not looked into."""
 
-    def __init__(self, piece: Piece, usage: str) -> None:
-        self._piece = piece
+    def __init__(self, piece: Piece, dialect: Dialect, aside: Aside) -> None:
+        self.piece = piece
+        self.dialect = dialect
+        self.first = piece.words[0]
+        self.usage = self.first
+        self._aside = aside
         self._at = 0
-        self.usage = usage
 
-    @property
-    def at(self) -> int:
-        """The number of the next token."""
-        return self._at
+    def statement(self, kind: Kind, tag: str, target: str | None = None) -> Statement:
+        """The statement, which ends here."""
+        if not self.ended():
+            raise self.error()
+        return Statement(self.piece.sql, kind, tag, target=target, offset=self.piece.offset)
+
+    def query(self, inner: Piece) -> Query:
+        """The query that stands there in the statement, from whose start the positions of errors
+        count."""
+        try:
+            return read_query(inner, self.dialect)
+        except StatementError as error:
+            if error.position is not None:
+                error.position += inner.offset - self.piece.offset
+            raise
+
+    def inner(self) -> Statement:
+        """The rest as a query, or one that is set aside."""
+        rest = self.rest()
+        return set_aside(rest) if self._aside(rest) else as_statement(self.query(rest))
+
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """What ``read`` reads, with commas between."""
+        found = [read()]
+        while self.take(","):
+            found.append(read())
+        return found
+
+    def in_brackets(self, read: Callable[[], T]) -> list[T]:
+        self.expect("(")
+        found = self.listed(read)
+        self.expect(")")
+        return found
+
+    def parts(self) -> list[Reader]:
+        """A reader of each thing in the bracket that comes next, between the commas that are in no
+        bracket inside."""
+        found: list[Reader] = []
+        first, piece = self._at + 1, self.bracketed()
+        start, depth = 0, 0
+        for at, word in enumerate((*piece.words, ",")):
+            depth += (word in "([") - (word in ")]") if len(word) == 1 else 0
+            if word != "," or depth:
+                continue
+            if at == start:
+                self._at = first + at
+                raise self.error()
+            found.append(Reader(self._cut(piece.tokens[start:at]), self.dialect, self._aside))
+            start = at + 1
+        return found
+
+    def _cut(self, tokens: tuple[Token, ...]) -> Piece:
+        first, last = tokens[0].start, tokens[-1].end + 1
+        own = self.piece
+        return Piece(own.sql[first - own.offset : last - own.offset], tokens, first)
+
+    def _written(self, token: Token) -> str:
+        return self._cut((token,)).sql
 
     def _next(self) -> Token | None:
-        tokens = self._piece.tokens
+        tokens = self.piece.tokens
         return tokens[self._at] if self._at < len(tokens) else None
 
     def word(self) -> str:
@@ -112,8 +188,7 @@ class Reader:
         token = self._next()
         if token is None or token.token_type is not TokenType.BYTE_STRING:
             return self.string()
-        piece = self._piece
-        written = piece.sql[token.start - piece.offset : token.end - piece.offset + 1]
+        written = self._written(token)
         if written[:1] not in "eE" or not _ESCAPED.fullmatch(written[2:-1]):
             raise self.error()
         self._at += 1
@@ -137,18 +212,13 @@ class Reader:
     def ended(self) -> bool:
         return self._next() is None
 
-    def end(self) -> None:
-        if not self.ended():
-            raise self.error()
-
     def rest(self) -> Piece:
-        """What is left, as a statement of its own."""
-        token = self._next()
+        """What is left, as a statement of its own; it is gone past."""
+        token, piece, start = self._next(), self.piece, self._at
         if token is None:
             raise self.error()
-        piece = self._piece
-        text = piece.sql[token.start - piece.offset :]
-        return Piece(text, piece.tokens[self._at :], token.start)
+        self._at = len(piece.tokens)
+        return Piece(piece.sql[token.start - piece.offset :], piece.tokens[start:], token.start)
 
     def bracketed(self) -> Piece:
         """What stands in the bracket that comes next, which is gone past."""
@@ -160,17 +230,16 @@ class Reader:
                 raise self.error()
             depth += (word == "(") - (word == ")")
             self._at += 1
-        tokens, piece = self._piece.tokens[start : self._at - 1], self._piece
+        tokens = self.piece.tokens[start : self._at - 1]
         if not tokens:
             self._at -= 1
             raise self.error()
-        first, last = tokens[0].start - piece.offset, tokens[-1].end - piece.offset
-        return Piece(piece.sql[first : last + 1], tokens, tokens[0].start)
+        return self._cut(tokens)
 
     def position(self) -> int:
         """Where the next token starts in the piece, from 1."""
         token = self._next()
-        piece = self._piece
+        piece = self.piece
         return len(piece.sql) + 1 if token is None else token.start - piece.offset + 1
 
     def error(self) -> SQLSyntaxError:
@@ -180,7 +249,5 @@ class Reader:
         if token is None:
             message = "syntax error at end of input"
         else:
-            piece = self._piece
-            shown = piece.sql[token.start - piece.offset : token.end - piece.offset + 1][:40]
-            message = f'syntax error at or near "{shown}"'
+            message = f'syntax error at or near "{self._written(token)[:40]}"'
         return SQLSyntaxError(message, hint=hint, position=self.position())

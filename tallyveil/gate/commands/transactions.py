@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -10,7 +11,6 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Change, Kind, Statement
 from tallyveil.gate.settings import refuse_serializable
-from tallyveil.rewriter import Piece
 
 __all__ = ["TRANSACTION_WORDS", "parse_modes", "parse_transaction"]
 
@@ -38,20 +38,16 @@ _MODES_USAGE: Final = (
 )
 
 
-def parse_transaction(piece: Piece) -> Statement:
+def parse_transaction(reader: Reader) -> Statement:
     """The `change` of BEGIN sets its modes for the block."""
-    first = piece.words[0]
-    reader = Reader(piece, first)
-    reader.expect(first)
+    first = reader.first
     if first in _ENDS:
-        return _end(piece, reader, *_ENDS[first])
+        return _end(reader, *_ENDS[first])
     if first in ("SAVEPOINT", "RELEASE"):
         if first == "RELEASE":
             reader.take("SAVEPOINT")
         reader.usage = f"{first} name"
-        name = reader.name()
-        reader.end()
-        return _statement(piece, "savepoint", first, target=name)
+        return reader.statement("savepoint", first, reader.name())
     tag = "BEGIN"
     if first == "START":
         tag = reader.usage = "START TRANSACTION"
@@ -59,27 +55,19 @@ def parse_transaction(piece: Piece) -> Statement:
     elif not reader.take("WORK"):
         reader.take("TRANSACTION")
     modes = {} if reader.ended() else parse_modes(reader)
-    return _statement(piece, "begin", tag, change=Change({}, block=modes))
+    return replace(reader.statement("begin", tag), change=Change({}, block=modes))
 
 
-def _statement(
-    piece: Piece, kind: Kind, tag: str, *, target: str | None = None, change: Change | None = None
-) -> Statement:
-    return Statement(piece.sql, kind, tag, target=target, change=change, offset=piece.offset)
-
-
-def _end(piece: Piece, reader: Reader, kind: Kind, tag: str) -> Statement:
+def _end(reader: Reader, kind: Kind, tag: str) -> Statement:
     if reader.word() == "PREPARED":
         raise FeatureNotSupported("two-phase commit is not answered", position=1)
     if not reader.take("WORK"):
         reader.take("TRANSACTION")
-    if reader.word() == "TO" and piece.words[0] == "ROLLBACK":
+    if reader.word() == "TO" and reader.first == "ROLLBACK":
         reader.usage = "ROLLBACK TO SAVEPOINT name"
         reader.expect("TO")
         reader.take("SAVEPOINT")
-        name = reader.name()
-        reader.end()
-        return _statement(piece, "rollback_to", "ROLLBACK", target=name)
+        return reader.statement("rollback_to", "ROLLBACK", reader.name())
     if reader.take("AND"):
         position = reader.position()
         chained = not reader.take("NO")
@@ -88,8 +76,7 @@ def _end(piece: Piece, reader: Reader, kind: Kind, tag: str) -> Statement:
             raise FeatureNotSupported(
                 "AND CHAIN is not answered", hint="Send BEGIN afterwards.", position=position
             )
-    reader.end()
-    return _statement(piece, kind, tag)
+    return reader.statement(kind, tag)
 
 
 def parse_modes(reader: Reader) -> dict[str, str]:
