@@ -6,7 +6,6 @@ values make a difference: ``sex = F, age = 30 to 39`` are the cells of all state
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +14,7 @@ import numpy as np
 from tallyveil.accountant.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.units import IntArray
-from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.domain import Attribute, Domain, shown
 
 __all__ = ["most_expensive"]
 
@@ -127,20 +126,11 @@ def _parts(attribute: Attribute, indices: list[int]) -> Iterator[tuple[str, int]
             start = end
     for index in indices:
         if index in special:
-            yield _value(attribute.cells[index]), 1
+            yield shown(attribute.cells[index]), 1
 
 
 def _run(attribute: Attribute, first: int, last: int) -> str:
     if attribute.edges is not None:
         return f"[{attribute.edges[first]}, {attribute.edges[last + 1]})"
-    low, high = _value(attribute.cells[first]), _value(attribute.cells[last])
+    low, high = shown(attribute.cells[first]), shown(attribute.cells[last])
     return low if first == last else f"{low} to {high}"
-
-
-def _value(value: str | bool | float | dt.date | None) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "true" if value else "false"
-    return str(value)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,20 +12,20 @@ import pyarrow as pa
 from tallyveil import inference
 from tallyveil.gate.settings import Settings
 from tallyveil.mechanisms.units import IntArray
-from tallyveil.policy.domain import Value
+from tallyveil.policy.domain import Value, shown
 from tallyveil.sanitise import Copy, Described
 
-__all__ = ["COPY_RELATIONS"]
+__all__ = ["DEBIASED", "LAWS", "debiased_counts", "laws_of"]
 
 _TEXT, _FLOAT, _INT = pa.string(), pa.float64(), pa.int64()
-_LAWS = pa.schema(
+LAWS: Final = pa.schema(
     [
         ("table_name", _TEXT), ("part", _TEXT), ("column_name", _TEXT), ("mechanism", _TEXT),
         ("epsilon", _FLOAT), ("cells", _INT), ("rows", _INT), ("kept", _FLOAT), ("changed", _FLOAT),
         ("scale", _FLOAT), ("end_shift", _FLOAT),
     ]
 )  # fmt: skip
-_COUNTS = pa.schema(
+DEBIASED: Final = pa.schema(
     [
         ("table_name", _TEXT), ("column_name", _TEXT), ("value", _TEXT), ("observed", _INT),
         ("estimate", _FLOAT), ("low", _FLOAT), ("high", _FLOAT),
@@ -34,13 +33,12 @@ _COUNTS = pa.schema(
 )  # fmt: skip
 
 
-def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
+def laws_of(copies: Mapping[str, Copy]) -> Iterator[dict[str, Any]]:
     """A row for each part, or for each element of a set: ``kept`` and ``changed`` are the
     probabilities of the own value, and of each other one.
 
     Under noise they are those of whether the value, or the series, is NULL.
     """
-    rows = []
     for name, copy in copies.items():
         for part in copy.description.parts:
             law = part.law
@@ -54,14 +52,13 @@ def _laws(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
                 "rows": copy.rows,
             }
             if law.noise:
-                rows.append(row | dict(law.noise))
+                yield row | dict(law.noise)
             for found in _responses(part):
                 own = {"column_name": found.name, "cells": len(found.values)}
-                rows.append(row | own | {"kept": found.kept, "changed": found.changed})
-    return pa.Table.from_pylist(rows, schema=_LAWS)
+                yield row | own | {"kept": found.kept, "changed": found.changed}
 
 
-def _counts(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
+def debiased_counts(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
     """One row per value of each part that went through randomised response, and of each element
     of a set.
     """
@@ -72,7 +69,7 @@ def _counts(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
         for part, observed in zip(copy.description.parts, copy.observed, strict=True)
         for response in _responses(part)
     ]
-    return pa.concat_tables([_COUNTS.empty_table(), *tables])
+    return pa.concat_tables([DEBIASED.empty_table(), *tables])
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ def _debiased(
             pa.array(observed),
             *map(pa.array, (estimate, low, high)),
         ],
-        schema=_COUNTS,
+        schema=DEBIASED,
     )
 
 
@@ -139,18 +136,8 @@ def _values(part: Described) -> Iterator[str | None]:
         yield from map(_text, part.cells[0])
         return
     for values in product(*part.cells):
-        yield ", ".join("NULL" if v is None else str(_text(v)) for v in values)
+        yield ", ".join(map(shown, values))
 
 
 def _text(value: Value) -> str | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return "true" if value else "false"
-    return str(value)
-
-
-COPY_RELATIONS: Final[Mapping[str, Callable[[Mapping[str, Copy], Settings], pa.Table]]] = (
-    MappingProxyType({"sanitised": _laws, "debiased": _counts})
-)
+    return None if value is None else shown(value)

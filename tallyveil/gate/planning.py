@@ -103,9 +103,7 @@ class Planner:
 
     def relations(self, plan: Plan) -> dict[str, pa.Table]:
         """The relations of schema dp that the plan reads, as they are now."""
-        gate = self._gate
-        viewer = Viewer(gate, self._settings, self._user)
-        return relation_tables(plan.relations, viewer, gate.copies)
+        return relation_tables(plan.relations, Viewer(self._gate, self._settings, self._user))
 
     def columns(self, plan: Plan) -> tuple[ColumnType, ...]:
         """The columns of the outer statement, before its tables are there."""

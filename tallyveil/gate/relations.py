@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -11,12 +11,11 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tallyveil.accountant import Balance
-from tallyveil.gate.copies import COPY_RELATIONS
+from tallyveil.gate.copies import DEBIASED, LAWS, debiased_counts, laws_of
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.mechanisms import PARAMETERS, mechanism, mechanism_names
 from tallyveil.policy import Attribute, Table
-from tallyveil.sanitise import Copy
 
 __all__ = ["RELATIONS", "Viewer", "domain_of", "outside_of", "relation_tables"]
 
@@ -34,24 +33,22 @@ class Viewer:
     user: str
 
 
-def _budget(viewer: Viewer) -> pa.Table:
+def _budget(viewer: Viewer) -> Iterator[_Row]:
     """A row for each table's budget, and where it has shares one for the viewer's own.
 
     What is left to be recorded is the viewer's in both.
     """
-    rows = []
     accountant = viewer.gate.accountant
     for name, table in viewer.gate.policy.tables.items():
         left = accountant.room(name, viewer.user).left
         room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
-        highest = accountant.most_expensive(name)
         room["guarantee"] = viewer.gate.guarantees[name].sentence
-        rows.append(_balance(table, None, accountant.balance(name), highest) | room)
+        highest = accountant.most_expensive(name)
+        yield _balance(table, None, accountant.balance(name), highest) | room
         share = accountant.share(name, viewer.user)
         if share is not None:
             highest = accountant.most_expensive(name, viewer.user)
-            rows.append(_balance(table, viewer.user, share, highest) | room)
-    return pa.Table.from_pylist(rows, schema=_SCHEMAS["budget"])
+            yield _balance(table, viewer.user, share, highest) | room
 
 
 def _balance(table: Table, analyst: str | None, balance: Balance, highest: str | None) -> _Row:
@@ -75,38 +72,27 @@ def _balance(table: Table, analyst: str | None, balance: Balance, highest: str |
     }
 
 
-def _invariants(viewer: Viewer) -> pa.Table:
-    tables = [
-        pa.Table.from_pydict(
-            {
-                "table_name": [name] * len(found.rows),
-                "source": [row.source for row in found.rows],
-                "counted": [row.counted for row in found.rows],
-                "value": [float(row.value) for row in found.rows],
-            },
-            schema=_SCHEMAS["invariants"],
-        )
-        for name, found in viewer.gate.published.items()
-    ]
-    return pa.concat_tables(tables) if tables else _SCHEMAS["invariants"].empty_table()
+def _invariants(viewer: Viewer) -> Iterator[_Row]:
+    for name, found in viewer.gate.published.items():
+        for source, counted, value in found.rows:
+            yield {
+                "table_name": name, "source": source, "counted": counted, "value": float(value),
+            }  # fmt: skip
 
 
-def _attributes(viewer: Viewer) -> pa.Table:
-    rows = [
-        {
-            "table_name": name,
-            "attribute": attribute.name,
-            "type": attribute.sql_type,
-            "kind": attribute.kind,
-            "cells": attribute.size,
-            "nullable": attribute.null_cell is not None,
-            "domain": domain_of(attribute),
-            "outside": outside_of(attribute),
-        }
-        for name, table in viewer.gate.policy.tables.items()
-        for attribute in table.domain.attributes
-    ]
-    return pa.Table.from_pylist(rows, schema=_SCHEMAS["attributes"])
+def _attributes(viewer: Viewer) -> Iterator[_Row]:
+    for name, table in viewer.gate.policy.tables.items():
+        for attribute in table.domain.attributes:
+            yield {
+                "table_name": name,
+                "attribute": attribute.name,
+                "type": attribute.sql_type,
+                "kind": attribute.kind,
+                "cells": attribute.size,
+                "nullable": attribute.null_cell is not None,
+                "domain": domain_of(attribute),
+                "outside": outside_of(attribute),
+            }
 
 
 def domain_of(attribute: Attribute, most: int | None = None) -> str:
@@ -133,12 +119,12 @@ def outside_of(attribute: Attribute) -> str:
     return "left out" if attribute.other_cell is None else "other"
 
 
-def _history(viewer: Viewer) -> pa.Table:
+def _history(viewer: Viewer) -> Iterator[_Row]:
     # Charges first: readings taken later cover them all, but for tables the policy has no more.
     entries = viewer.gate.accountant.history()
     spent = {r.entry.charge_id: float(r.spent) for r in viewer.gate.accountant.odometer()}
-    rows = [
-        {
+    for entry in entries:
+        yield {
             "charge_id": entry.charge_id,
             "time": entry.time.astimezone(dt.UTC).replace(tzinfo=None),
             "analyst": entry.analyst,
@@ -150,107 +136,83 @@ def _history(viewer: Viewer) -> pa.Table:
             "rows": entry.rows,
             "spent": spent.get(entry.charge_id),
         }
-        for entry in entries
-    ]
-    return pa.Table.from_pylist(rows, schema=_SCHEMAS["history"])
 
 
-def _public(viewer: Viewer) -> pa.Table:
-    tables = [
-        {"name": name, "kind": "table", "definition": table.origin}
-        for name, table in viewer.gate.policy.public.items()
-    ]
-    views = [
-        {"name": n, "kind": "view", "definition": sql}
-        for n, sql in viewer.gate.policy.views.items()
-    ]
-    return pa.Table.from_pylist([*tables, *views], schema=_SCHEMAS["public"])
+def _public(viewer: Viewer) -> Iterator[_Row]:
+    for name, table in viewer.gate.policy.public.items():
+        yield {"name": name, "kind": "table", "definition": table.origin}
+    for name, sql in viewer.gate.policy.views.items():
+        yield {"name": name, "kind": "view", "definition": sql}
 
 
-def _mechanisms(viewer: Viewer) -> pa.Table:
-    rows = []
+def _mechanisms(viewer: Viewer) -> Iterator[_Row]:
     for name in mechanism_names():
         takes = PARAMETERS.get(name, ())
         noise = mechanism(f"{name}(n=1)" if takes else name)
-        rows.append(
-            {
-                "name": name,
-                "parameters": ", ".join(takes) or None,
-                "budgets": "rho" if noise.needs.delta else "epsilon, rho",
-                "guarantee": noise.guarantee,
-            }
-        )
-    return pa.Table.from_pylist(rows, schema=_SCHEMAS["mechanisms"])
+        yield {
+            "name": name,
+            "parameters": ", ".join(takes) or None,
+            "budgets": "rho" if noise.needs.delta else "epsilon, rho",
+            "guarantee": noise.guarantee,
+        }
 
 
-def _settings(viewer: Viewer) -> pa.Table:
-    rows = [
-        {"name": name, "value": viewer.settings.show(name), "description": description}
-        for name, description in DESCRIPTIONS.items()
-    ]
-    return pa.Table.from_pylist(rows, schema=_SCHEMAS["settings"])
+def _settings(viewer: Viewer) -> Iterator[_Row]:
+    for name, description in DESCRIPTIONS.items():
+        yield {"name": name, "value": viewer.settings.show(name), "description": description}
 
 
-_SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
+def _sanitised(viewer: Viewer) -> Iterator[_Row]:
+    return laws_of(viewer.gate.copies)
+
+
+def _debiased(viewer: Viewer) -> pa.Table:
+    return debiased_counts(viewer.gate.copies, viewer.settings)
+
+
+_Rows: TypeAlias = Callable[[Viewer], Iterable[_Row] | pa.Table]
+
+_RELATIONS: Final[Mapping[str, tuple[_Rows, pa.Schema]]] = MappingProxyType(
     {
-        "budget": pa.schema(
-            [
-                ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
-                ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT),
-                ("remaining", _FLOAT), ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT),
-                ("epsilon_budget", _FLOAT), ("epsilon_spent", _FLOAT), ("analyst", _TEXT),
-                ("most_expensive", _TEXT), ("rows_left", _INT), ("bytes_left", _INT),
-                ("guarantee", _TEXT),
-            ]
-        ),
-        "attributes": pa.schema(
-            [
-                ("table_name", _TEXT), ("attribute", _TEXT), ("type", _TEXT), ("kind", _TEXT),
-                ("cells", _INT), ("nullable", _BOOL), ("domain", _TEXT), ("outside", _TEXT),
-            ]
-        ),
-        "history": pa.schema(
-            [
-                ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
-                ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
-                ("unit", _TEXT), ("rows", _INT), ("spent", _FLOAT),
-            ]
-        ),
-        "invariants": pa.schema(
-            [("table_name", _TEXT), ("source", _TEXT), ("counted", _TEXT), ("value", _FLOAT)]
-        ),
-        "mechanisms": pa.schema(
-            [("name", _TEXT), ("parameters", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT)]
-        ),
-        "public": pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)]),
-        "settings": pa.schema([("name", _TEXT), ("value", _TEXT), ("description", _TEXT)]),
+        "budget": (_budget, pa.schema([
+            ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
+            ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT), ("remaining", _FLOAT),
+            ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT), ("epsilon_budget", _FLOAT),
+            ("epsilon_spent", _FLOAT), ("analyst", _TEXT), ("most_expensive", _TEXT),
+            ("rows_left", _INT), ("bytes_left", _INT), ("guarantee", _TEXT),
+        ])),
+        "attributes": (_attributes, pa.schema([
+            ("table_name", _TEXT), ("attribute", _TEXT), ("type", _TEXT), ("kind", _TEXT),
+            ("cells", _INT), ("nullable", _BOOL), ("domain", _TEXT), ("outside", _TEXT),
+        ])),
+        "history": (_history, pa.schema([
+            ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
+            ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
+            ("unit", _TEXT), ("rows", _INT), ("spent", _FLOAT),
+        ])),
+        "invariants": (_invariants, pa.schema([
+            ("table_name", _TEXT), ("source", _TEXT), ("counted", _TEXT), ("value", _FLOAT),
+        ])),
+        "mechanisms": (_mechanisms, pa.schema([
+            ("name", _TEXT), ("parameters", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT),
+        ])),
+        "public": (_public, pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)])),
+        "settings": (_settings, pa.schema([
+            ("name", _TEXT), ("value", _TEXT), ("description", _TEXT),
+        ])),
+        "sanitised": (_sanitised, LAWS),
+        "debiased": (_debiased, DEBIASED),
     }
 )  # fmt: skip
 
-_MAKERS: Final[Mapping[str, Callable[[Viewer], pa.Table]]] = MappingProxyType(
-    {
-        "budget": _budget,
-        "attributes": _attributes,
-        "history": _history,
-        "invariants": _invariants,
-        "mechanisms": _mechanisms,
-        "public": _public,
-        "settings": _settings,
-    }
-)
-
-RELATIONS: Final = frozenset({*_MAKERS, *COPY_RELATIONS})
+RELATIONS: Final = frozenset(_RELATIONS)
 
 
-def relation_tables(
-    names: frozenset[str],
-    viewer: Viewer,
-    copies: Mapping[str, Copy],
-) -> dict[str, pa.Table]:
+def relation_tables(names: frozenset[str], viewer: Viewer) -> dict[str, pa.Table]:
     """The named relations as they are now, under the names plans read them by."""
-    return {
-        f"__dp_{name}": COPY_RELATIONS[name](copies, viewer.settings)
-        if name in COPY_RELATIONS
-        else _MAKERS[name](viewer)
-        for name in names
-    }
+    return {f"__dp_{name}": _table(*_RELATIONS[name], viewer) for name in names}
+
+
+def _table(rows: _Rows, schema: pa.Schema, viewer: Viewer) -> pa.Table:
+    found = rows(viewer)
+    return found if isinstance(found, pa.Table) else pa.Table.from_pylist([*found], schema=schema)

@@ -14,11 +14,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-__all__ = ["Attribute", "Domain", "Value"]
+__all__ = ["Attribute", "Domain", "Value", "shown"]
 
 Value: TypeAlias = str | bool | int | float | dt.date | None
 
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+
+
+def shown(value: Value) -> str:
+    """As SQL says it, a text without its quotes."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+    return str(value)
 
 
 @dataclass(frozen=True)
