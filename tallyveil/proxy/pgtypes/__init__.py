@@ -34,42 +34,8 @@ _BY_OID: Final = {t.oid: t for t in _SCALARS} | {
     t.array_oid: array_of(t) for t in _SCALARS if t.array_oid
 }
 
-_DUCKDB: Final = {
-    "BOOLEAN": 16,
-    "TINYINT": 21,
-    "SMALLINT": 21,
-    "INTEGER": 23,
-    "BIGINT": 20,
-    "UTINYINT": 21,
-    "USMALLINT": 23,
-    "UINTEGER": 20,
-    "UBIGINT": 1700,
-    "HUGEINT": 1700,
-    "UHUGEINT": 1700,
-    "BIGNUM": 1700,
-    "DECIMAL": 1700,
-    "FLOAT": 700,
-    "DOUBLE": 701,
-    "VARCHAR": 25,
-    "ENUM": 25,
-    '"NULL"': 25,
-    "NULL": 25,
-    "UNKNOWN": 25,
-    "JSON": 114,
-    "BLOB": 17,
-    "UUID": 2950,
-    "DATE": 1082,
-    "TIME": 1083,
-    "TIME_NS": 1083,
-    "TIME WITH TIME ZONE": 1266,
-    "TIMESTAMP": 1114,
-    "TIMESTAMP_S": 1114,
-    "TIMESTAMP_MS": 1114,
-    "TIMESTAMP_NS": 1114,
-    "TIMESTAMP WITH TIME ZONE": 1184,
-    "TIMESTAMPTZ": 1184,
-    "INTERVAL": 1186,
-}
+# Of several types with one name in DuckDB, the first is that of results.
+_DUCKDB: Final = {name: t for t in reversed(_SCALARS) for name in (t.duckdb, *t.also)}
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _LIST: Final = re.compile(r"(?P<element>.*?)\[\d*\]", re.DOTALL)
 
@@ -88,10 +54,10 @@ def from_duckdb(name: str) -> WireType:
         if array is None:
             raise unsupported(f"type {name} is not supported")
         return WireType(array, element.typmod)
-    oid = _DUCKDB.get("ENUM" if name.startswith("ENUM(") else name)
-    if oid is None:
+    found = _DUCKDB.get("ENUM" if name.startswith("ENUM(") else name)
+    if found is None:
         raise unsupported(f"type {name} is not supported")
-    return WireType(_BY_OID[oid])
+    return WireType(found)
 
 
 def sql_type(name: str) -> str:

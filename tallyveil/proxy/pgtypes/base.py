@@ -38,7 +38,8 @@ class PgType:
 
     The codecs work on Python values other than None. A decoder raises ValueError (or
     struct.error) for input that is not of the type at all; `read` gives that its SQLSTATE.
-    ``duckdb`` is what the gate is told of a parameter declared with this type.
+    ``duckdb`` is what the gate is told of a parameter declared with this type; results of that
+    type, and of those ``also`` named, are of this one.
     """
 
     oid: int
@@ -50,6 +51,7 @@ class PgType:
     encode_binary: Callable[[Any], bytes]
     decode_text: Callable[[str], Any]
     decode_binary: Callable[[bytes], Any]
+    also: tuple[str, ...] = ()
 
     def encoder(self, code: int) -> Callable[[Any], bytes]:
         """The encoder for format code 0 (text) or 1 (binary)."""
@@ -81,13 +83,15 @@ Codec: TypeAlias = tuple[Callable[[Any], bytes], Callable[[Any], Any]]
 """An encoder, and a decoder of a text or of bytes."""
 
 
-def pg_type(name: str, size: int, duckdb: str, *, text: Codec, binary: Codec) -> PgType:
+def pg_type(
+    name: str, size: int, duckdb: str, *, text: Codec, binary: Codec, also: tuple[str, ...] = ()
+) -> PgType:
     """A scalar type of PostgreSQL, by psycopg's table of them."""
     known = types.get(name)
     if known is None:
         raise ValueError(f"psycopg knows no type {name}")
     encoders, decoders = zip(text, binary, strict=True)
-    return PgType(known.oid, name, size, known.array_oid, duckdb, *encoders, *decoders)
+    return PgType(known.oid, name, size, known.array_oid, duckdb, *encoders, *decoders, also)
 
 
 class WireType(NamedTuple):

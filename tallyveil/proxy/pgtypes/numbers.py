@@ -46,47 +46,33 @@ def _int_text(name: str, least: int, most: int) -> Callable[[str], int]:
     return decode
 
 
-def _integer(name: str, duckdb: str, code: str) -> PgType:
+def _integer(name: str, duckdb: str, code: str, *also: str) -> PgType:
     packer = struct.Struct("!" + code)
     bits = 8 * packer.size
     least, most = (0, 2**bits - 1) if code == "I" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return _packed(name, duckdb, packer, text=(_encode_int, _int_text(name, least, most)))
+    return _packed(
+        name, duckdb, packer, text=(_encode_int, _int_text(name, least, most)), also=also
+    )
 
 
-def _packed(name: str, duckdb: str, packer: struct.Struct, *, text: Codec) -> PgType:
+def _packed(
+    name: str, duckdb: str, packer: struct.Struct, *, text: Codec, also: tuple[str, ...] = ()
+) -> PgType:
     """A number that a C type is the binary form of."""
     binary = packer.pack, lambda data: packer.unpack(data)[0]
-    return pg_type(name, packer.size, duckdb, text=text, binary=binary)
-
-
-def _layout(sign: str, digits: str, exponent: int, precision: int) -> str:
-    """``digits``·10^``exponent`` (point after the first digit) the way PostgreSQL prints it.
-
-    Fixed notation for -4 ≤ exponent < precision, else scientific with two digits or more.
-    """
-    if not -4 <= exponent < precision:
-        point = "." + digits[1:] if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{point}e{exponent:+03d}"
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    whole, fraction = digits[: exponent + 1], digits[exponent + 1 :]
-    whole += "0" * (exponent + 1 - len(whole))
-    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+    return pg_type(name, packer.size, duckdb, text=text, binary=binary, also=also)
 
 
 def _encode_float(precision: int, single: bool) -> Callable[[Any], bytes]:
+    """The shortest digits that read back as the same number, as PostgreSQL 12 and later; fixed
+    notation for exponents of -4 to ``precision`` - 1, else scientific with two digits or more."""
+
     def encode(value: Any) -> bytes:
-        if math.isnan(value):
-            return b"NaN"
-        if math.isinf(value):
-            return b"Infinity" if value > 0 else b"-Infinity"
-        number = np.float32(value) if single else np.float64(value)
-        # The shortest digits that read back as the same number, as PostgreSQL 12 and later.
-        text = np.format_float_scientific(number, unique=True, trim="-")
-        mantissa, _, exponent = text.partition("e")
-        sign = "-" if mantissa.startswith("-") else ""
-        digits = mantissa.lstrip("-").replace(".", "")
-        return _layout(sign, digits, int(exponent), precision).encode()
+        number = Decimal(str(np.float32(value) if single else float(value))).normalize()
+        if -4 <= number.adjusted() < precision:
+            return format(number, "f").encode()
+        mantissa, _, exponent = format(number, "e").partition("e")
+        return f"{mantissa}e{int(exponent):+03d}".encode()
 
     return encode
 
@@ -131,13 +117,8 @@ def _decimal(value: Any) -> Decimal:
 def _encode_numeric_text(value: Any) -> bytes:
     # Decimal's operators round to the context's 28 digits: only its copying methods are used.
     number = _decimal(value)
-    if number.is_nan():
-        return b"NaN"
-    if number.is_infinite():
-        return b"Infinity" if number > 0 else b"-Infinity"
-    if not number:
-        number = number.copy_abs()  # PostgreSQL's numeric has no negative zero
-    return format(number, "f").encode()
+    # PostgreSQL's numeric has no negative zero.
+    return format(number or number.copy_abs(), "f").encode()
 
 
 _DUMPER: Final = adapters.get_dumper(Decimal, PyFormat.BINARY)(Decimal)
@@ -174,22 +155,16 @@ def _decode_numeric_binary(data: bytes) -> Decimal:
         return Decimal("Infinity" if sign == _POSITIVE_INFINITY else "-Infinity")
     if sign not in (0, _NEGATIVE) or scale > _MOST_SCALE or any(d > 9999 for d in digits):
         raise ValueError
-    text = "".join(f"{d:04d}" for d in digits) or "0"
-    exponent = 4 * (weight - count + 1) if digits else 0
-    if -exponent < scale:
-        text += "0" * (scale + exponent)
-        exponent = -scale
-    elif -exponent > scale:
-        # The last base-10000 digit may reach beyond the scale; what is there is cut off.
-        text = text[: exponent + scale] or "0"
-        exponent = -scale
-    return Decimal(f"{'-' if sign else ''}{text}E{exponent}")
+    # The last base-10000 digit may reach beyond the scale; what is there is cut off.
+    shown = max(4 * (weight + 1) + scale, 0)
+    text = "".join(f"{d:04d}" for d in digits)[:shown].ljust(shown, "0") or "0"
+    return Decimal(f"{'-' if sign else ''}{text}E{-scale}")
 
 
 NUMBERS: Final = (
-    _integer("smallint", "SMALLINT", "h"),
-    _integer("integer", "INTEGER", "i"),
-    _integer("bigint", "BIGINT", "q"),
+    _integer("smallint", "SMALLINT", "h", "TINYINT", "UTINYINT"),
+    _integer("integer", "INTEGER", "i", "USMALLINT"),
+    _integer("bigint", "BIGINT", "q", "UINTEGER"),
     _integer("oid", "BIGINT", "I"),
     _float("real", "FLOAT", "f"),
     _float("double precision", "DOUBLE", "d"),
@@ -202,5 +177,6 @@ NUMBERS: Final = (
             lambda value: bytes(_DUMPER.dump(_decimal(value)) or b""),
             _decode_numeric_binary,
         ),
+        also=("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"),
     ),
 )

@@ -58,10 +58,19 @@ def _decode_bytea_text(text: str) -> bytes:
     return _ESCAPE.sub(_unescape, text.encode())
 
 
+# With what DuckDB calls them besides, where their values are texts.
+_TEXTS: Final[dict[str, tuple[str, ...]]] = {
+    "text": ("ENUM", '"NULL"', "NULL", "UNKNOWN"),
+    "character varying": (),
+    "character": (),
+    "name": (),
+    "json": ("JSON",),
+}
+
 STRINGS: Final = (
     *(
-        pg_type(name, 64 if name == "name" else -1, "VARCHAR", text=_TEXT, binary=_UTF8)
-        for name in ("text", "character varying", "character", "name", "json")
+        pg_type(name, 64 if name == "name" else -1, "VARCHAR", text=_TEXT, binary=_UTF8, also=also)
+        for name, also in _TEXTS.items()
     ),
     # What a client sends without a type; psycopg has none of it.
     PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _same, decode_utf8),

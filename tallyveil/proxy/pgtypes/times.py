@@ -10,15 +10,15 @@ from __future__ import annotations
 import datetime as dt
 import re
 import struct
+from collections.abc import Callable
 from typing import Any, Final
 
 from tallyveil.errors import InvalidTimeZoneDisplacement
-from tallyveil.proxy.pgtypes.base import bad_datetime, datetime_overflow, pg_type
+from tallyveil.proxy.pgtypes.base import PgType, bad_datetime, datetime_overflow, pg_type
 
 __all__ = ["TIMES"]
 
 _DAY: Final = 86_400_000_000
-_EPOCH_DATE: Final = dt.date(2000, 1, 1)
 _EPOCH: Final = dt.datetime(2000, 1, 1)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _INT32: Final = struct.Struct("!i")
@@ -62,8 +62,8 @@ def _clock(match: re.Match[str]) -> dt.timedelta:
 
 
 def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | str:
-    if infinite := _is_infinite(text):
-        return _INFINITY[infinite > 0]
+    if infinite := _INFINITY_TEXT.fullmatch(text):
+        return "-infinity" if infinite[1] == "-" else "infinity"
     match = _MOMENT_TEXT.fullmatch(text)
     if match is None:
         raise bad_datetime(text, name)
@@ -77,13 +77,6 @@ def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | st
         raise datetime_overflow(name) from None
 
 
-def _is_infinite(text: str) -> int:
-    """-1, 0 or 1."""
-    match = _INFINITY_TEXT.fullmatch(text)
-    return 0 if match is None else -1 if match[1] == "-" else 1
-
-
-_INFINITY: Final = {True: "infinity", False: "-infinity"}
 _FAR: Final = re.compile(
     r"(\d{4,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?( BC)?"
 )
@@ -91,16 +84,65 @@ _CYCLE: Final = 400  # years, after which the calendar repeats itself
 _CYCLE_DAYS: Final = 146_097
 
 
-def _far(text: str) -> tuple[int, int]:
-    """Days from 2000-01-01, and microseconds of the day, of a text that is no Python value."""
+def _far(text: str) -> int:
+    """Microseconds from 2000-01-01, of a text that is no Python value."""
     match = _FAR.fullmatch(text)
     if match is None:
         raise datetime_overflow("date")
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     cycles, rest = divmod((1 - year if match[8] else year) - 1, _CYCLE)
-    days = dt.date(rest + 1, month, day).toordinal() + cycles * _CYCLE_DAYS
-    micros = ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((match[7] or "").ljust(6, "0"))
-    return days - _EPOCH_DATE.toordinal(), micros
+    days = dt.date(rest + 1, month, day).toordinal() + cycles * _CYCLE_DAYS - _EPOCH.toordinal()
+    seconds = (hour * 60 + minute) * 60 + second
+    return days * _DAY + seconds * 1_000_000 + int((match[7] or "").ljust(6, "0"))
+
+
+def _since_epoch(value: dt.date | str) -> int:
+    """Microseconds from 2000-01-01, in UTC."""
+    if isinstance(value, str):
+        return _far(value)
+    if not isinstance(value, dt.datetime):
+        return (value.toordinal() - _EPOCH.toordinal()) * _DAY
+    if value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _calendar(
+    name: str,
+    duckdb: str,
+    form: struct.Struct,
+    unit: int,
+    encode: Callable[[Any], bytes],
+    value: Callable[[dt.datetime, dt.timezone | None], Any],
+    also: tuple[str, ...] = (),
+) -> PgType:
+    """A type whose binary form counts microseconds, ``unit`` at a time, from 2000-01-01; the ends
+    of its range are the infinities. ``value`` is that of a moment, in a zone if one is given.
+    """
+    most = 2 ** (8 * form.size - 1)
+    infinite = {most - 1: "infinity", -most: "-infinity"}
+    ends = {text: form.pack(count) for count, text in infinite.items()}
+
+    def encode_binary(given: Any) -> bytes:
+        if isinstance(given, str) and given in ends:
+            return ends[given]
+        return form.pack(_since_epoch(given) // unit)
+
+    def decode_text(text: str) -> Any:
+        found = _moment(text, name)
+        return found if isinstance(found, str) else value(*found)
+
+    def decode_binary(data: bytes) -> Any:
+        (count,) = form.unpack(data)
+        if count in infinite:
+            return infinite[count]
+        try:
+            return value(_EPOCH + dt.timedelta(microseconds=count * unit), None)
+        except OverflowError:
+            raise datetime_overflow(name.partition(" ")[0]) from None
+
+    text, binary = (encode, decode_text), (encode_binary, decode_binary)
+    return pg_type(name, form.size, duckdb, text=text, binary=binary, also=also)
 
 
 def _encode_date_text(value: Any) -> bytes:
@@ -108,36 +150,9 @@ def _encode_date_text(value: Any) -> bytes:
     return text.encode()
 
 
-def _encode_date_binary(value: Any) -> bytes:
-    if isinstance(value, str):
-        if infinite := _is_infinite(value):
-            return _INT32.pack(2**31 - 1 if infinite > 0 else -(2**31))
-        return _INT32.pack(_far(value)[0])
-    return _INT32.pack(dt.date.toordinal(value) - _EPOCH_DATE.toordinal())
-
-
-def _decode_date_text(text: str) -> dt.date | str:
-    moment = _moment(text, "date")
-    return moment if isinstance(moment, str) else moment[0].date()
-
-
-def _decode_date_binary(data: bytes) -> dt.date | str:
-    (days,) = _INT32.unpack(data)
-    if days in (2**31 - 1, -(2**31)):
-        return _INFINITY[days > 0]
-    try:
-        return dt.date.fromordinal(days + _EPOCH_DATE.toordinal())
-    except (ValueError, OverflowError):
-        raise datetime_overflow("date") from None
-
-
 def _trimmed(text: str) -> str:
     """Without the zeros at the end of a fraction."""
     return text.rstrip("0") if "." in text else text
-
-
-def _in_utc(value: dt.datetime) -> dt.datetime:
-    return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def _encode_timestamp_text(value: Any) -> bytes:
@@ -153,47 +168,11 @@ def _encode_timestamptz_text(value: Any) -> bytes:
     return _encode_timestamp_text(value) + _zone_text(value).encode()
 
 
-def _encode_timestamp_binary(value: Any) -> bytes:
-    if isinstance(value, str):
-        if infinite := _is_infinite(value):
-            return _INT64.pack(2**63 - 1 if infinite > 0 else -(2**63))
-        days, micros = _far(value)
-        return _INT64.pack(days * _DAY + micros)
-    return _INT64.pack((_in_utc(value) - _EPOCH) // _MICROSECOND)
-
-
-def _decode_timestamp_text(text: str) -> dt.datetime | str:
-    moment = _moment(text, "timestamp")
-    return moment if isinstance(moment, str) else moment[0]
-
-
-def _timestamp(data: bytes) -> dt.datetime | str:
-    (micros,) = _INT64.unpack(data)
-    if micros in (2**63 - 1, -(2**63)):
-        return _INFINITY[micros > 0]
-    try:
-        return _EPOCH + dt.timedelta(microseconds=micros)
-    except OverflowError:
-        raise datetime_overflow("timestamp") from None
-
-
-def _decode_timestamptz_text(text: str) -> dt.datetime | str:
-    found = _moment(text, "timestamp with time zone")
-    if isinstance(found, str):
-        return found
-    moment, zone = found
+def _in_utc(moment: dt.datetime, zone: dt.timezone | None) -> dt.datetime:
     try:
         return moment.replace(tzinfo=zone or dt.UTC).astimezone(dt.UTC)
     except OverflowError:
         raise datetime_overflow("timestamp with time zone") from None
-
-
-def _decode_timestamptz_binary(data: bytes) -> dt.datetime | str:
-    moment = _timestamp(data)
-    return moment if isinstance(moment, str) else moment.replace(tzinfo=dt.UTC)
-
-
-_MIDNIGHT: Final = re.compile(r"24:00:00(?:([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?)?")
 
 
 def _micros(value: Any) -> int:
@@ -226,14 +205,8 @@ def _decode_timetz_text(text: str) -> dt.time:
 def _zone_seconds(value: Any) -> int:
     """East of Greenwich."""
     if isinstance(value, str):
-        match = _MIDNIGHT.fullmatch(value)
-        hours, minutes, seconds = (
-            (int(part or 0) for part in match.groups()[1:]) if match else (0,) * 3
-        )
-        east = (hours * 60 + minutes) * 60 + seconds
-        return -east if match and match[1] == "-" else east
-    offset = value.utcoffset() or dt.timedelta()
-    return int(offset // dt.timedelta(seconds=1))
+        value = dt.time(tzinfo=_zone(value[8:] or None))
+    return int((value.utcoffset() or dt.timedelta()) // dt.timedelta(seconds=1))
 
 
 def _zone_text(value: Any) -> str:
@@ -249,13 +222,7 @@ def _decode_timetz_binary(data: bytes) -> dt.time:
 
 
 TIMES: Final = (
-    pg_type(
-        "date",
-        4,
-        "DATE",
-        text=(_encode_date_text, _decode_date_text),
-        binary=(_encode_date_binary, _decode_date_binary),
-    ),
+    _calendar("date", "DATE", _INT32, _DAY, _encode_date_text, lambda moment, _: moment.date()),
     pg_type(
         "time",
         8,
@@ -265,6 +232,7 @@ TIMES: Final = (
             lambda value: _INT64.pack(_micros(value)),
             lambda data: _time(_INT64.unpack(data)[0]),
         ),
+        also=("TIME_NS",),
     ),
     pg_type(
         "time with time zone",
@@ -280,18 +248,22 @@ TIMES: Final = (
             _decode_timetz_binary,
         ),
     ),
-    pg_type(
+    _calendar(
         "timestamp",
-        8,
         "TIMESTAMP",
-        text=(_encode_timestamp_text, _decode_timestamp_text),
-        binary=(_encode_timestamp_binary, _timestamp),
+        _INT64,
+        1,
+        _encode_timestamp_text,
+        lambda moment, _: moment,
+        also=("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
     ),
-    pg_type(
+    _calendar(
         "timestamp with time zone",
-        8,
         "TIMESTAMP WITH TIME ZONE",
-        text=(_encode_timestamptz_text, _decode_timestamptz_text),
-        binary=(_encode_timestamp_binary, _decode_timestamptz_binary),
+        _INT64,
+        1,
+        _encode_timestamptz_text,
+        _in_utc,
+        also=("TIMESTAMPTZ",),
     ),
 )
