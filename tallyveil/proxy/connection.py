@@ -20,12 +20,7 @@ from tallyveil.events import report
 from tallyveil.proxy.backend import BLOCKING
 from tallyveil.proxy.codec import Reader
 from tallyveil.proxy.conversation import Conversation, Phase
-from tallyveil.proxy.errors import (
-    AdminShutdown,
-    ConnectionFailure,
-    ConnectionRefused,
-    IdleTimeout,
-)
+from tallyveil.proxy.errors import ConnectionFailure, ConnectionRefused, IdleTimeout
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.line import Line
 from tallyveil.proxy.tls import HANDSHAKE
@@ -38,13 +33,13 @@ __all__ = ["Connection"]
 _AT_ONCE: Final = 64
 """Answers in a row that the event loop gives, which is kept from other connections meanwhile."""
 
-_SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator command")
 _IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
 _ENDED: Final = ConnectionFailure("the client has ended its stream, and its answers take too long")
 
 
 class Connection(asyncio.Protocol):
-    """Lives on the event loop; only `_work` and `_close_session` run on a worker."""
+    """Lives on the event loop; only `_work` and `_close_session` run on a worker. Unless it is
+    ``working``, its client has still to send something before anything can happen."""
 
     def __init__(self, owner: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.interruption = Interruption()
@@ -53,34 +48,32 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._reader = Reader()
         self._conversation = Conversation(owner, self.interruption)
-        self._line: Line | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._answers: Iterator[bytes] | None = None
-        self._working = False
+        self.working = False
         self._may_write = True
         self._leaving: ConnectionRefused | None = None
         self._ended = False
-        self._entered = False
+        self._entered = self._lost = False
 
     # What the event loop reports
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         limits = self._owner.limits
-        line = Line(cast(asyncio.Transport, transport), self._loop, limits, self._reader.feed)
-        self._line = line
+        stream = cast(asyncio.Transport, transport)
+        line = self._line = Line(stream, self._loop, limits, self._reader.feed)
         self._conversation.address = line.address
         if not self._owner.opened(self, line.address):
             line.transport.abort()
             return
-        line.receive = partial(self._begin, line)
+        line.receive = self._begin
         self._timer = self._loop.call_later(limits.startup_timeout, line.transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        if self._line is not None:
-            self._line.heard = True
-            self._line.receive(data)
-            if self._line.ended:
-                self._hear_last()
+        self._line.heard = True
+        self._line.receive(data)
+        if self._line.ended:
+            self._hear_last()
         self._advance()
 
     def eof_received(self) -> bool:
@@ -90,50 +83,39 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._may_write = False
-        if self._line is not None:
-            self._line.stalled(self._give_up)
+        self._line.stalled(self._give_up)
 
     def resume_writing(self) -> None:
         self._may_write = True
-        if self._line is not None:
-            self._line.flowing()
+        self._line.flowing()
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._abandon()
         self._stop_timer()
-        if self._line is not None:
-            self._line.lost()
-            self._line = None
+        self._line.lost()
+        self._lost = True
         if self._entered:
             self._report("disconnected")
-        if not self._working:
+        if not self.working:
             self._retire()
-
-    @property
-    def place(self) -> tuple[int, str]:
-        """The process id that it was let in with, 0 before that, and for whom."""
-        return self._conversation.pid, self._conversation.login.user
-
-    @property
-    def awaited(self) -> bool:
-        """Whether its client has still to send something before anything can happen."""
-        return not self._working
 
     def drop(self) -> None:
         """Close it at once, without a word."""
-        if self._line is not None:
-            self._line.transport.abort()
+        self._line.transport.abort()
 
     def look(self) -> None:
         """Called now and again, to see who asks nothing."""
-        busy = self._working or not (self._may_write and self._entered)
-        if self._line is not None and self._line.idle(busy=busy):
+        busy = self.working or not (self._may_write and self._entered)
+        if self._line.idle(busy=busy):
             self._leave(_IDLE)
 
-    def shut_down(self) -> None:
-        """The server is closing: stop what runs, and say so."""
-        self._stop(_SHUTDOWN)
+    def stop(self, farewell: ConnectionRefused) -> None:
+        """Stop what runs, say so, and close."""
+        self._leaving = farewell
+        self._abandon()
+        if not self.working:
+            self._leave(farewell)
 
     def _hear_last(self) -> None:
         """The client sends no more, but may still read: what has wholly come is answered. It may as
@@ -142,13 +124,7 @@ class Connection(asyncio.Protocol):
             self._ended = True
             self._stop_timer()
             timeout = self._owner.limits.close_timeout
-            self._timer = self._loop.call_later(timeout, self._stop, _ENDED)
-
-    def _stop(self, farewell: ConnectionRefused) -> None:
-        self._leaving = farewell
-        self._abandon()
-        if not self._working:
-            self._leave(farewell)
+            self._timer = self._loop.call_later(timeout, self.stop, _ENDED)
 
     def _abandon(self) -> None:
         self.interruption.abandon()
@@ -164,34 +140,35 @@ class Connection(asyncio.Protocol):
 
     # How it begins
 
-    def _begin(self, line: Line, data: bytes) -> None:
+    def _begin(self, data: bytes) -> None:
         """The first bytes: a startup packet, or TLS at once."""
-        line.receive = self._reader.feed
+        self._line.receive = self._reader.feed
         tls = self._owner.tls
         if tls is not None and data[0] == HANDSHAKE:
             self._conversation.begin_tls(tls)
-            self._settle_in(line)
-        line.receive(data)
+            self._settle_in()
+        self._line.receive(data)
 
-    def _settle_in(self, line: Line) -> None:
+    def _settle_in(self) -> None:
         """Follow the conversation to TLS; once authenticated, to larger messages."""
         channel = self._conversation.channel
-        if channel is not None and not line.encrypted:
-            line.encrypt(channel, self._conversation.secured)
+        if channel is not None and not self._line.encrypted:
+            self._line.encrypt(channel)
         if self._conversation.authenticated:
             if not self._ended:
                 self._stop_timer()
             self._owner.entered(self)
             self._entered = True
-            self._report("connected", tls=line.encrypted)
+            self._report("connected", tls=self._line.encrypted)
             self._reader.message_limit = self._owner.limits.max_message
 
     # What happens next
 
     def _advance(self) -> None:
         """Go on with the answer at hand, or with the messages that have come since."""
-        while self._line is not None and not (transport := self._line.transport).is_closing():
-            if self._working or not self._may_write:
+        transport = self._line.transport
+        while not transport.is_closing():
+            if self.working or not self._may_write:
                 if len(self._reader) > self._owner.limits.read_ahead:
                     transport.pause_reading()
                 return
@@ -203,7 +180,7 @@ class Connection(asyncio.Protocol):
                 return
             if self._answers is not None and not self._answer_at_once(self._answers):
                 self.interruption.expect()
-                self._working = True
+                self.working = True
                 self._submit(partial(self._work, self._answers))
 
     def _answer_at_once(self, answers: Iterator[bytes]) -> bool:
@@ -256,8 +233,8 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon_threadsafe(what, *arguments)
 
     def _worked(self, data: bytes, more: bool, sound: bool) -> None:
-        self._working = False
-        if self._line is None:
+        self.working = False
+        if self._lost:
             self._retire()
             return
         if not sound:
@@ -274,17 +251,15 @@ class Connection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """Follow the conversation to its end, or while it begins."""
-        if self._line is None:
-            return
         if self._conversation.phase is Phase.CLOSED:
             self._close()
         elif not self._entered:
-            self._settle_in(self._line)
+            self._settle_in()
 
     # How it ends
 
     def _write(self, data: bytes) -> None:
-        if data and self._line is not None:
+        if data:
             self._line.write(data)
 
     def _leave(self, farewell: ConnectionRefused) -> None:
@@ -292,8 +267,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def _close(self) -> None:
-        if self._line is not None:
-            self._line.close()
+        self._line.close()
         self._stop_timer()
 
     def _stop_timer(self) -> None:
@@ -303,7 +277,7 @@ class Connection(asyncio.Protocol):
     def _retire(self) -> None:
         """Nothing runs for this connection any more: give its session and its place back."""
         self._answers = None
-        self._owner.lost(self)
+        self._owner.lost(self, self._conversation.pid, self._conversation.login.user)
         session = self._conversation.release()
         if session is None:
             self._retired()

@@ -35,8 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Phase(enum.Enum):
-    TRUSTING = "before the startup message, no password needed"
-    CHALLENGING = "before the startup message, a password needed"
+    STARTING = "before the startup message"
     CHALLENGED = "waiting for the first message of SCRAM"
     PROVING = "waiting for the proof of the password"
     READY = "authenticated"
@@ -53,7 +52,7 @@ class Conversation:
     def __init__(self, host: Server, interruption: Interruption) -> None:
         self.address = ""
         self.login = Login(host)
-        self.phase = self._entrance()
+        self.phase = Phase.STARTING
         self.session: GateSession | None = None
         self.pid = 0
         self._host = host
@@ -100,14 +99,6 @@ class Conversation:
         """The client has begun with TLS, without asking."""
         self.login.channel = tls.channel(direct=True)
 
-    def secured(self) -> None:
-        """TLS is established: a certificate may stand for a password."""
-        if self.phase in (Phase.TRUSTING, Phase.CHALLENGING):
-            self.phase = self._entrance()
-
-    def _entrance(self) -> Phase:
-        return Phase.CHALLENGING if self.login.challenges else Phase.TRUSTING
-
     def farewell(self, error: TallyveilError) -> bytes:
         """The last message, when the server ends the connection."""
         silent = self.phase is Phase.CLOSED
@@ -132,7 +123,7 @@ class Conversation:
         fatal = step.failed is Phase.CLOSED
         try:
             yield from step.handle(self, message)
-            self.phase = step.done
+            self.phase = step.done or self.phase
         except TallyveilError as error:
             self._report(error)
             yield backend.error_response(error, fatal=fatal)
@@ -143,7 +134,7 @@ class Conversation:
             _log.error("internal error: %s in %s", type(error).__name__, type(message).__name__)
             yield backend.internal_error(fatal=fatal)
             self._fail(step)
-        if step.ready and self.phase is not Phase.CLOSED:
+        if step.ready and self.phase is Phase.READY:
             yield self._ready()
 
     def _report(self, error: TallyveilError) -> None:
@@ -185,19 +176,20 @@ class Conversation:
         self._host.cancel(message.pid, message.secret)
         return iter(())
 
-    def _challenge(self, message: m.Startup) -> Iterator[bytes]:
+    def _start(self, message: m.Startup) -> Iterator[bytes]:
         yield from self.login.greet(message, self.address)
-        yield self.login.challenge()
+        if self.login.challenges:
+            yield self.login.challenge()
+            self.phase = Phase.CHALLENGED
+        else:
+            yield from self._admit()
+            self.phase = Phase.READY
 
     def _begin_proof(self, message: m.Credentials) -> Iterator[bytes]:
         yield self.login.begin_proof(message)
 
     def _finish_proof(self, message: m.Credentials) -> Iterator[bytes]:
         yield self.login.finish_proof(message)
-        yield from self._admit()
-
-    def _trust(self, message: m.Startup) -> Iterator[bytes]:
-        yield from self.login.greet(message, self.address)
         yield from self._admit()
 
     def _admit(self) -> Iterator[bytes]:
@@ -232,10 +224,10 @@ class Conversation:
 
 
 class _Step(NamedTuple):
-    """Who answers, where that leads, and whether ReadyForQuery ends the answer."""
+    """Who answers, where that leads (None: they say), and whether ReadyForQuery ends the answer."""
 
     handle: Callable[[Conversation, Any], Iterator[bytes]]
-    done: Phase
+    done: Phase | None
     failed: Phase
     ready: bool = False
 
@@ -251,7 +243,6 @@ def _by(
 
 _R, _S, _C = Phase.READY, Phase.SKIPPING, Phase.CLOSED
 
-_ENCRYPTION: Final = Conversation._encrypt
 _IGNORED: Final = _Step(Conversation._nothing, _S, _S)
 _END: Final = _Step(Conversation._nothing, _C, _C)
 
@@ -270,17 +261,11 @@ _WHEN_READY: Final[dict[type[m.Message], _Step]] = {
 }
 
 _TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
-    Phase.TRUSTING: {
-        m.SSLRequest: _Step(_ENCRYPTION, Phase.TRUSTING, _C),
-        m.GSSENCRequest: _Step(_ENCRYPTION, Phase.TRUSTING, _C),
+    Phase.STARTING: {
+        m.SSLRequest: _Step(Conversation._encrypt, Phase.STARTING, _C),
+        m.GSSENCRequest: _Step(Conversation._encrypt, Phase.STARTING, _C),
         m.CancelRequest: _Step(Conversation._cancel, _C, _C),
-        m.Startup: _Step(Conversation._trust, _R, _C, ready=True),
-    },
-    Phase.CHALLENGING: {
-        m.SSLRequest: _Step(_ENCRYPTION, Phase.CHALLENGING, _C),
-        m.GSSENCRequest: _Step(_ENCRYPTION, Phase.CHALLENGING, _C),
-        m.CancelRequest: _Step(Conversation._cancel, _C, _C),
-        m.Startup: _Step(Conversation._challenge, Phase.CHALLENGED, _C),
+        m.Startup: _Step(Conversation._start, None, _C, ready=True),
     },
     Phase.CHALLENGED: {
         m.Credentials: _Step(Conversation._begin_proof, Phase.PROVING, _C),

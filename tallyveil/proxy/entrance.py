@@ -230,7 +230,7 @@ class HalfOpen:
 
         Only who keeps the server waiting, not those that the server keeps waiting.
         """
-        slow = {c: address for c, address in self._addresses.items() if c.awaited}
+        slow = {c: address for c, address in self._addresses.items() if not c.working}
         if not slow:
             return None
         most, _ = Counter(slow.values()).most_common(1)[0]

@@ -63,10 +63,10 @@ class Line:
         """Whether the client has said, by TLS, that nothing follows."""
         return self._channel is not None and self._channel.ended
 
-    def encrypt(self, channel: Channel, established: Callable[[], None]) -> None:
-        """From now on all goes through TLS; ``established`` is called once a client can speak."""
+    def encrypt(self, channel: Channel) -> None:
+        """From now on all goes through TLS."""
         self._channel = channel
-        self.receive = partial(self._decrypt, channel, established)
+        self.receive = partial(self._decrypt, channel)
         self.write = partial(self._encrypt, channel)
 
     def idle(self, *, busy: bool) -> bool:
@@ -110,8 +110,7 @@ class Line:
             channel.send(data)
             self._flush(channel)
 
-    def _decrypt(self, channel: Channel, established: Callable[[], None], data: bytes) -> None:
-        before = channel.established
+    def _decrypt(self, channel: Channel, data: bytes) -> None:
         try:
             said = channel.receive(data)
         except ssl.SSLError as error:
@@ -121,8 +120,6 @@ class Line:
             self.close()
             return
         self._flush(channel)
-        if channel.established and not before:
-            established()
         self._reader(said)
 
     def _flush(self, channel: Channel) -> None:

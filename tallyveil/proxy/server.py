@@ -16,6 +16,7 @@ from tallyveil.gate import GateSession
 from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.connection import Connection
 from tallyveil.proxy.entrance import Entrance, HalfOpen, Listening, check_address, is_loopback
+from tallyveil.proxy.errors import AdminShutdown
 from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.limits import Limits
@@ -38,6 +39,8 @@ JOIN: Final = 0.5
 """And then for the threads of what runs for them."""
 
 STACK: Final = 16 << 20
+
+_SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator command")
 
 
 class Server:
@@ -124,7 +127,7 @@ class Server:
         self._entrance.close()
         ending = [connection.closed for connection in self._connections]
         for connection in tuple(self._connections):
-            connection.shut_down()
+            connection.stop(_SHUTDOWN)
         if ending:
             # Twice: once to let the client read its farewell, once for its session to close.
             await asyncio.wait(ending, timeout=min(2 * self.limits.close_timeout, GRACE))
@@ -171,10 +174,10 @@ class Server:
         """Its client has logged in."""
         self._half_open.discard(connection)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Connection, pid: int, user: str) -> None:
+        """It has ended; ``pid`` is the process id that it was let in with, 0 before that."""
         self._connections.discard(connection)
         self._half_open.discard(connection)
-        pid, user = connection.place
         self._entrance.left(user if self._keys.take_back(pid) else None)
 
     # What conversations ask, on worker threads (cancel: on the event loop)
