@@ -2,10 +2,10 @@
 
 ::
 
-    catalog                     what the wire calls: is it a question about the catalogs, and its
+    relay                       what the wire calls: is it a question about the catalogs, and its
                                 answer
       routing                   which statements are such questions
-      relay, link, pool         a question put to that PostgreSQL, as messages of the wire
+      link, pool, messages      a question put to that PostgreSQL, as messages of the wire
     supervisor, cluster         started, swept, started again, ended
       launch, binaries          the process, and what may be found to start
       schema                    what is in it: the policy's tables, empty
@@ -16,9 +16,17 @@ the source, the ledger or the network, and its answers never enter the gate.
 
 from __future__ import annotations
 
-from tallyveil.catalog.catalog import Catalog
 from tallyveil.catalog.link import CatalogError
 from tallyveil.catalog.pool import Databases, Settings
-from tallyveil.catalog.relay import Column, Question, Relay
+from tallyveil.catalog.relay import Answer, Catalog, Column, Question, Relay
 
-__all__ = ["Catalog", "CatalogError", "Column", "Databases", "Question", "Relay", "Settings"]
+__all__ = [
+    "Answer",
+    "Catalog",
+    "CatalogError",
+    "Column",
+    "Databases",
+    "Question",
+    "Relay",
+    "Settings",
+]

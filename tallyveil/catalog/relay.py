@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tallyveil import deadline
 from tallyveil.catalog import messages as wire
-from tallyveil.catalog.link import (
-    CatalogError,
-    Failed,
-    Reply,
-    error,
-    fields,
-    unavailable,
-)
+from tallyveil.catalog.link import CatalogError, Failed, Reply, error, fields, unavailable
 from tallyveil.catalog.pool import CHECK, Pool, Settings
+from tallyveil.catalog.routing import Routing
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Notice
 
-__all__ = ["Answer", "Column", "Question", "Relay"]
+__all__ = ["Answer", "Catalog", "Column", "Question", "Relay"]
 
 RECOVERY: Final = 2.0
 PAUSE: Final = 0.05
@@ -72,6 +67,24 @@ class Answer:
     copied: bool = False
 
 
+class Catalog:
+    """What the wire knows of it. ``address`` gives the path of the socket to ask at, and raises
+    CatalogError if there is none; ``names`` are those of the policy's tables and views.
+    """
+
+    def __init__(self, address: Callable[[], str], names: Collection[str]) -> None:
+        self.takes: Final = Routing(names).takes
+        self._pool: Final = Pool(address)
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        self._pool.clear()
+
+    def relay(self, user: str, database: str) -> Relay:
+        """For one session of that user, in the database of that name; see `Databases`."""
+        return Relay(self._pool, user, database)
+
+
 class Relay:
     """For one analyst's session; used by one thread at a time."""
 
@@ -80,18 +93,11 @@ class Relay:
         self._user = user
         self._database = database
 
-    def describe(self, question: Question, settings: Settings) -> Answer:
-        """Its parameters and columns. Raises CatalogError, FeatureNotSupported, and what
-        `deadline.check` raises."""
-        return self._ask(question, settings, described=True)
-
-    def answer(self, question: Question, settings: Settings) -> Answer:
-        """Its answer. Raises as `describe`."""
-        return self._ask(question, settings, described=False)
-
     @deadline.taking(None)  # it is not here that it is worked out
     @deadline.doing(deadline.Phase.CATALOGS)
-    def _ask(self, question: Question, settings: Settings, *, described: bool) -> Answer:
+    def answer(self, question: Question, settings: Settings, *, described: bool = False) -> Answer:
+        """Its answer; where it is to be ``described``, its parameters and columns. Raises
+        CatalogError, FeatureNotSupported, and what `deadline.check` raises."""
         until = None
         while True:
             try:

@@ -13,9 +13,9 @@ from tallyveil.errors import UndefinedColumn
 from tallyveil.gate.interface import ColumnType, CopyFormat, Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy.memory import Holding
-from tallyveil.proxy.rows import Rows
+from tallyveil.proxy.rows import Fields, Rows
 
-__all__ = ["CopyRows", "rows_for"]
+__all__ = ["rows_for"]
 
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
@@ -31,9 +31,16 @@ _ESCAPES: Final = {
 _Encoders = Iterable[Callable[[Any], bytes]]
 
 
-def rows_for(statement: Statement, holding: Holding) -> Rows:
-    """What takes the rows of a statement that is sent as text."""
-    return Rows(holding) if statement.copy is None else CopyRows(holding, statement.copy)
+def rows_for(
+    statement: Statement,
+    holding: Holding,
+    formats: Sequence[int] | None = None,
+    expected: Fields | None = None,
+) -> Rows:
+    """What takes the rows of a statement; of COPY, whatever its ``formats``."""
+    if statement.copy is not None:
+        return CopyRows(holding, statement.copy)
+    return Rows(holding, formats, expected)
 
 
 class CopyRows(Rows):

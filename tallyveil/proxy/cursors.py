@@ -49,10 +49,13 @@ class Cursor:
     def begin(self, columns: Sequence[ColumnType]) -> Callable[[_Rows], None]:
         """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
         self.columns = tuple(columns)
-        self.fields = fields_of(columns) or ()
-        self._take(room_of(self.fields))
-        self.formats = (int(self.options.binary),) * len(columns)
+        self._describe(fields_of(columns) or ())
         return self.extend
+
+    def _describe(self, fields: Fields) -> None:
+        self.fields = fields
+        self.formats = (int(self.options.binary),) * len(fields)
+        self._take(room_of(fields))
 
     def extend(self, rows: _Rows) -> None:
         """Raises TooMuchKept or OutOfMemory."""
@@ -61,9 +64,8 @@ class Cursor:
 
     def relay(self, rows: Rows) -> None:
         """Take rows that somebody else has encoded, one by one."""
-        self.fields, self.relayed = rows.fields or (), True
-        self._take(room_of(self.fields))
-        self.formats = (int(self.options.binary),) * len(self.fields)
+        self.relayed = True
+        self._describe(rows.fields or ())
         while (one := next(rows.take(1), None)) is not None:
             self.extend([one[1]])
 

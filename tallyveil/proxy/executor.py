@@ -24,7 +24,7 @@ from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.inquiry import Inquiry
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.kept import Described, Kept, Prepared, asks_catalog, prepare, prepared_as
+from tallyveil.proxy.kept import Described, Kept, Prepared, asks_catalog, prepare
 from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.replies import Asked, Replies, Reply, asked
 from tallyveil.proxy.rows import Rows
@@ -80,20 +80,16 @@ class Executor:
 
     def described_before(self, sql: bytes, oids: tuple[int, ...]) -> Prepared | None:
         """A query as it was prepared before, under no name. Waits for nobody."""
-        key = self._prepared_as(sql, oids)
-        prepared = None if key is None else self._replies.prepared.find(key)
+        question = asked(self.session, (sql, oids))
+        prepared = None if question is None else self._replies.prepared.find(question.key)
         if prepared is not None:
             self.latest = prepared.statement.sql
         return prepared
 
     def keep_described(self, sql: bytes, oids: tuple[int, ...], prepared: Prepared) -> None:
-        key = self._prepared_as(sql, oids)
-        if prepared.statement.kind == "select" and key is not None:
-            self._replies.prepared.put(key, prepared)
-
-    def _prepared_as(self, sql: bytes, oids: tuple[int, ...]) -> Hashable | None:
-        standing = self.session.standing()
-        return None if standing is None else (standing[0], sql, oids)
+        question = asked(self.session, (sql, oids))
+        if prepared.statement.kind == "select" and question is not None:
+            self._replies.prepared.put(question.key, prepared)
 
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
         """At least one statement; the only one is of kind ``empty`` if there is none."""
@@ -106,10 +102,11 @@ class Executor:
     def prepare(self, statement: Statement, declared: tuple[int, ...]) -> Prepared:
         """Described, under no name; ``declared`` are types of parameters, 0 to be inferred."""
         if statement.kind in ("fetch", "execute"):
-            return prepared_as(statement, (), self.kept.fields_of(statement))
+            return Prepared(statement, (), 0, (), self.kept.fields_of(statement))
         if statement.kind in ("catalog", "declare") and asks_catalog(statement):
             oids, fields = self.inquire(statement.inner or statement, declared)
-            return prepared_as(statement, oids, None if statement.inner else fields)
+            shown = None if statement.inner else fields
+            return Prepared(statement, oids, len(oids), (), shown)
         return prepare(self._describe, statement, declared)
 
     def _describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
@@ -150,9 +147,8 @@ class Executor:
     def rows_for(self, statement: Statement) -> Rows:
         """What takes the rows of a statement of the simple protocol."""
         cursor = self.kept.find_portal(statement.target or "") if statement.move else None
-        if cursor is not None and cursor.formats:
-            return Rows(self.kept.holding, cursor.formats)
-        return rows_for(statement, self.kept.holding)
+        formats = None if cursor is None else cursor.formats
+        return rows_for(statement, self.kept.holding, formats)
 
     def ask(
         self,

@@ -14,7 +14,7 @@ from tallyveil.cache import exact_key
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy import backend
-from tallyveil.proxy.copying import CopyRows
+from tallyveil.proxy.copying import rows_for
 from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.inquiry import raw_parameter
@@ -23,7 +23,6 @@ from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter
 from tallyveil.proxy.replies import Reply
-from tallyveil.proxy.rows import Rows
 
 __all__ = ["bind", "close", "describe", "execute", "parse"]
 
@@ -96,13 +95,8 @@ def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
     executor.kept.forget_portal(message.portal)
     used = parameters[: prepared.used]
     size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
-    holding = executor.kept.holding
-    holding.take(size)
-    rows = (
-        Rows(holding, results, prepared.fields)
-        if prepared.statement.copy is None
-        else CopyRows(holding, prepared.statement.copy)
-    )
+    executor.kept.holding.take(size)
+    rows = rows_for(prepared.statement, executor.kept.holding, results, prepared.fields)
     executor.kept.open(message.portal, Portal(prepared, used, results, size, rows))
     yield backend.BIND_COMPLETE
 

@@ -5,12 +5,11 @@ What is answered passes through as it is; nothing is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
-from tallyveil.catalog import Catalog, Column, Question, Settings
+from tallyveil.catalog import Answer, Catalog, Column, Question, Settings
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result, Statement
@@ -47,10 +46,7 @@ class Inquiry:
 
     def describe(self, statement: Statement, oids: Sequence[int]) -> Described:
         """The types of its parameters, and its columns. Raises CatalogError and StatementErrors."""
-        with _positions_from(statement.offset):
-            answer = self._relay.describe(
-                Question(statement.sql, oids=tuple(oids)), self._settings()
-            )
+        answer = self._ask(statement, Question(statement.sql, oids=tuple(oids)), described=True)
         return answer.oids, _fields(answer.columns)
 
     def answer(
@@ -72,11 +68,18 @@ class Inquiry:
             values=tuple(None if p is None else p[2] for p in parameters),
             result_formats=rows.formats,
         )
-        with _positions_from(statement.offset):
-            answer = self._relay.answer(question, self._settings())
+        answer = self._ask(statement, question)
         rows.relay(_fields(answer.columns), answer.rows)
         heard = self._session.settings.heard(answer.notices)
         return Result(None, (), answer.tag, heard)
+
+    def _ask(self, statement: Statement, question: Question, *, described: bool = False) -> Answer:
+        try:
+            return self._relay.answer(question, self._settings(), described=described)
+        except TallyveilError as error:
+            if error.position is not None:  # it is to count from the whole text
+                error.position += statement.offset
+            raise
 
     def _settings(self) -> Settings:
         return tuple((name, self._session.settings.show(name)) for name in MIRRORED)
@@ -96,14 +99,3 @@ def _type(oid: int, size: int) -> PgType:
 
 def _never(value: Any) -> NoReturn:
     raise ValueError("what the catalog answers is not decoded")
-
-
-@contextmanager
-def _positions_from(offset: int) -> Iterator[None]:
-    """Errors' positions count from the whole text, of which the statement is a part."""
-    try:
-        yield
-    except TallyveilError as error:
-        if error.position is not None:
-            error.position += offset
-        raise

@@ -6,7 +6,8 @@ PREPARE and Parse share their names, DECLARE and Bind theirs. What is kept is co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported
@@ -31,7 +32,6 @@ __all__ = [
     "Prepared",
     "asks_catalog",
     "prepare",
-    "prepared_as",
 ]
 
 Described: TypeAlias = tuple[tuple[int, ...], Fields | None]
@@ -45,11 +45,11 @@ _TEXT: Final = 8
 """Bytes of a prepared statement or portal, and of a character of SQL."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepared:
     """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions.
 
-    ``types`` are DuckDB's names of the types of those.
+    ``types`` are DuckDB's names of the types of those, where they are decoded here.
     """
 
     statement: Statement
@@ -57,11 +57,12 @@ class Prepared:
     used: int
     types: tuple[str, ...]
     fields: Fields | None
-    size: int
 
-    def named(self, name: str) -> Prepared:
-        """The same, which takes the name's bytes besides."""
-        return replace(self, size=self.size + len(name)) if name else self
+    @cached_property
+    def size(self) -> int:
+        """Bytes, those of its name left out."""
+        own = OVERHEAD + _TEXT * len(self.statement.sql) + 64 * len(self.oids)
+        return own + room_of(self.fields)
 
 
 @dataclass(slots=True)
@@ -113,24 +114,12 @@ def prepare(
     # Types declared for parameters the SQL does not mention still want a value each.
     oids += declared[used:]
     fields = fields_of(description.columns)
-    size = _size(statement, oids, fields)
-    types = description.parameter_types
-    return Prepared(statement, oids, used, types, fields, size)
-
-
-def prepared_as(statement: Statement, oids: tuple[int, ...], fields: Fields | None) -> Prepared:
-    """Of a statement whose parameters are not decoded here, or that has none."""
-    return Prepared(statement, oids, len(oids), (), fields, _size(statement, oids, fields))
+    return Prepared(statement, oids, used, description.parameter_types, fields)
 
 
 def asks_catalog(statement: Statement) -> bool:
     """Whether it, or the query in it, is about the catalogs, and its parameters are left raw."""
     return (statement.inner or statement).kind == "catalog"
-
-
-def _size(statement: Statement, oids: Sequence[int], fields: Fields | None) -> int:
-    size = OVERHEAD + _TEXT * len(statement.sql) + 64 * len(oids)
-    return size + room_of(fields)
 
 
 class Kept:
@@ -151,8 +140,7 @@ class Kept:
             raise TooManyPrepared(
                 f"more than {_MOST} prepared statements", hint="Close some, or DEALLOCATE ALL."
             )
-        prepared = prepared.named(name)
-        self.holding.take(prepared.size)
+        self.holding.take(prepared.size + len(name))
         self._prepared[name] = prepared
 
     def statement(self, name: str) -> Prepared:
@@ -168,7 +156,7 @@ class Kept:
     def forget_statement(self, name: str) -> None:
         prepared = self._prepared.pop(name, None)
         if prepared is not None:
-            self.holding.give(prepared.size)
+            self.holding.give(prepared.size + len(name))
 
     def deallocate(self, name: str | None) -> None:
         """One, or for None all that have a name. Their portals live on, as in PostgreSQL."""
