@@ -9,6 +9,7 @@ import typer
 
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, Policy
+from tallyveil.cli.text import Said
 
 __all__ = ["agents"]
 
@@ -59,8 +60,8 @@ def release(
 def combine(
     parts: Annotated[list[Path], typer.Argument(help="The parts of one release.", metavar="PART…")],
     json: Json = False,
-) -> None:
+) -> Said:
     """Add the agents' parts up. Their totals are exact once all are there."""
     from tallyveil.cli.agents import combine as work
 
-    work(parts, json=json)
+    return work(parts)

@@ -14,7 +14,7 @@ from tallyveil.accountant import Accountant, Ledger
 from tallyveil.agents import Part, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
 from tallyveil.cli.security import check_private
-from tallyveil.cli.text import aligned, print_json, up_text
+from tallyveil.cli.text import Said, aligned, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError
 from tallyveil.gate.gate import accounts
@@ -67,20 +67,19 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
     typer.echo(f"part {agent} of release {number} of {planned.name}: {out}")
 
 
-def combine(paths: Sequence[Path], *, json: bool) -> None:
+def combine(paths: Sequence[Path]) -> Said:
     """Raises SourceError."""
     parts = [Part.read(path) for path in paths]
     found = combined(parts)
-    if json:
-        print_json(asdict(found))
-        return
-    if found.totals is None:
-        typer.echo(f"still missing: {', '.join(found.missing)}; no total is exact without them")
     rows = [[*key, n] for key, n in zip(found.keys, found.counts, strict=True)]
-    typer.echo("\n".join(aligned((*parts[0].count_by, "count"), rows)))
-    if found.totals is not None:
+    counts = aligned((*parts[0].count_by, "count"), rows)
+    if found.totals is None:
+        missing = ", ".join(found.missing)
+        lines = [f"still missing: {missing}; no total is exact without them", *counts]
+    else:
         exact = [[*key, n] for key, n in found.totals]
-        typer.echo("\n".join(["", *aligned((*parts[0].totals, "exact_total"), exact)]))
+        lines = [*counts, "", *aligned((*parts[0].totals, "exact_total"), exact)]
+    return Said(asdict(found), lines)
 
 
 def _check_private(secret: Path) -> None:

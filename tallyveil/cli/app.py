@@ -13,6 +13,7 @@ from tallyveil.cli.mechanism_commands import mechanisms
 from tallyveil.cli.options import Confidence, Json, Policy
 from tallyveil.cli.release_commands import sanitise, warm
 from tallyveil.cli.serve_command import serve
+from tallyveil.cli.text import Said
 from tallyveil.cli.user_commands import users
 from tallyveil.errors import InvalidParameterValue
 
@@ -111,19 +112,19 @@ def check(
     source: Annotated[
         bool, typer.Option("--source", help="Read the source as well, as serving would.")
     ] = False,
-) -> None:
+) -> Said:
     """Say what the policy protects, or what is wrong with it."""
     from tallyveil.cli.checking import check as work
 
-    work(policy, json=json, source=source)
+    return work(policy, source=source)
 
 
 @app.command(cls=Command)
-def budget(policy: Policy, json: Json = False) -> None:
+def budget(policy: Policy, json: Json = False) -> Said:
     """Show what each table's budget is and what remains. Reads policy and ledger, no data."""
     from tallyveil.cli.spending import budget as work
 
-    work(policy, json=json)
+    return work(policy)
 
 
 @app.command(cls=Command)
@@ -144,7 +145,7 @@ def history(
         typer.Option(help="Show instead what history says of a query's answers.", metavar="SQL"),
     ] = None,
     confidence: Confidence = None,
-) -> None:
+) -> Said:
     """Show every charge, oldest first, and what was spent by then. Free; reads no data.
 
     With --posterior, what follows from all answers so far about a query's true answers: its
@@ -154,13 +155,12 @@ def history(
     from tallyveil.cli.spending import history as work
 
     if posterior is None and confidence is None:
-        work(policy, table, plot, json=json)
-    elif posterior is None or table is not None:
+        return work(policy, table, plot)
+    if posterior is None or table is not None:
         raise InvalidParameterValue(
             "--posterior goes with a query alone, and --confidence with --posterior"
         )
-    else:
-        believe(policy, posterior, confidence, plot, json=json)
+    return believe(policy, posterior, confidence, plot)
 
 
 app.command(cls=Command)(sanitise)

@@ -13,7 +13,7 @@ import typer
 
 from tallyveil.cli.error_messages import laid_out
 from tallyveil.cli.plotting import check_drawing, posteriors
-from tallyveil.cli.text import aligned, plain, print_json
+from tallyveil.cli.text import Said, aligned, plain, print_json
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate import Gate, GateSession, Result, RowPosterior
 from tallyveil.policy import load_policy
@@ -51,10 +51,7 @@ def explain(session: GateSession, query: str, *, json: bool) -> None:
         if error.position is not None:
             error.position = max(1, error.position - len(_PREFIX))
         raise
-    if json:
-        print_json({"plan": lines})
-    else:
-        typer.echo("\n".join(lines))
+    Said({"plan": lines}, lines).print(json=json)
 
 
 def _plan(session: GateSession, query: str) -> list[str]:
@@ -101,11 +98,9 @@ def _document(result: Result) -> dict[str, Any]:
     }
 
 
-def posterior(
-    path: Path, query: str, confidence: str | None, plot: Path | None, *, json: bool
-) -> None:
-    """Print for each group and aggregate of ``query`` the answer that history has, its standard
-    deviation, interval and quantiles, and draw the first few posteriors to ``plot``.
+def posterior(path: Path, query: str, confidence: str | None, plot: Path | None) -> Said:
+    """For each group and aggregate of ``query`` the answer that history has, its standard
+    deviation, interval and quantiles; draw the first few posteriors to ``plot``.
 
     Nothing is charged. Raises PolicyError, SourceError, what the query is refused for, OutputError,
     and FeatureNotSupported without matplotlib.
@@ -120,14 +115,12 @@ def posterior(
     if plot is not None:
         drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
         posteriors(drawn, level, plot)
-    if json:
-        print_json([_object(row_posterior, level) for row_posterior in found])
-        return
-    typer.echo("\n".join(_lines(found, level)))
+    lines = _lines(found, level)
     if len(known) < len(found):
-        typer.echo("NULL: what was answered so far does not determine it.")
+        lines.append("NULL: what was answered so far does not determine it.")
     if plot is not None and len(known) > _DRAWN:
-        typer.echo(f"The first {_DRAWN} are drawn.")
+        lines.append(f"The first {_DRAWN} are drawn.")
+    return Said([_object(row_posterior, level) for row_posterior in found], lines)
 
 
 def _lines(found: Sequence[RowPosterior], level: Fraction) -> list[str]:

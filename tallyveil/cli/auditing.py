@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from tallyveil.audit import Finding, audit, checked_epsilon
-from tallyveil.cli.text import print_json, print_table
+from tallyveil.cli.text import Said, table
 
 __all__ = ["run"]
 
@@ -26,17 +26,16 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool
             status.update(finding.mechanism)
             findings.append(finding)
     failed = [finding for finding in findings if not finding.holds]
-    if json:
-        checks = [{**_row(f), "holds": f.holds, "exact": f.exact} for f in findings]
-        print_json({"checks": checks, "failed": len(failed), "draws": draws})
-    else:
-        print_table(_COLUMNS, [_row(finding) for finding in findings])
+    checks = [{**_row(f), "holds": f.holds, "exact": f.exact} for f in findings]
+    lines = table(_COLUMNS, checks)
+    if not failed:
+        proved = sum(finding.exact for finding in findings)
+        left = len(findings) - proved
+        lines.append(f"{proved} checks proved; {left} not refuted by {draws} draws")
+    Said({"checks": checks, "failed": len(failed), "draws": draws}, lines).print(json=json)
     if failed:
         typer.echo("\n".join(_alarm(failed, len(findings))), err=True)
         raise typer.Exit(1)
-    if not json:
-        proved = sum(finding.exact for finding in findings)
-        typer.echo(f"{proved} checks proved; {len(findings) - proved} not refuted by {draws} draws")
 
 
 def _row(finding: Finding) -> dict[str, object]:

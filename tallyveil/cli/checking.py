@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import typer
 
 from tallyveil.accountant import Accountant, Ledger, check_data, check_tables
-from tallyveil.cli.text import print_json
+from tallyveil.cli.text import Said
 from tallyveil.cube import (
     Cube,
     as_read,
@@ -36,8 +35,8 @@ __all__ = ["check"]
 _LISTED = 20
 
 
-def check(path: Path, *, json: bool, source: bool) -> None:
-    """Print the policy's summary; with ``source``, after reading the source as serving would, and
+def check(path: Path, *, source: bool) -> Said:
+    """The policy's summary; with ``source``, after reading the source as serving would, and
     comparing it with the ledger, if there is one.
 
     Raises PolicyError with every mistake, SourceError with every missing file or for a public table
@@ -56,16 +55,14 @@ def check(path: Path, *, json: bool, source: bool) -> None:
         _compare(policy, cubes)
         exact = _examined(policy, cubes, public)
     lines = [*summary(policy), *_said(policy, exact)]
-    if json:
-        print_json({"summary": lines, "invariants": _as_json(exact)})
-        return
-    typer.echo("\n".join(lines))
+    found = []
     if source:
-        typer.echo("The source can be read, and has every column the policy names.")
+        found.append("The source can be read, and has every column the policy names.")
     if source and policy.public:
-        typer.echo("The public tables can be read.")
+        found.append("The public tables can be read.")
     if source and policy.ledger.exists():
-        typer.echo("The ledger belongs to these tables and this data.")
+        found.append("The ledger belongs to these tables and this data.")
+    return Said({"summary": lines, "invariants": _as_json(exact)}, [*lines, *found])
 
 
 def _compare(policy: Policy, cubes: Mapping[str, Cube]) -> None:

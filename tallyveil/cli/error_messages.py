@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand
 
-from tallyveil.cli.text import print_json
+from tallyveil.cli.text import Said, print_json
 from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
 
 if TYPE_CHECKING:
@@ -36,12 +36,16 @@ def complaints(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
 
 
 class Command(TyperCommand):
-    """One whose errors are printed as `complaints` says, as JSON where it was asked for."""
+    """One that returns what is to be printed, if anything; its errors are printed as `complaints`
+    says. Both as JSON where it was asked for."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> None:
         sql = ctx.params.get("query") or ctx.params.get("posterior")
-        with complaints(sql, json=ctx.params.get("json", False)):
-            return super().invoke(ctx)
+        json = ctx.params.get("json", False)
+        with complaints(sql, json=json):
+            said: Said | None = super().invoke(ctx)
+            if said is not None:
+                said.print(json=json)
 
 
 def protected(policy: Policy, name: str) -> Table:

@@ -9,6 +9,7 @@ import typer
 
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json
+from tallyveil.cli.text import Said
 
 __all__ = ["mechanisms"]
 
@@ -23,11 +24,11 @@ Objective = Annotated[
 
 
 @mechanisms.command("list", cls=Command)
-def list_(json: Json = False) -> None:
+def list_(json: Json = False) -> Said:
     """List the mechanisms and what each guarantees."""
     from tallyveil.cli.mechanisms import listing
 
-    listing(json=json)
+    return listing()
 
 
 @mechanisms.command(cls=Command)
@@ -63,7 +64,7 @@ def show(
     ] = None,
     plot: Plot = None,
     json: Json = False,
-) -> None:
+) -> Said:
     """Show one: its probabilities, properties, expected losses, and what it guarantees."""
     from tallyveil.cli.mechanism_arguments import Options
     from tallyveil.cli.mechanisms import show as work
@@ -72,7 +73,7 @@ def show(
         alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
         sensitivity, plot,
     )  # fmt: skip
-    work(name, options, json=json)
+    return work(name, options)
 
 
 @mechanisms.command(cls=Command)

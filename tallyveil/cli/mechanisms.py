@@ -19,7 +19,7 @@ from tallyveil.cli.mechanism_arguments import (
 )
 from tallyveil.cli.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
 from tallyveil.cli.plotting import check_drawing
-from tallyveil.cli.text import aligned, print_json, print_table, up, up_text
+from tallyveil.cli.text import Said, aligned, print_json, table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
 from tallyveil.mechanisms.matrix import (
@@ -54,8 +54,8 @@ NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
 Row = tuple[int, Fraction, tuple[float, ...]]
 
 
-def listing(*, json: bool) -> None:
-    """Print noise for any count first, then what needs a public range."""
+def listing() -> Said:
+    """Noise for any count first, then what needs a public range."""
     staircase = "noise for sums: less than Laplace noise where a record counts for much"
     best = "designed: the least expected loss with the properties asked for"
     auto = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
@@ -68,26 +68,21 @@ def listing(*, json: bool) -> None:
         (_AUTO, "0..n", auto, chosen),
     ]
     rows = [dict(zip(("name", "for", "gives", "guarantee"), one, strict=True)) for one in listed]
-    if json:
-        print_json(rows)
-        return
-    print_table(("name", "for", "gives"), rows)
-    typer.echo("What one guarantees: tallyveil mechanism show NAME …, or list --json.")
+    hint = "What one guarantees: tallyveil mechanism show NAME …, or list --json."
+    return Said(rows, [*table(("name", "for", "gives"), rows), hint])
 
 
-def show(name: str, options: Options, *, json: bool) -> None:
-    """Print one mechanism; with ``options.plot``, draw its matrix.
+def show(name: str, options: Options) -> Said:
+    """One mechanism; with ``options.plot``, draw its matrix.
 
     Raises InvalidParameterValue for an unknown name, or options that make no sense for it;
     StatementTooComplex for a design that is not found; OutputError, FeatureNotSupported.
     """
     noise = {family.name: family for family in additive()}
     if name.lower() in noise:
-        show_noise(noise[name.lower()], options, json=json)
-        return
+        return show_noise(noise[name.lower()], options)
     if name.lower() == _STAIRCASE:
-        show_staircase(options, json=json)
-        return
+        return show_staircase(options)
     objective = objective_of(options.objective or "L0", options.weights)
     if options.plot is not None:
         check_drawing(options.plot)
@@ -97,10 +92,8 @@ def show(name: str, options: Options, *, json: bool) -> None:
         from tallyveil.cli.plotting import heatmap
 
         heatmap(matrix, options.plot)
-    if json:
-        print_json(_document(matrix, objective, guarantee))
-    else:
-        typer.echo("\n".join(_lines(matrix, objective, guarantee)))
+    document = _document(matrix, objective, guarantee)
+    return Said(document, _lines(matrix, objective, document))
 
 
 def _matrix(name: str, options: Options, objective: Objective) -> CountMatrix:
@@ -148,24 +141,23 @@ def _quality(name: str) -> Quality:
     return QUALITIES[name]
 
 
-def _lines(matrix: CountMatrix, objective: Objective, guarantee: str) -> list[str]:
+def _lines(matrix: CountMatrix, objective: Objective, document: dict[str, Any]) -> list[str]:
     head = f"{matrix.name} for counts from 0 to {matrix.n}, alpha {float(matrix.alpha):.6g},"
     lines = [f"{head} epsilon {up_text(matrix.epsilon)}"]
     if matrix.n <= _WIDEST:
-        rows = matrix.probabilities()
         columns = ("output", *(f"truth {j}" if j == 0 else str(j) for j in range(matrix.n + 1)))
-        cells = [[i, *(f"{p:.4f}" for p in row)] for i, row in enumerate(rows.tolist())]
+        cells = [[i, *(f"{p:.4f}" for p in row)] for i, row in enumerate(document["probabilities"])]
         lines += aligned(columns, cells)[:-1]
     else:
         lines.append(f"Its {matrix.n + 1} by {matrix.n + 1} probabilities: --json, or --plot.")
-    held = properties_of(matrix)
-    lines.append("properties: " + (", ".join(_described(p) for p in Property if p in held) or "-"))
-    losses = (f"{_short(loss)} {float(score(matrix, loss)):.6f}" for loss in _LOSSES)
+    held = (_described(p) for p in Property if str(p) in document["properties"])
+    lines.append("properties: " + (", ".join(held) or "-"))
+    losses = (f"{name} {loss:.6f}" for name, loss in document["losses"].items())
     lines.append("expected loss over all truths: " + ", ".join(losses))
     if objective not in _LOSSES:
-        lines.append(f"objective {objective}: {float(score(matrix, objective)):.6f}")
-    lines.append(f"derivable from GM: {'yes' if derivable_from_geometric(matrix) else 'no'}")
-    return [*lines, f"guarantee: {guarantee}."]
+        lines.append(f"objective {objective}: {document['objective']['is']:.6f}")
+    lines.append(f"derivable from GM: {'yes' if document['derivable_from_geometric'] else 'no'}")
+    return [*lines, f"guarantee: {document['guarantee']}."]
 
 
 def _document(matrix: CountMatrix, objective: Objective, guarantee: str) -> dict[str, Any]:

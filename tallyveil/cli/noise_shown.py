@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import Any, Final, cast
 
 import numpy as np
-import typer
 
 from tallyveil.cli.mechanism_arguments import Options
-from tallyveil.cli.text import aligned, print_json, up
+from tallyveil.cli.text import Said, aligned, rounded, up
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive, Relation, StatementCalibration, statement_scales
 from tallyveil.mechanisms.noise.staircase import Staircase
@@ -28,7 +27,7 @@ _SHOWN: Final = 15  # probabilities that are listed, at most
 _ADD_REMOVE: Final = Relation("add_remove")
 
 
-def show_noise(family: Additive, options: Options, *, json: bool) -> None:
+def show_noise(family: Additive, options: Options) -> Said:
     """What it does to one count at ε. Noise that needs a δ has the cost ρ = ε²/2 without one.
 
     Raises InvalidParameterValue for options that make no sense for it.
@@ -54,16 +53,16 @@ def show_noise(family: Additive, options: Options, *, json: bool) -> None:
         row |= {"unit": "rho", "cost": up(1 / (2 * Fraction(scale) ** 2))}
         row |= {"epsilon": up(epsilon), "delta": delta, "calibration": rule}
     law = family.law(scale)
-    row["scale"] = _rounded(scale)
-    row["standard_deviation"] = _rounded(math.sqrt(law.variance))
+    row["scale"] = rounded(scale)
+    row["standard_deviation"] = rounded(math.sqrt(law.variance))
     row["half_width_95"] = law.half_width(_LEVEL)
     guarantee = family.guarantee
     if "delta" not in row and family.needs.delta:
         guarantee += "; with rho = epsilon^2 / 2, which is less private than epsilon by itself"
-    _tell(row, guarantee, json=json)
+    return _said(row, guarantee)
 
 
-def show_staircase(options: Options, *, json: bool) -> None:
+def show_staircase(options: Options) -> Said:
     """Its law, beside Laplace noise for the same sensitivity and cost.
 
     Raises InvalidParameterValue for options that make no sense for it.
@@ -78,9 +77,9 @@ def show_staircase(options: Options, *, json: bool) -> None:
         "cost": up(noise.epsilon),
         "sensitivity": noise.sensitivity,
         "step": noise.step,
-        "standard_deviation": _rounded(math.sqrt(noise.variance)),
+        "standard_deviation": rounded(math.sqrt(noise.variance)),
         "half_width_95": noise.half_width(_LEVEL),
-        "of_laplace": _rounded(math.sqrt(laplace.variance)),
+        "of_laplace": rounded(math.sqrt(laplace.variance)),
         "of_laplace_95": laplace.half_width(_LEVEL),
     }
     listed = range(min(2 * noise.sensitivity + 1, _SHOWN))
@@ -89,24 +88,13 @@ def show_staircase(options: Options, *, json: bool) -> None:
         "probabilities": {k: noise.probability(k) for k in listed},
         "of_laplace": {k: (1 - a) / (1 + a) * a**k for k in listed},
     }
-    if json:
-        row |= {"law": rest}
-    _tell(row, STAIRCASE_GUARANTEE, json=json)
-    if not json:
-        cells = [
-            [k, f"{rest['probabilities'][k]:.6f}", f"{rest['of_laplace'][k]:.6f}"] for k in listed
-        ]
-        columns = ("noise, either sign", "probability", "of Laplace noise")
-        typer.echo("\n".join(aligned(columns, cells)[:-1]))
+    cells = [[k, *(f"{rest[law][k]:.6f}" for law in rest)] for k in listed]
+    columns = ("noise, either sign", "probability", "of Laplace noise")
+    _, lines = _said(row, STAIRCASE_GUARANTEE)
+    document = {**row, "law": rest, "guarantee": STAIRCASE_GUARANTEE}
+    return Said(document, [*lines, *aligned(columns, cells)[:-1]])
 
 
-def _tell(row: dict[str, Any], guarantee: str, *, json: bool) -> None:
-    if json:
-        print_json({**row, "guarantee": guarantee})
-        return
-    typer.echo("\n".join(aligned(list(row), [list(row.values())])[:-1]))
-    typer.echo(f"guarantee: {guarantee}.")
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")
+def _said(row: dict[str, Any], guarantee: str) -> Said:
+    lines = aligned(list(row), [list(row.values())])[:-1]
+    return Said({**row, "guarantee": guarantee}, [*lines, f"guarantee: {guarantee}."])

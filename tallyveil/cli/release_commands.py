@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tallyveil.cli.options import Json, Policy, Table
+from tallyveil.cli.text import Said
 
 __all__ = ["sanitise", "warm"]
 
@@ -52,14 +53,14 @@ def sanitise(
         bool, typer.Option("--dry-run", help="Only say what the errors would be. Free.")
     ] = False,
     json: Json = False,
-) -> None:
+) -> Said:
     """Release a copy of a table, every record perturbed once, to be queried freely."""
     from tallyveil.cli.sanitising import options, release
 
     asked = options(
         epsilon, columns, together or (), set_ or (), series or (), split, laplace, delta
     )
-    release(policy, table, asked, out, dry=dry_run, json=json)
+    return release(policy, table, asked, out, dry=dry_run)
 
 
 def warm(

@@ -11,11 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.cli.error_messages import protected
-from tallyveil.cli.text import print_json, print_table, up, up_text
+from tallyveil.cli.text import Said, rounded, table, up, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import InvalidParameterValue, OutputError
 from tallyveil.gate.gate import accounts
@@ -62,8 +60,8 @@ def options(
     )
 
 
-def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, json: bool) -> None:
-    """Print what each part's error will be, make the copy unless ``dry``, and say how to serve it.
+def release(path: Path, name: str, asked: Options, out: Path, *, dry: bool) -> Said:
+    """What each part's error will be; make the copy unless ``dry``, and say how to serve it.
 
     Raises PolicyError, and what `plan` and `sanitise` raise.
     """
@@ -72,26 +70,25 @@ def release(path: Path, table: str, asked: Options, out: Path, *, dry: bool, jso
             f"{out} is no Parquet file", hint="A copy and its description are one .parquet file."
         )
     policy = load_policy(path)
-    declared, account = protected(policy, table), accounts(policy)[table]
+    declared, account = protected(policy, name), accounts(policy)[name]
     planned = plan(declared, account.relation, asked)
     cost = planned.cost(account.relation, account.measure)
     records = None if dry else _released(policy, planned, out)
-    lines = _served(policy, planned, out)
-    if json:
-        print_json(_document(planned, asked, account.measure, cost, records, lines))
-        return
-    print_table(_COLUMNS, [_row(part) for part in planned.parts])
+    served = _served(policy, planned, out)
+    document = _document(planned, asked, account.measure, cost, records, served)
+    lines = table(_COLUMNS, document["parts"])
     if asked.delta is not None:
-        typer.echo(
+        lines.append(
             f"This is ({up_text(asked.epsilon)}, {float(asked.delta):.12g})-private, being "
             f"{up_text(planned.epsilon)}-private, and charged so."
         )
-    spent = f"{account.measure} {up_text(cost)} of {table}'s budget"
+    spent = f"{account.measure} {up_text(cost)} of {name}'s budget"
     if records is None:
-        typer.echo(f"This would cost {spent}. Nothing was charged, and nothing written.")
-        return
-    typer.echo(f"{records:,} records in {out}, for {spent}. To serve them, add to the policy:\n")
-    typer.echo("\n".join(lines))
+        lines.append(f"This would cost {spent}. Nothing was charged, and nothing written.")
+    else:
+        paste = f"{records:,} records in {out}, for {spent}. To serve them, add to the policy:"
+        lines += [paste, "", *served]
+    return Said(document, lines)
 
 
 def _released(policy: Policy, planned: Plan, out: Path) -> int:
@@ -108,7 +105,7 @@ def _document(
     records: int | None,
     lines: Sequence[str],
 ) -> dict[str, Any]:
-    delta = None if asked.delta is None else _digits(float(asked.delta))
+    delta = None if asked.delta is None else rounded(float(asked.delta))
     return {
         "parts": [_row(part) for part in planned.parts],
         "epsilon": up(planned.epsilon),
@@ -127,8 +124,8 @@ def _row(part: Part) -> dict[str, Any]:
         "columns": part.name,
         "mechanism": law.name,
         "epsilon": up(law.epsilon),
-        "expected_error": _digits(law.expected_error),
-        "least_error": _digits(least_error(law.values, law.diameter, law.epsilon)),
+        "expected_error": rounded(law.expected_error),
+        "least_error": rounded(least_error(law.values, law.diameter, law.epsilon)),
         "measured_in": _measured_in(part),
     }
 
@@ -138,10 +135,6 @@ def _measured_in(part: Part) -> str:
     if law.errors != "steps":
         return law.errors
     return f"{'steps' if law.diameter > 1 else 'step'} of {part.name}"
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.6g}")
 
 
 def _served(policy: Policy, planned: Plan, out: Path) -> list[str]:

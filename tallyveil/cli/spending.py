@@ -8,8 +8,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from tallyveil.accountant import (
     Account,
     Accountant,
@@ -22,7 +20,7 @@ from tallyveil.accountant import (
 )
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.plotting import spending as draw_spending
-from tallyveil.cli.text import down, print_json, print_table, up
+from tallyveil.cli.text import Said, down, table, up
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
 
@@ -31,12 +29,12 @@ __all__ = ["budget", "history"]
 _COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges", "most_expensive")
 _HISTORY = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
 _OF_ANALYSTS = ("analyst", "table", *_COLUMNS[1:])
+_BOUND = "spent is an upper bound where so much was asked that it is not added up."
 _PLACES = {"epsilon": 6, "rho": 9}
 
 
-def budget(path: Path, *, json: bool) -> None:
-    """Print each table's ε or ρ per privacy unit and what each analyst has bought, or with ``json``
-    a list of objects.
+def budget(path: Path) -> Said:
+    """Each table's ε or ρ per privacy unit and what each analyst has bought.
 
     ``spent`` is rounded up and ``remaining`` down. The confidential source is not opened, and a
     ledger that is not there yet is not made.
@@ -45,31 +43,29 @@ def budget(path: Path, *, json: bool) -> None:
     """
     policy = load_policy(path)
     rows = _rows(policy)
-    if json:
-        print_json(rows)
-        return
-    print_table(_COLUMNS, rows)
+    return Said(rows, _lines(rows, policy.ledger))
+
+
+def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
+    yield from table(_COLUMNS, rows)
     own = [{**one, "table": row["table"]} for row in rows for one in row["analysts"]]
     if own:
-        print_table(_OF_ANALYSTS, own)
+        yield from table(_OF_ANALYSTS, own)
     for row in rows:
         if row["delta"] is not None:
-            typer.echo(
+            yield (
                 f"{row['table']}: epsilon {row['epsilon_spent']:g} of {row['epsilon_budget']:g}"
                 f" is spent at delta {row['delta']:g}."
             )
     for row in rows:
         if row["recorded_rows"]:
-            typer.echo(
+            yield (
                 f"{row['table']}: {row['recorded_rows']:,} rows recorded, room for"
                 f" {row['rows_left']:,} rows and {row['bytes_left'] // 10**6:,} megabytes more."
             )
     if not all(row["exact"] for row in (*rows, *own)):
-        typer.echo("spent is an upper bound where so much was asked that it is not added up.")
-    typer.echo(
-        f"ledger: {policy.ledger}"
-        + ("" if policy.ledger.exists() else " (not there: nothing was asked)")
-    )
+        yield _BOUND
+    yield f"ledger: {ledger}" + ("" if ledger.exists() else " (not there: nothing was asked)")
 
 
 def _rows(policy: Policy) -> list[dict[str, Any]]:
@@ -153,8 +149,8 @@ def _unspent(account: Account) -> list[dict[str, Any]]:
     return rows
 
 
-def history(path: Path, table: str | None, plot: Path | None, *, json: bool) -> None:
-    """Print the charges about ``table`` or all, oldest first, and draw the spending to ``plot``.
+def history(path: Path, name: str | None, plot: Path | None) -> Said:
+    """The charges about a table or all, oldest first; draw the spending to ``plot``.
 
     ``cost`` and ``spent`` are rounded up; ``unit`` is that of ``cost`` where the budget has become
     one of ρ since. A ledger that is not there yet is not made.
@@ -162,7 +158,7 @@ def history(path: Path, table: str | None, plot: Path | None, *, json: bool) -> 
     Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch, and what drawing raises.
     """
     policy = load_policy(path)
-    names = list(policy.tables) if table is None else [protected(policy, table).name]
+    names = list(policy.tables) if name is None else [protected(policy, name).name]
     with _read(policy) as (accountant, every, charges):
         readings = [one for one in accountant.odometer() if one.entry.table in names]
         balances = {
@@ -172,12 +168,8 @@ def history(path: Path, table: str | None, plot: Path | None, *, json: bool) -> 
     if plot is not None:
         drawn = [(n, balances[n], [r for r in readings if r.entry.table == n]) for n in names]
         draw_spending(drawn, plot)
-    if json:
-        print_json(rows)
-        return
-    print_table(_HISTORY, rows)
-    if not all(reading.exact for reading in readings):
-        typer.echo("spent is an upper bound where so much was asked that it is not added up.")
+    bound = [] if all(reading.exact for reading in readings) else [_BOUND]
+    return Said(rows, [*table(_HISTORY, rows), *bound])
 
 
 def _charge(reading: Reading) -> dict[str, Any]:

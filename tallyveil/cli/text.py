@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
-__all__ = ["aligned", "down", "down_text", "plain", "print_json", "print_table", "up", "up_text"]
+__all__ = [
+    "Said",
+    "aligned",
+    "down",
+    "down_text",
+    "plain",
+    "print_json",
+    "rounded",
+    "table",
+    "up",
+    "up_text",
+]
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
@@ -35,9 +46,22 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     return [*(f" {line}".rstrip() for line in lines), f"({count})"]
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """`aligned`, of rows that may have more than these columns."""
-    typer.echo("\n".join(aligned(columns, [[row[name] for name in columns] for row in rows])))
+    return aligned(columns, [[row[name] for name in columns] for row in rows])
+
+
+class Said(NamedTuple):
+    """What a command says: to a program, or to people, in lines."""
+
+    document: Any
+    lines: Iterable[str]
+
+    def print(self, *, json: bool) -> None:
+        if json:
+            print_json(self.document)
+        else:
+            typer.echo("\n".join(self.lines))
 
 
 def print_json(document: Any) -> None:
@@ -57,6 +81,11 @@ def plain(value: Any) -> Any:
         case list() | tuple():
             return [plain(item) for item in value]
     return str(value)
+
+
+def rounded(value: float) -> float:
+    """To six digits."""
+    return float(f"{value:.6g}")
 
 
 def down(value: Fraction, places: int = 6) -> float:

@@ -10,7 +10,7 @@ import typer
 
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, Policy
-from tallyveil.cli.text import print_json
+from tallyveil.cli.text import Said
 
 if TYPE_CHECKING:
     from tallyveil.cli.security import UserFile
@@ -53,13 +53,10 @@ def remove(policy: Policy, name: Name) -> None:
 
 
 @users.command("list", cls=Command)
-def list_(policy: Policy, json: Json = False) -> None:
+def list_(policy: Policy, json: Json = False) -> Said:
     """List who may connect."""
     names = sorted(_file(policy).verifiers)
-    if json:
-        print_json(names)
-    else:
-        typer.echo("\n".join(names))
+    return Said(names, names)
 
 
 def _file(policy: Path, *, create: bool = False) -> UserFile:
