@@ -47,7 +47,7 @@ _SESSIONS_OWN: Final = frozenset(
     {"pg_backend_pid", "pg_is_in_recovery", "pg_advisory_unlock_all"}
 )  # which the gate knows
 
-_WORDS: Final = (TokenType.VAR, TokenType.IDENTIFIER)
+_WORDS: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 _DIALECT: Final = Postgres()
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import SQLSyntaxError, UndefinedFunction
+from tallyveil.rewriter.sql.tokens import CLOSING, OPENING
 from tallyveil.rewriter.sql.vocabulary import (
     ANY_NUMBER,
     FUNCTIONS,
@@ -39,6 +40,8 @@ _NO_BRACKETS: Final = frozenset(
         "current_role", "current_catalog", "user",
     }
 )  # fmt: skip
+
+_QUOTED: Final = frozenset({TokenType.IDENTIFIER, TokenType.STRING})
 
 _PLACE: Final = "Write position(part IN text)."
 _HINTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -78,7 +81,7 @@ def refuse_other_functions(tree: exp.Expr, tokens: Sequence[Token]) -> None:
 
 
 def _check_word(name: str, tokens: Sequence[Token], number: int) -> None:
-    if tokens[number].token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+    if tokens[number].token_type in _QUOTED:
         return
     if name in _NO_BRACKETS:
         raise SQLSyntaxError(
@@ -107,9 +110,9 @@ def _count(tokens: Sequence[Token], first: int) -> int:
     depth, commas = 0, 0
     for number in range(first, len(tokens)):
         kind = tokens[number].token_type
-        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
+        if kind in OPENING:
             depth += 1
-        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET):
+        elif kind in CLOSING:
             if not depth:
                 return 0 if number == first else commas + 1
             depth -= 1

@@ -62,7 +62,7 @@ _TYPES: Final = {"postgres": Postgres.Parser.TYPE_TOKENS, "duckdb": DuckDB.Parse
 QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
 # What a parameter without a number is read as; the second is ?::
-_MARKS: Final = (TokenType.PLACEHOLDER, TokenType.QDCOLON)
+_MARKS: Final = frozenset({TokenType.PLACEHOLDER, TokenType.QDCOLON})
 
 # What the parser raises on some malformed texts instead of its own error.
 _PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)

@@ -21,9 +21,12 @@ from tallyveil.errors import (
 )
 
 __all__ = [
-    "bracket_typed_texts", "refuse_misread", "refuse_operators", "refuse_retries",
-    "refuse_unfinished",
+    "CLOSING", "OPENING", "bracket_typed_texts", "refuse_misread", "refuse_operators",
+    "refuse_retries", "refuse_unfinished",
 ]  # fmt: skip
+
+OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 
 MAX_WORK: Final = 80_000  # four steps for each token of the longest statement
 
@@ -36,6 +39,7 @@ _LEADING: Final = frozenset({
 })  # fmt: skip
 _LISTS: Final = frozenset({"IN", "ROLLUP", "CUBE"})
 _HALVES: Final = frozenset({"GROUP", "ORDER"})  # with BY they are one token
+_TWO_WORDS: Final = frozenset({TokenType.GROUP_BY, TokenType.ORDER_BY})
 _NO_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING})
 
 
@@ -88,13 +92,14 @@ def _unexpected(rest: Sequence[Token], sql: str) -> SQLSyntaxError:
         return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
     first = rest[0]
     text = sql[first.start : first.end + 1]
-    if first.token_type in (TokenType.GROUP_BY, TokenType.ORDER_BY):  # two words are one token
+    if first.token_type in _TWO_WORDS:  # two words are one token
         text = text.split()[0]
     return SQLSyntaxError(f'syntax error at or near "{text[:40]}"', position=first.start + 1)
 
 
 # Operators of DuckDB that PostgreSQL lacks, and what they are there.
 _OTHERS_OPERATORS: Final = {"==": "=", "!": "NOT"}
+_OPERATORS: Final = frozenset({TokenType.EQ, TokenType.NOT})
 
 
 def refuse_misread(tokens: Sequence[Token]) -> None:
@@ -115,7 +120,7 @@ def refuse_misread(tokens: Sequence[Token]) -> None:
 def refuse_operators(tokens: Sequence[Token]) -> None:
     for token, following in itertools.zip_longest(tokens, tokens[1:]):
         negated = following is not None and following.text.startswith("~")
-        operator = token.token_type in (TokenType.EQ, TokenType.NOT) and not negated
+        operator = token.token_type in _OPERATORS and not negated
         if operator and token.text in _OTHERS_OPERATORS:
             raise UndefinedFunction(
                 f"operator does not exist: {token.text}",
@@ -134,13 +139,13 @@ def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None
     twice: list[bool] = []
     for token in tokens:
         kind = token.token_type
-        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET):
+        if kind in OPENING:
             doubtful = before is not None and (
                 before.token_type in types or before.text.upper() == "IF"
             )
             twice.append(kind is TokenType.L_BRACKET or doubtful)
             depth += twice[-1]
-        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET) and twice:
+        elif kind in CLOSING and twice:
             depth -= twice.pop()
         work += 2**depth
         if work > MAX_WORK:
