@@ -1,13 +1,14 @@
 """A process that has imported the package and forks programs: python -m tests.nursery END.
 
 ``END`` is a socket of packets. Each asks for a program, as JSON: its code, arguments, folder and
-variables; with it come standard input, output and error, and a socket that takes the program's
-number, and at last how it ended.
+variables, and the numbers of its descriptors; with it come standard input, output and error, a
+socket that takes the program's number, and at last how it ended, and those descriptors.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -27,6 +28,8 @@ IMPORTED = (
     "uvloop",
 )
 LARGEST = 1 << 17
+HIGH = 500
+"""No program asks for a descriptor of so high a number."""
 
 
 def program(end: socket.socket) -> str:
@@ -35,7 +38,7 @@ def program(end: socket.socket) -> str:
     Raises SystemExit, where there is nobody left to ask for one.
     """
     while True:
-        asked, sockets, _, _ = socket.recv_fds(end, LARGEST, 4)
+        asked, sockets, _, _ = socket.recv_fds(end, LARGEST, 8)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG) != (0, 0):
                 pass
@@ -43,7 +46,7 @@ def program(end: socket.socket) -> str:
             raise SystemExit(0)
         if os.fork() == 0:
             end.close()
-            streams, told = sockets[:3], socket.socket(fileno=sockets[3])
+            streams, told = sockets[:3] + sockets[4:], socket.socket(fileno=sockets[3])
             if (number := os.fork()) == 0:
                 told.close()
                 return _prepared(streams, **json.loads(asked))
@@ -64,10 +67,18 @@ def _await(number: int, told: socket.socket) -> None:
 
 
 def _prepared(
-    streams: list[int], code: str, arguments: list[str], folder: str, variables: dict[str, str]
+    streams: list[int],
+    code: str,
+    arguments: list[str],
+    folder: str,
+    variables: dict[str, str],
+    descriptors: list[int],
 ) -> str:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, each in enumerate(streams):
+    away = [(each, fcntl.fcntl(each, fcntl.F_DUPFD, HIGH)) for each in streams]
+    for each, _ in away:
+        os.close(each)
+    for number, (_, each) in zip([0, 1, 2, *descriptors], away, strict=True):
         os.dup2(each, number)
         os.close(each)
     os.chdir(folder)

@@ -5,6 +5,7 @@ begins starts a Python of its own.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -14,16 +15,23 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
 from tests.nursery import LARGEST
 
-__all__ = ["TALLYVEIL", "Program", "of_its_own", "run", "start"]
+__all__ = ["FORKING", "TALLYVEIL", "Program", "fork_workers", "of_its_own", "run", "start"]
 
 TALLYVEIL = "from tallyveil.cli import main; main()"
 """The command line."""
+
+FORKING = "from tests.programs import fork_workers; fork_workers(); "
+"""Before the code of a supervisor: its workers, too, are forked, see `fork_workers`."""
+
+_NURSERY = "TALLYVEIL_NURSERY"
+"""The variable that tells a program which descriptor forks others."""
 
 
 class Program:
@@ -36,13 +44,19 @@ class Program:
         stdin: int | None = None,
         stdout: int | IO[str] | None = None,
         stderr: int | IO[str] | None = None,
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> None:
+        nursery, variables = _nursery(), dict(os.environ if env is None else env)
+        if code.startswith(FORKING):
+            pass_fds = [*pass_fds, nursery.fileno()]
+            variables[_NURSERY] = str(nursery.fileno())
         asked = {
             "code": code,
             "arguments": [str(each) for each in arguments],
             "folder": os.getcwd(),
-            "variables": dict(os.environ if env is None else env),
+            "variables": variables,
+            "descriptors": list(pass_fds),
         }
         packet = json.dumps(asked).encode()
         assert len(packet) <= LARGEST
@@ -54,7 +68,8 @@ class Program:
             self.stdin, reading = _stream(given, stdin, 0)
             self.stdout, writing = _stream(given, stdout, 1)
             self.stderr, saying = _stream(given, stderr, 2)
-            socket.send_fds(_nursery(), [packet], [reading, writing, saying, told.fileno()])
+            given_to_it = [reading, writing, saying, told.fileno(), *pass_fds]
+            socket.send_fds(nursery, [packet], given_to_it)
         self.pid = int(self._end.recv(32))
 
     def __enter__(self) -> Program:
@@ -128,6 +143,8 @@ def _stream(
 
 @functools.cache
 def _nursery() -> socket.socket:
+    if number := os.environ.pop(_NURSERY, None):  # this program is of one, too
+        return socket.socket(fileno=int(number))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
@@ -161,3 +178,43 @@ def run(code: str, *arguments: object, timeout: float) -> subprocess.CompletedPr
     with start(code, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         out, err = program.communicate(timeout)
     return subprocess.CompletedProcess(program.args, program.returncode, out, err)
+
+
+class _Worker:
+    """As `asyncio.subprocess.Process`, of what a supervisor does with one."""
+
+    def __init__(self, program: Program) -> None:
+        self.pid = program.pid
+        self.send_signal = program.send_signal
+        self.stdin = _Input(program.stdin)
+        self._ended = asyncio.ensure_future(asyncio.to_thread(program.wait))
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+
+class _Input:
+    """As `asyncio.StreamWriter`; a pipe holds what is written."""
+
+    def __init__(self, pipe: IO[str]) -> None:
+        self._pipe = pipe
+        self.close = pipe.close
+
+    def write(self, data: bytes) -> None:
+        self._pipe.write(data.decode())
+
+    async def drain(self) -> None:
+        self._pipe.flush()
+
+
+def fork_workers() -> None:
+    """Have this program's supervisor start its workers as `Program`, not as a Python each."""
+    if sys.platform != "linux":
+        return
+    _nursery()
+
+    async def fork(*command: str, **options: Any) -> _Worker:
+        code = "import runpy, sys; runpy.run_module(sys.argv.pop(1), run_name='__main__')"
+        return _Worker(Program(code, *command[command.index("-m") + 1 :], **options))
+
+    asyncio.create_subprocess_exec = fork

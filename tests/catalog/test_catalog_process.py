@@ -24,6 +24,7 @@ from tallyveil.catalog.supervisor import Supervisor
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
 from tests.catalog.waiting import UNHEEDING, until
+from tests.programs import start
 
 NOTHING = tuple[tuple[str, ...], ...]()
 
@@ -102,9 +103,7 @@ def test_what_a_killed_server_left_is_ended_and_swept(folder: Path) -> None:
         "print(s.address(), flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with start(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         socket = Path(process.stdout.readline().strip())
         pid = int((socket.parent / "postmaster.pid").read_text().split()[0])
@@ -240,17 +239,10 @@ def test_ordinary_users_and_users_without_a_name_have_one(folder: Path) -> None:
         "    os._exit(0)\n"
     )
     environment = {"HOME": "/nonexistent", "TMPDIR": str(folder), "PYTHONPATH": os.getcwd()}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    addresses = done.stdout.splitlines()
-    assert [each.startswith(str(folder)) for each in addresses] == [True, True], done.stderr
+    with start(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        addresses, said = process.communicate(120)
+    assert process.returncode == 0, said
+    assert [each.startswith(str(folder)) for each in addresses.split()] == [True, True], said
     assert list(folder.iterdir()) == []
 
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
 from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled, until
-from tests.programs import TALLYVEIL, start
+from tests.programs import FORKING, TALLYVEIL, start
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 
@@ -43,7 +43,7 @@ def serving(policy: Path, *options: str, **variables: str) -> Iterator[str]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **variables}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     arguments = ("serve", policy, "--port", "0", *options)
-    with start(TALLYVEIL, *arguments, env=environment, **pipes) as process:
+    with start(FORKING + TALLYVEIL, *arguments, env=environment, **pipes) as process:
         assert process.stdout is not None
         try:
             found = re.search(r"psql (postgresql://\S+)", process.stdout.readline())

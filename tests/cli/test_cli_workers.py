@@ -22,7 +22,7 @@ import pytest
 
 from tallyveil.cli.security import read_user_file
 from tallyveil.proxy.interruption import worker_of
-from tests.programs import TALLYVEIL, run, start
+from tests.programs import FORKING, TALLYVEIL, run, start
 from tests.wire.waiting import until
 
 if sys.platform == "win32":
@@ -48,13 +48,13 @@ epsilon = 0.02
 class House:
     """The server, and what it says."""
 
-    def __init__(self, policy: Path) -> None:
+    def __init__(self, policy: Path, code: str = TALLYVEIL) -> None:
         self.policy = policy
         self.users = policy.with_suffix(".users")
         self.events: list[dict[str, Any]] = []
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         options = ("--port", "0", "--log-format", "json", "--catalog", "off")
-        self.process = start(TALLYVEIL, "serve", policy, *options, **pipes)
+        self.process = start(code, "serve", policy, *options, **pipes)
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
         assert self.process.stdout is not None
@@ -244,7 +244,8 @@ def test_noise_drawn_together_is_drawn_once_for_all_workers(tmp_path: Path) -> N
         answers.append(set(client.execute(sql).fetchall()))
 
     for _ in range(2):
-        with contextlib.closing(House(policy)) as house, one_each(house) as clients:
+        begun = House(policy, FORKING + TALLYVEIL)
+        with contextlib.closing(begun) as house, one_each(house) as clients:
             asked = [threading.Thread(target=ask, args=(client,)) for client in clients]
             for thread in asked:
                 thread.start()

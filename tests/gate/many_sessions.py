@@ -1,6 +1,5 @@
-"""Sessions of one gate, each in a thread, that ask different questions: python many_sessions.py
-DIRECTORY SESSIONS QUESTIONS says when it could begin, does so once it reads a line, and prints how
-many were answered and how many refused.
+"""Sessions of one gate, each in a thread, that ask different questions: `main` says when it could
+begin, does so once it reads a line, and prints how many were answered and how many refused.
 """
 
 from __future__ import annotations
@@ -96,7 +95,3 @@ def main(directory: str, sessions: str, questions: str) -> None:
     finally:
         opened.close()
     print(outcome["answered"], outcome["refused"])
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

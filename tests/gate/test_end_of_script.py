@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from tests.programs import of_its_own, start
 
 SETUP = """
 import sys, threading
@@ -44,19 +47,21 @@ threading.Thread(target=work).start()
 """
 
 
-def ended(base: Path, script: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SETUP + script, str(base)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def ended(start: Callable[..., Any], base: Path, script: str) -> tuple[int, str]:
+    """Its status, and what it said on standard error."""
+    with start(SETUP + script, base, stderr=subprocess.PIPE) as program:
+        _, said = program.communicate(timeout=60)
+    return program.returncode, said
 
 
 def test_a_script_may_leave_a_connection_open(tmp_path: Path) -> None:
     """With relations, a cursor, a generator and an error kept, also by another module, and with
     sys.exit in a thread."""
-    done = ended(tmp_path, KEPT)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert ended(of_its_own, tmp_path, KEPT) == (0, "")
 
 
 def test_an_exception_ends_it_with_its_traceback_alone(tmp_path: Path) -> None:
-    done = ended(tmp_path, "relation = connection.sql(QUERY)\nraise ValueError('the end')\n")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "ValueError: the end"
+    raising = "relation = connection.sql(QUERY)\nraise ValueError('the end')\n"
+    status, said = ended(start, tmp_path, raising)
+    assert status == 1
+    assert said.splitlines()[-1] == "ValueError: the end"

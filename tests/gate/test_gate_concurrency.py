@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,8 +18,9 @@ from tallyveil.errors import InsufficientPrivilege, QueryCanceled
 from tallyveil.gate import Gate
 from tests.gate import many_sessions
 from tests.gate.many_sessions import PATIENCE, SEXES, ask_all
+from tests.programs import start
 
-SCRIPT = Path(many_sessions.__file__)
+SCRIPT = "import sys; from tests.gate.many_sessions import main; main(*sys.argv[1:])"
 
 
 def budget(gate: Gate) -> list[tuple[Any, ...]]:
@@ -35,10 +35,10 @@ def budget(gate: Gate) -> list[tuple[Any, ...]]:
 
 def together(work: list[Callable[[], object]]) -> list[BaseException | None]:
     """What each raises, at the same time. Raises TimeoutError if they do not end."""
-    start = threading.Barrier(len(work))
+    begin = threading.Barrier(len(work))
 
     def one(ask: Callable[[], object]) -> None:
-        start.wait(PATIENCE)
+        begin.wait(PATIENCE)
         ask()
 
     pool = ThreadPoolExecutor(len(work))
@@ -64,9 +64,8 @@ def test_eight_sessions_with_different_questions_come_to_an_end(
 def two_processes(directory: Path, sessions: int, questions: int) -> None:
     """This one, and another that begins with it."""
     gate = many_sessions.gate(directory)
-    command = [sys.executable, str(SCRIPT), str(directory), str(sessions), str(questions)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
+    with start(SCRIPT, directory, sessions, questions, stdin=pipe, stdout=pipe) as other:
         try:
             assert other.stdin is not None
             assert other.stdout is not None

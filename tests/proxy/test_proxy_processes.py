@@ -24,7 +24,7 @@ from tallyveil.proxy import Limits
 from tallyveil.proxy import messages as m
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.processes import Supervisor, WorkerFailed
-from tests.programs import Program, start
+from tests.programs import FORKING, Program, start
 from tests.proxy.raw_client import RawClient
 from tests.wire.waiting import until
 
@@ -52,7 +52,7 @@ class House:
         raise AssertionError(f"no {wanted}")
 
 
-SUPERVISED = "from tests.proxy.supervised import main; main()"
+SUPERVISED = FORKING + "from tests.proxy.supervised import main; main()"
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
@@ -22,6 +20,7 @@ from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import RandomisedResponse
 from tallyveil.policy import Policy, load_policy
 from tallyveil.sanitise import Plan, read_copies, sanitise
+from tests.programs import run
 
 Planned = Callable[..., Plan]
 Released = Callable[[Plan, Path], int]
@@ -157,7 +156,7 @@ def test_a_crash_after_the_charge_leaves_the_charge_and_no_file(
 ) -> None:
     out = tmp_path / "copy.parquet"
     arguments = ("sanitise", policy_file, "person", "--epsilon", "2", "--out", out)
-    crashed = subprocess.run([sys.executable, "-c", CRASH, *map(str, arguments)], timeout=60)
+    crashed = run(CRASH, *arguments, timeout=60)
     assert crashed.returncode == 9
     assert not out.exists()
     assert account(policy)[0].spent == 2
