@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tallyveil.cli.error_messages import Command
-from tallyveil.cli.options import Json, Policy
+from tallyveil.cli.options import Json, Policy, option
 from tallyveil.cli.text import Said
 
 __all__ = ["agents"]
@@ -18,8 +18,8 @@ agents = typer.Typer(
 )
 
 Plan = Annotated[Path, typer.Argument(help="What all agents count, a TOML file.", metavar="PLAN")]
-Secret = Annotated[Path, typer.Option(help="The agent's copy of the secret.", metavar="FILE")]
-Agent = Annotated[str, typer.Option(help="Which of the plan's agents this is.", metavar="NAME")]
+
+_SECRET: Any = option("The agent's copy of the secret.", ..., metavar="FILE")
 
 
 @agents.command(cls=Command)
@@ -34,7 +34,7 @@ def secret(
 
 
 @agents.command(cls=Command)
-def check(policy: Policy, plan: Plan, secret: Secret) -> None:
+def check(policy: Policy, plan: Plan, secret: Path = _SECRET) -> None:
     """Say what a part will cost, and a word that is the same at all agents that agree. Free."""
     from tallyveil.cli.agents import check as work
 
@@ -45,10 +45,10 @@ def check(policy: Policy, plan: Plan, secret: Secret) -> None:
 def release(
     policy: Policy,
     plan: Plan,
-    agent: Agent,
-    number: Annotated[int, typer.Option("--release", help="1, then 2, …: of all agents.", min=1)],
-    secret: Secret,
-    out: Annotated[Path, typer.Option(help="The JSON file to write.", metavar="FILE")],
+    agent: str = option("Which of the plan's agents this is.", ..., metavar="NAME"),
+    number: int = option("1, then 2, …: of all agents.", ..., "--release", min=1),
+    secret: Path = _SECRET,
+    out: Path = option("The JSON file to write.", ..., metavar="FILE"),
 ) -> None:
     """Release this agent's part. The same again is free."""
     from tallyveil.cli.agents import release as work

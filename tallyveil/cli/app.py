@@ -10,7 +10,7 @@ import typer
 from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.mechanism_commands import mechanisms
-from tallyveil.cli.options import Confidence, Json, Policy
+from tallyveil.cli.options import Confidence, Json, Policy, flag, option
 from tallyveil.cli.release_commands import sanitise, warm
 from tallyveil.cli.serve_command import serve
 from tallyveil.cli.text import Said
@@ -56,35 +56,24 @@ def _ask(
     policy: Policy,
     query: Annotated[str, typer.Argument(help="SQL in quotes.", metavar="SQL")],
     json: Json = False,
-    dialect: Annotated[
-        Literal["postgres", "duckdb"], typer.Option(help="Whose SQL it is.", show_default=True)
-    ] = "postgres",
-    epsilon: Annotated[
-        str | None, typer.Option(help="What the statement may cost, in ε.", metavar="ε")
-    ] = None,
-    rho: Annotated[
-        str | None, typer.Option(help="What the statement may cost, in ρ instead.", metavar="ρ")
-    ] = None,
-    half_width: Annotated[
-        str | None, typer.Option(help="Buy just enough for intervals ± this.", metavar="NUMBER")
-    ] = None,
+    dialect: Literal["postgres", "duckdb"] = option(
+        "Whose SQL it is.", "postgres", show_default=True
+    ),
+    epsilon: str | None = option("What the statement may cost, in ε.", metavar="ε"),
+    rho: str | None = option("What the statement may cost, in ρ instead.", metavar="ρ"),
+    half_width: str | None = option("Buy just enough for intervals ± this.", metavar="NUMBER"),
     confidence: Confidence = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="The noise: auto, laplace, gaussian, …", metavar="NAME")
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--source",
-            help="auto; history: never spend; fresh: always buy.",
-            metavar="<auto|history|fresh>",
-            show_default=False,
-        ),
-    ] = None,
-    user: Annotated[
-        str | None,
-        typer.Option(help="The analyst who asks; your login name unless given.", metavar="NAME"),
-    ] = None,
+    mechanism: str | None = option("The noise: auto, laplace, gaussian, …", metavar="NAME"),
+    source: str | None = option(
+        "auto; history: never spend; fresh: always buy.",
+        None,
+        "--source",
+        metavar="<auto|history|fresh>",
+        show_default=False,
+    ),
+    user: str | None = option(
+        "The analyst who asks; your login name unless given.", metavar="NAME"
+    ),
 ) -> None:
     from tallyveil.cli.asking import ask, explain, opened
 
@@ -109,9 +98,7 @@ for _name, _does in _ASKING.items():
 def check(
     policy: Policy,
     json: Json = False,
-    source: Annotated[
-        bool, typer.Option("--source", help="Read the source as well, as serving would.")
-    ] = False,
+    source: bool = flag("--source", "Read the source as well, as serving would."),
 ) -> Said:
     """Say what the policy protects, or what is wrong with it."""
     from tallyveil.cli.checking import check as work
@@ -134,16 +121,12 @@ def history(
         str | None, typer.Argument(help="A protected table; all unless given.", metavar="[TABLE]")
     ] = None,
     json: Json = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw the spending, or the posteriors, to .png, .svg or .pdf.", metavar="FILE"
-        ),
-    ] = None,
-    posterior: Annotated[
-        str | None,
-        typer.Option(help="Show instead what history says of a query's answers.", metavar="SQL"),
-    ] = None,
+    plot: Path | None = option(
+        "Draw the spending, or the posteriors, to .png, .svg or .pdf.", metavar="FILE"
+    ),
+    posterior: str | None = option(
+        "Show instead what history says of a query's answers.", metavar="SQL"
+    ),
     confidence: Confidence = None,
 ) -> Said:
     """Show every charge, oldest first, and what was spent by then. Free; reads no data.
@@ -172,13 +155,10 @@ def audit(
     names: Annotated[
         list[str] | None, typer.Argument(help="The mechanisms; all unless given.", metavar="NAME")
     ] = None,
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option(help="At which ε; repeatable; 0.25 and 1 unless given.", metavar="ε"),
-    ] = None,
-    draws: Annotated[
-        int, typer.Option(help="From each of two inputs, for each test of a sampler.")
-    ] = 20_000,
+    epsilon: list[str] | None = option(
+        "At which ε; repeatable; 0.25 and 1 unless given.", metavar="ε"
+    ),
+    draws: int = option("From each of two inputs, for each test of a sampler.", 20_000),
     json: Json = False,
 ) -> None:
     """Put the mechanisms' claims to the test. Meets no confidential data, and is free."""
@@ -189,17 +169,15 @@ def audit(
 
 @app.command(cls=Command)
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("demo"),
-    port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 0,
-    rows: Annotated[int, typer.Option(help="How many people to make up.", min=0)] = 200_000,
-    stay: Annotated[
-        bool | None,
-        typer.Option(
-            "--serve/--no-serve",
-            help="Keep serving after the tour, as is usual on a terminal.",
-            show_default=False,
-        ),
-    ] = None,
+    folder: Path = option("Where the demo keeps its files.", Path("demo")),
+    port: int = option("0 takes any free one.", 0, min=0, max=65535),
+    rows: int = option("How many people to make up.", 200_000, min=0),
+    stay: bool | None = option(
+        "Keep serving after the tour, as is usual on a terminal.",
+        None,
+        "--serve/--no-serve",
+        show_default=False,
+    ),
 ) -> None:
     """Make up a table, serve it, and ask it a few questions through a PostgreSQL client."""
     from tallyveil.cli.demo import demo as work

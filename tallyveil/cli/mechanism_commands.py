@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tallyveil.cli.error_messages import Command
-from tallyveil.cli.options import Json
+from tallyveil.cli.options import Json, option
 from tallyveil.cli.text import Said
 
 __all__ = ["mechanisms"]
@@ -34,34 +34,16 @@ def list_(json: Json = False) -> Said:
 @mechanisms.command(cls=Command)
 def show(
     name: Annotated[str, typer.Argument(help="As listed.", metavar="NAME")],
-    n: Annotated[
-        int | None, typer.Option("--n", help="The largest possible count.", metavar="N")
-    ] = None,
-    alpha: Annotated[
-        str | None, typer.Option(help="The privacy level, such as 0.9 or 10/11.", metavar="α")
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="The privacy level instead: α = e^−ε.", metavar="ε")
-    ] = None,
-    properties: Annotated[
-        str | None, typer.Option(help="For best and auto: of RH RM CH CM F WH S, such as WH,CM.")
-    ] = None,
-    objective: Annotated[
-        str | None, typer.Option(help="For best: L0, L0,1 …, L1 or L2; sum or max behind.")
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="For best: of the counts 0..n, such as 1,1,2,1,1.")
-    ] = None,
-    quality: Annotated[
-        str | None, typer.Option(help="For EXP: of an output, by distance, square or truth.")
-    ] = None,
-    delta: Annotated[str | None, typer.Option(help="For gaussian, with --epsilon.")] = None,
-    calibration: Annotated[
-        str | None, typer.Option(help="For gaussian: zcdp, analytic or subspace.")
-    ] = None,
-    sensitivity: Annotated[
-        int | None, typer.Option(help="For staircase: how far a record moves the answer.")
-    ] = None,
+    n: int | None = option("The largest possible count.", None, "--n", metavar="N"),
+    alpha: str | None = option("The privacy level, such as 0.9 or 10/11.", metavar="α"),
+    epsilon: str | None = option("The privacy level instead: α = e^−ε.", metavar="ε"),
+    properties: str | None = option("For best and auto: of RH RM CH CM F WH S, such as WH,CM."),
+    objective: str | None = option("For best: L0, L0,1 …, L1 or L2; sum or max behind."),
+    weights: str | None = option("For best: of the counts 0..n, such as 1,1,2,1,1."),
+    quality: str | None = option("For EXP: of an output, by distance, square or truth."),
+    delta: str | None = option("For gaussian, with --epsilon."),
+    calibration: str | None = option("For gaussian: zcdp, analytic or subspace."),
+    sensitivity: int | None = option("For staircase: how far a record moves the answer."),
     plot: Plot = None,
     json: Json = False,
 ) -> Said:
@@ -78,10 +60,8 @@ def show(
 
 @mechanisms.command(cls=Command)
 def compare(
-    n: Annotated[
-        str, typer.Option("--n", help="The largest possible counts.")
-    ] = "2,4,6,8,10,12,16,20",
-    alpha: Annotated[str, typer.Option(help="The privacy levels.")] = "2/3,10/11,99/100",
+    n: str = option("The largest possible counts.", "2,4,6,8,10,12,16,20", "--n"),
+    alpha: str = option("The privacy levels.", "2/3,10/11,99/100"),
     objective: Objective = "L0",
     plot: Plot = None,
     json: Json = False,

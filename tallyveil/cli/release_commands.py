@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from tallyveil.cli.options import Json, Policy, Table
+from tallyveil.cli.options import Json, Policy, Table, flag, option
 from tallyveil.cli.text import Said
 
 __all__ = ["sanitise", "warm"]
@@ -16,42 +13,24 @@ __all__ = ["sanitise", "warm"]
 def sanitise(
     policy: Policy,
     table: Table,
-    epsilon: Annotated[str, typer.Option(help="What the copy costs, in ε.", metavar="ε")],
-    out: Annotated[Path, typer.Option(help="The Parquet file to make.", metavar="FILE")],
-    columns: Annotated[
-        str | None, typer.Option(help="Those to copy, such as sex,age; all unless given.")
-    ] = None,
-    together: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns to perturb as one value, such as sex+state. Repeatable."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="Boolean columns that are one set, such as chess+golf. Repeatable."
-        ),
-    ] = None,
-    series: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Range columns that are one series, such as january+february. Repeatable."
-        ),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Shares of ε, such as sex=0.5,age=1; evenly unless given."),
-    ] = None,
-    laplace: Annotated[
-        str | None,
-        typer.Option(help="Range columns to get Laplace noise instead of randomised response."),
-    ] = None,
-    delta: Annotated[
-        str | None,
-        typer.Option(help="Make it (ε, δ)-private, at a cost of ε − ln(1−δ).", metavar="δ"),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what the errors would be. Free.")
-    ] = False,
+    epsilon: str = option("What the copy costs, in ε.", ..., metavar="ε"),
+    out: Path = option("The Parquet file to make.", ..., metavar="FILE"),
+    columns: str | None = option("Those to copy, such as sex,age; all unless given."),
+    together: list[str] | None = option(
+        "Columns to perturb as one value, such as sex+state. Repeatable."
+    ),
+    set_: list[str] | None = option(
+        "Boolean columns that are one set, such as chess+golf. Repeatable.", None, "--set"
+    ),
+    series: list[str] | None = option(
+        "Range columns that are one series, such as january+february. Repeatable."
+    ),
+    split: str | None = option("Shares of ε, such as sex=0.5,age=1; evenly unless given."),
+    laplace: str | None = option(
+        "Range columns to get Laplace noise instead of randomised response."
+    ),
+    delta: str | None = option("Make it (ε, δ)-private, at a cost of ε − ln(1−δ).", metavar="δ"),
+    dry_run: bool = flag("--dry-run", "Only say what the errors would be. Free."),
     json: Json = False,
 ) -> Said:
     """Release a copy of a table, every record perturbed once, to be queried freely."""
@@ -66,23 +45,14 @@ def sanitise(
 def warm(
     policy: Policy,
     table: Table,
-    strategy: Annotated[
-        str,
-        typer.Option(help="identity, marginals:K or tree:ATTRIBUTE[:FANOUT].", metavar="STRATEGY"),
-    ],
-    epsilon: Annotated[
-        str | None, typer.Option(help="What it may cost in all, in ε.", metavar="ε")
-    ] = None,
-    rho: Annotated[
-        str | None, typer.Option(help="What it may cost in all, in ρ instead.", metavar="ρ")
-    ] = None,
-    attributes: Annotated[
-        str | None, typer.Option(help="Those to count by, such as sex,age; all unless given.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how wide intervals would be. Free.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    strategy: str = option(
+        "identity, marginals:K or tree:ATTRIBUTE[:FANOUT].", ..., metavar="STRATEGY"
+    ),
+    epsilon: str | None = option("What it may cost in all, in ε.", metavar="ε"),
+    rho: str | None = option("What it may cost in all, in ρ instead.", metavar="ρ"),
+    attributes: str | None = option("Those to count by, such as sex,age; all unless given."),
+    dry_run: bool = flag("--dry-run", "Only say how wide intervals would be. Free."),
+    yes: bool = flag("--yes", "Spend without asking."),
     json: Json = False,
 ) -> None:
     """Release many counts at once, so that later questions are answered from them, free."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyveil.cli.error_messages import Command
-from tallyveil.cli.options import Json, Policy
+from tallyveil.cli.options import Json, Policy, flag
 from tallyveil.cli.text import Said
 
 if TYPE_CHECKING:
@@ -26,12 +26,8 @@ Name = Annotated[str, typer.Argument(help="As the analyst connects.", metavar="N
 def add(
     policy: Policy,
     name: Name,
-    stdin: Annotated[
-        bool, typer.Option("--stdin", help="Read the password from standard input.")
-    ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Give a user another password.")
-    ] = False,
+    stdin: bool = flag("--stdin", "Read the password from standard input."),
+    replace: bool = flag("--replace", "Give a user another password."),
 ) -> None:
     """Let NAME connect. The password is asked for, and a SCRAM verifier of it is kept."""
     file = _file(policy, create=True)
