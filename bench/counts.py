@@ -24,15 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.measure import clocked, report
-from tallyveil.mechanisms.matrix import (
-    NAMED,
-    CountMatrix,
-    Objective,
-    Property,
-    derivable_from_geometric,
-    design,
-    score,
-)
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.designing import design
+from tallyveil.mechanisms.matrix.named import NAMED
+from tallyveil.mechanisms.matrix.objective import Objective, score
+from tallyveil.mechanisms.matrix.properties import Property, derivable_from_geometric
 
 SHARED = Path(os.environ.get("SHARED", "../shared"))
 Floats = npt.NDArray[np.float64]

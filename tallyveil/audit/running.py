@@ -18,7 +18,7 @@ from tallyveil.audit.records import (
 )
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
-from tallyveil.mechanisms.matrix import NAMED, named
+from tallyveil.mechanisms.matrix.named import NAMED, named
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["audit", "audits", "checked_epsilon"]

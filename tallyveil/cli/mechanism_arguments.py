@@ -11,9 +11,14 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.matrix import Objective, alpha_for, epsilon_for
-from tallyveil.mechanisms.matrix.objective import Penalty
-from tallyveil.mechanisms.matrix.privacy_level import MAX_EPSILON, checked_alpha, checked_range
+from tallyveil.mechanisms.matrix.objective import Objective, Penalty
+from tallyveil.mechanisms.matrix.privacy_level import (
+    MAX_EPSILON,
+    alpha_for,
+    checked_alpha,
+    checked_range,
+    epsilon_for,
+)
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["QUALITIES", "Options", "Quality", "levels_of", "objective_of", "ranges_of"]

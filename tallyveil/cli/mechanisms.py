@@ -22,20 +22,16 @@ from tallyveil.cli.plotting import check_drawing
 from tallyveil.cli.text import Said, aligned, print_json, table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
-from tallyveil.mechanisms.matrix import (
-    MAX_DESIGNED_RANGE,
-    NAMED,
-    CountMatrix,
-    Objective,
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.designing import MAX_DESIGNED_RANGE, choose, design
+from tallyveil.mechanisms.matrix.exponential import exponential
+from tallyveil.mechanisms.matrix.named import NAMED, named
+from tallyveil.mechanisms.matrix.objective import Objective, score
+from tallyveil.mechanisms.matrix.properties import (
     Property,
-    choose,
     derivable_from_geometric,
-    design,
-    exponential,
-    named,
     parse_properties,
     properties_of,
-    score,
 )
 
 __all__ = ["compare", "listing", "show"]

@@ -15,7 +15,7 @@ from tallyveil.errors import FeatureNotSupported, OutputError
 
 if TYPE_CHECKING:
     from tallyveil.accountant import Balance, Reading
-    from tallyveil.mechanisms.matrix import CountMatrix
+    from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 
 __all__ = ["check_drawing", "curves", "heatmap", "posteriors", "spending"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallyveil.mechanisms.matrix import MAX_RANGE
+from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column, Factor

@@ -14,14 +14,9 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.counts import CountMechanism
-from tallyveil.mechanisms.matrix import (
-    Leaf,
-    Property,
-    alpha_for,
-    checked_range,
-    closure,
-    flowchart,
-)
+from tallyveil.mechanisms.matrix.designing import Leaf, flowchart
+from tallyveil.mechanisms.matrix.privacy_level import alpha_for, checked_range
+from tallyveil.mechanisms.matrix.properties import Property, closure
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.registry import canonical
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
-from tallyveil.mechanisms.matrix import Objective, closure, named
+from tallyveil.mechanisms.matrix.named import named
+from tallyveil.mechanisms.matrix.objective import Objective
+from tallyveil.mechanisms.matrix.properties import closure
 
 __all__ = ["PARAMETERS", "Spec", "count_mechanism", "read"]
 

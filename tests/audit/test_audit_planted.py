@@ -45,15 +45,9 @@ from tallyveil.mechanisms import (
     counts,
     registry,
 )
-from tallyveil.mechanisms.matrix import (
-    NAMED,
-    CountMatrix,
-    Named,
-    explicit_fair,
-    geometric,
-    prove_pure,
-    randomised_response,
-)
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, prove_pure
+from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, randomised_response
+from tallyveil.mechanisms.matrix.named import NAMED, Named
 from tallyveil.mechanisms.noise.inversion import Integers, Words
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records.randomised_response import DRAWS

@@ -11,7 +11,8 @@ import pytest
 
 import tallyveil
 from tallyveil.mechanisms import CountMechanism, chart_of, mechanism
-from tallyveil.mechanisms.matrix import Property, closure, flowchart, holds
+from tallyveil.mechanisms.matrix.designing import flowchart
+from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 
 Connect = Callable[..., tallyveil.Connection]
 ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"

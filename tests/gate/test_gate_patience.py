@@ -16,7 +16,8 @@ from tallyveil.deadline import Deadline, unlimited
 from tallyveil.errors import QueryCanceled, StatementTooComplex
 from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms import chart_of, mechanism
-from tallyveil.mechanisms.matrix import design, designing
+from tallyveil.mechanisms.matrix import designing
+from tallyveil.mechanisms.matrix.designing import design
 from tallyveil.solver_threads import aside
 
 DESIGNED = "designed(n=9, properties=cm, objective=l1)"

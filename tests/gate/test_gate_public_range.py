@@ -10,7 +10,7 @@ import pytest
 
 import tallyveil
 from tallyveil.mechanisms import CountMechanism, counts, mechanism
-from tallyveil.mechanisms.matrix import MAX_RANGE
+from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE
 from tallyveil.policy.checks import MAX_COUNT
 
 Connect = Callable[..., tallyveil.Connection]

@@ -14,7 +14,7 @@ from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import CountMechanism, Relation, canonical, counts, mechanism
-from tallyveil.mechanisms.matrix import CountMatrix
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.units import exp_below
 from tallyveil.workload.workload import Column, Workload
 

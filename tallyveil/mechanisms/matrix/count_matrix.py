@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
-from tallyveil.mechanisms.matrix.proof import prove_pure
 from tallyveil.mechanisms.noise.inversion import Words
 
-__all__ = ["CountMatrix"]
+__all__ = ["CountMatrix", "prove_pure"]
 
 
 @dataclass(frozen=True)
@@ -100,3 +99,46 @@ class CountMatrix:
         """The (n+1)×(n+1) array P[i, j] in floats, each entry correctly rounded."""
         columns = [[weight / self.total for weight in column] for column in self.weights]
         return np.array(columns, dtype=np.float64).T
+
+
+Weights = Sequence[Sequence[int]]
+
+
+def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:
+    """α · w[j][i] ≤ w[j+1][i] and α · w[j+1][i] ≤ w[j][i] for all i, j (COUNT Def. 2).
+
+    Singletons suffice: the outputs are finitely many, and sums of terms keep the ratio.
+
+    Raises UnprovenPrivacy, saying which output of which truths fails, if the ratio does, and if
+    the weights are not integers ≥ 0 in columns of one length and one positive total.
+    """
+    level = checked_alpha(alpha)
+    p, q = level.numerator, level.denominator
+    columns = [*map(tuple, weights)]  # held, so that no two integers have one identity
+    _columns_of_one_total(columns)
+    proved: set[tuple[int, int]] = set()  # the same two integers stand at many places
+    for j, (here, there) in enumerate(pairwise(columns)):
+        new = set(zip(map(id, here), map(id, there), strict=True)) - proved
+        for i, (a, b) in enumerate(zip(here, there, strict=True) if new else ()):
+            if (id(a), id(b)) in new and not (p * a <= q * b and p * b <= q * a):
+                raise UnprovenPrivacy(
+                    f"output {i} tells truth {j} from {j + 1} by more than alpha {level} allows"
+                )
+        proved |= new
+
+
+def _columns_of_one_total(weights: Weights) -> int:
+    """The common total."""
+    if len(weights) < 2:
+        raise UnprovenPrivacy("a mechanism has at least two truths")
+    outputs, total = len(weights[0]), sum(weights[0])
+    for j, column in enumerate(weights):
+        if len(column) != outputs:
+            raise UnprovenPrivacy(f"truth {j} has {len(column)} outputs, not {outputs}")
+        if {*map(type, column)} - {int} or min(column, default=0) < 0:
+            raise UnprovenPrivacy(f"a weight of truth {j} is not an integer of at least zero")
+        if sum(column) != total:
+            raise UnprovenPrivacy(f"the weights of truth {j} have another total than those of 0")
+    if not total > 0:
+        raise UnprovenPrivacy("some weight has to be above zero")
+    return total

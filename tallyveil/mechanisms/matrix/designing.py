@@ -21,9 +21,8 @@ from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
-from tallyveil.mechanisms.matrix.program import Floats, Layout, layout, solve
+from tallyveil.mechanisms.matrix.program import Floats, Layout, integer_columns, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
-from tallyveil.mechanisms.matrix.rounding import integer_columns
 from tallyveil.solver_threads import aside
 
 __all__ = ["MAX_DESIGNED_RANGE", "Leaf", "choose", "design", "flowchart"]

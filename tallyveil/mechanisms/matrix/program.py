@@ -12,6 +12,7 @@ about that much.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from scipy.sparse import coo_array, vstack
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.properties import Property
 
-__all__ = ["Floats", "Layout", "layout", "solve"]
+__all__ = ["Floats", "Layout", "integer_columns", "layout", "solve"]
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -190,3 +191,28 @@ def _distinct(big: Integers, small: Integers, factor: Floats) -> _Inequalities:
     first = np.ones(len(big), dtype=bool)
     first[1:] = (np.diff(big) != 0) | (np.diff(small) != 0)
     return _Inequalities(big[first], small[first], factor[first])
+
+
+# Floats have 53 bits, and the least entries are far below 1.
+_TOTAL_BITS = 96
+
+
+def integer_columns(plan: Layout, probabilities: Floats) -> list[list[int]]:
+    """weights[j][i] by truth j, each column adding up to 2⁹⁶; shared variables stay shared.
+
+    Every entry is cut off to a multiple of 2⁻⁹⁶. What a column then lacks of 1 is spread evenly
+    over its entries off the diagonal, each of which (or it and its mirror image) is in no other
+    column. Diagonal entries are even, so that where all others come in pairs the rest does too.
+    """
+    total = 1 << _TOTAL_BITS
+    weights = [int(math.ldexp(float(p), _TOTAL_BITS)) for p in probabilities]
+    for variable in np.unique(np.diag(plan.variable)).tolist():
+        weights[variable] -= weights[variable] % 2
+    for j in plan.columns:
+        column = plan.variable[:, j]
+        lack = total - sum(weights[variable] for variable in column.tolist())
+        free, times = np.unique(np.delete(column, j), return_counts=True)
+        share, rest = divmod(lack // int(times[0]), len(free))
+        for place, variable in enumerate(free.tolist()):
+            weights[variable] += share + (place < rest)
+    return [[weights[variable] for variable in column] for column in plan.variable.T.tolist()]

@@ -9,7 +9,14 @@ from itertools import pairwise
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 
-__all__ = ["Property", "closure", "holds", "parse_properties", "properties_of"]
+__all__ = [
+    "Property",
+    "closure",
+    "derivable_from_geometric",
+    "holds",
+    "parse_properties",
+    "properties_of",
+]
 
 
 class Property(StrEnum):
@@ -100,3 +107,18 @@ _CHECKS: dict[Property, Callable[[CountMatrix], bool]] = {
         for column, mirrored in zip(m.weights, m.weights[::-1], strict=True)
     ),
 }
+
+
+def derivable_from_geometric(matrix: CountMatrix) -> bool:
+    """The test of Gupte and Sundararajan (COUNT §IV-D), exactly, at the matrix's own α.
+
+    P = D · GM for some column-stochastic D iff, in every row, three adjacent entries satisfy
+    (P[i|j] − α P[i|j−1]) ≥ α (P[i|j+1] − α P[i|j]); the ends of a row add only that P is α-DP.
+    """
+    p, q = matrix.alpha.numerator, matrix.alpha.denominator
+    columns = matrix.weights
+    return all(
+        (q * q + p * p) * here >= p * q * (before + after)
+        for j in range(1, matrix.n)
+        for before, here, after in zip(*columns[j - 1 : j + 2], strict=True)
+    )

@@ -16,22 +16,21 @@ from hypothesis import strategies as st
 
 from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
-from tallyveil.mechanisms.matrix import (
-    CountMatrix,
-    Objective,
-    Property,
-    alpha_for,
-    derivable_from_geometric,
-    epsilon_for,
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, prove_pure
+from tallyveil.mechanisms.matrix.explicit import (
     explicit_fair,
     geometric,
+    randomised_response,
+    uniform,
+)
+from tallyveil.mechanisms.matrix.objective import Objective, score
+from tallyveil.mechanisms.matrix.privacy_level import alpha_for, epsilon_for
+from tallyveil.mechanisms.matrix.properties import (
+    Property,
+    derivable_from_geometric,
     holds,
     parse_properties,
     properties_of,
-    prove_pure,
-    randomised_response,
-    score,
-    uniform,
 )
 
 Family = Callable[[int, Fraction], CountMatrix]

@@ -13,16 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.matrix import (
-    CountMatrix,
-    choose,
-    draw,
-    explicit_fair,
-    geometric,
-    posterior,
-    sampling,
-    uniform,
-)
+from tallyveil.mechanisms.matrix import sampling
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.credible import posterior
+from tallyveil.mechanisms.matrix.designing import choose
+from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, uniform
+from tallyveil.mechanisms.matrix.sampling import draw
 from tallyveil.mechanisms.noise import inversion
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.matrix import exponential
+from tallyveil.mechanisms.matrix.exponential import exponential
 
 
 @given(st.data(), st.integers(1, 6), st.fractions(Fraction(1, 30), Fraction(99, 100)))
