@@ -125,6 +125,13 @@ def test_a_third_three_times_is_one() -> None:
     assert summed([one], [Fraction(1, 3)]).tolist() == [333333333334]
 
 
+def test_many_numbers_are_added_up() -> None:
+    """As for a record outside the cube, of a statement with many columns."""
+    rates = [Fraction(1, 7 * (n + 1)) for n in range(20)]
+    got = loss_units([np.array(3, dtype=np.int64)] * len(rates), rates)
+    assert int(got) == math.ceil(3 * 10**12 * sum(rates))
+
+
 def test_moves_broadcast() -> None:
     rows, columns = np.array([[0], [1]]), np.array([[0, 1, 2]])
     got = summed([rows, columns], [Fraction(10), Fraction(1)])

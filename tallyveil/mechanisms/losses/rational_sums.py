@@ -7,9 +7,8 @@ or beyond ε, its ceiling is that of the exact sum; the few elements that remain
 by one in Python's integers. With the fractions' common denominator for a base, where that is small
 enough, ε is 0.
 
-B is so small that no sum of a digit's multiples leaves 64 bits, and arrays of one shape are summed
-before they are spread over all axes. That is done by slices of the result, which stay in the
-processor's cache, and between which a statement can be stopped.
+B is so small that no sum of a digit's multiples leaves 64 bits. The result is worked out by slices,
+which stay in the processor's cache, and between which a statement can be stopped.
 
 Few elements, as of a column with two kinds of cells, are all worked out one by one.
 """
@@ -17,11 +16,9 @@ Few elements, as of a column with two kinds of cells, are all worked out one by 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -62,16 +59,16 @@ class _Base:
     places: int
     exact: bool
 
-    def digits(self, fraction: Fraction) -> list[int]:
-        """Of ⌈fraction · baseᵖˡᵃᶜᵉˢ⌉, the most significant first; fraction < 1."""
-        number = math.ceil(fraction * self.base**self.places)
+    def digits(self, rate: Fraction) -> list[int]:
+        """Of ⌈rate · baseᵖˡᵃᶜᵉˢ⌉: the whole number, and the digits of the fraction."""
+        number = math.ceil(rate * self.base**self.places)
         found: list[int] = []
-        for _ in range(self.places - 1):
+        for _ in range(self.places):
             number, digit = divmod(number, self.base)
             found.append(digit)
-        return [number, *reversed(found)][: self.places]
+        return [number, *reversed(found)]
 
-    def carry(self, parts: Sequence[IntArray]) -> None:
+    def carry(self, parts: IntArray) -> None:
         """Bring each digit below the base, in place; ``parts`` are the integers and the digits."""
         for place in range(self.places, 0, -1):
             deadline.check()
@@ -81,7 +78,7 @@ class _Base:
             else:
                 over = digit >> (self.base.bit_length() - 1)
                 digit &= self.base - 1
-            parts[place - 1][...] += over
+            parts[place - 1] += over
 
 
 def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: int) -> IntArray:
@@ -91,25 +88,26 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
     rounded once.
     """
     shape = np.broadcast_shapes(*(v.shape for v in values))
-    if math.prod(shape) * len(values) <= _FEW:
+    if math.prod(shape) * len(values) <= _FEW or not shape:
         ceilings = _one_by_one(values, rates, most, np.ones(shape, dtype=np.bool_))
         return np.array(ceilings, dtype=np.int64).reshape(shape)
     terms = [term for v, rate in zip(values, rates, strict=True) for term in _halves(v, rate)]
     together = sum(term.most for term in terms)
     base = _base([term.rate for term in terms], together)
-    by_shape: dict[tuple[int, ...], list[_Term]] = defaultdict(list)
-    for term in terms:
-        by_shape[term.values.shape].append(term)
-    spread = [_added(own, base, most) for own in by_shape.values() if own[0].values.shape != shape]
-    whole = by_shape.get(shape, [])
+    digits = [base.digits(term.rate) for term in terms]
+    large = sum(term.most * own[0] for term, own in zip(terms, digits, strict=True)) > most
     result = np.empty(shape, dtype=np.int64)
     for place in _slices(shape):
-        deadline.check()
-        added = [[_cut(part, place) for part in parts] for parts in spread]
-        if whole:
-            terms = [_Term(term.values[place], term.rate, term.most) for term in whole]
-            added.append(_added(terms, base, most))
-        parts = reduce(lambda one, other: _plus(one, other, most), added)
+        parts = np.zeros((1 + base.places, *result[place].shape), dtype=np.int64)
+        for term, (whole, *fraction) in zip(terms, digits, strict=True):
+            deadline.check()
+            own = _cut(term.values, place)
+            parts[0] += _product(own, term.most, whole, most)
+            if large:
+                np.minimum(parts[0], most + 1, out=parts[0])
+            for part, digit in zip(parts[1:], fraction, strict=True):
+                if digit:
+                    part += own * digit
         here, doubtful = _ceilings(parts, base, together)
         if doubtful.any():
             moved = [_cut(v, place) for v in values]
@@ -119,7 +117,7 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
 
 
 def _ceilings(
-    parts: list[IntArray], base: _Base, together: int
+    parts: IntArray, base: _Base, together: int
 ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Of integers and their digits, which it works on in place; and where they may be too large."""
     base.carry(parts)
@@ -181,42 +179,15 @@ def _base(rates: Sequence[Fraction], together: int) -> _Base:
     return _Base(common, int(common > 1), True)
 
 
-def _added(terms: Sequence[_Term], base: _Base, most: int) -> list[IntArray]:
-    """Σ q_c x_c, what exceeds ``most`` cut off right above it, and the digits of Σ f_c x_c."""
-    shape = terms[0].values.shape
-    parts = [np.zeros(shape, dtype=np.int64) for _ in range(1 + base.places)]
-    for term in terms:
-        deadline.check()
-        whole, fraction = divmod(term.rate, 1)
-        parts[0] += _product(term, int(whole), most)
-        deadline.check()
-        np.minimum(parts[0], most + 1, out=parts[0])
-        for part, digit in zip(parts[1:], base.digits(fraction), strict=True):
-            if digit:
-                deadline.check()
-                part += term.values * digit
-    base.carry(parts)
-    return parts
-
-
-def _product(term: _Term, factor: int, most: int) -> IntArray:
-    """values · factor, or most + 1 where that is more than ``most``."""
+def _product(values: IntArray, highest: int, factor: int, most: int) -> IntArray:
+    """values · factor, or most + 1 where that is more than ``most``; no value is above the
+    ``highest``."""
     factor = min(factor, most + 1)
-    limit = most // factor if factor else term.most
-    if term.most <= limit:
-        return term.values * factor
-    within = np.minimum(term.values, limit) * factor
-    return np.where(term.values > limit, most + 1, within)
-
-
-def _plus(one: Sequence[IntArray], other: Sequence[IntArray], most: int) -> list[IntArray]:
-    """Over all axes of both."""
-    total = []
-    for first, second in zip(one, other, strict=True):
-        deadline.check()
-        total.append(first + second)
-    np.minimum(total[0], most + 1, out=total[0])
-    return total
+    limit = most // factor if factor else highest
+    if highest <= limit:
+        return values * factor
+    within = np.minimum(values, limit) * factor
+    return np.where(values > limit, most + 1, within)
 
 
 def _one_by_one(
