@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,18 +50,14 @@ class Evidence:
     draws: int
 
 
-@dataclass(frozen=True)
-class _Event:
-    """The outputs on one side of ``edge``, or ``edge`` itself."""
+class _Event(NamedTuple):
+    """The outputs on one ``side`` of ``edge``, "≤" or "≥", or with "=" the edge itself."""
 
-    side: str  # "≤", "≥" or "="
+    side: str
     edge: int
 
-    def count(self, sample: IntArray) -> int:
-        if self.side == "=":
-            return int(np.count_nonzero(sample == self.edge))
-        inside = sample <= self.edge if self.side == "≤" else sample >= self.edge
-        return int(np.count_nonzero(inside))
+    def among(self, sample: IntArray) -> IntArray:
+        return _counts(self.side, np.array([self.edge]), np.sort(sample))
 
     def __str__(self) -> str:
         return f"output {self.side} {self.edge}"
@@ -84,8 +80,8 @@ def lower_bound(first: IntArray, second: IntArray, *, delta: float, false_alarm:
     half = len(first) // 2
     event, swapped = _choose(first[:half], second[:half], delta, false_alarm)
     likely, seldom = (second[half:], first[half:]) if swapped else (first[half:], second[half:])
-    low = _below(np.array([event.count(likely)]), len(likely), false_alarm / 2)[0]
-    high = _above(np.array([event.count(seldom)]), len(seldom), false_alarm / 2)[0]
+    low = _below(event.among(likely), len(likely), false_alarm / 2)[0]
+    high = _above(event.among(seldom), len(seldom), false_alarm / 2)[0]
     epsilon = math.log((low - delta) / high) if low - delta > high else 0.0
     return Evidence(epsilon, delta, str(event), len(first))
 
@@ -130,16 +126,9 @@ def _above(successes: IntArray, trials: int, error: float) -> FloatArray:
 
 
 def chances_of(law: NoiseLaw, draws: int) -> Chances:
-    """P(K = k) within the reach that ``draws`` draws leave about once, from the law itself.
-
-    P(K = k) = (1/N) Σ_j φ(2πj/N) cos(2πjk/N) is the law wrapped around N integers; N is so large
-    that what comes around is lost in float64.
-    """
+    """P(K = k) within the reach that ``draws`` draws leave about once, from the law itself."""
     reach = law.half_width(1 - 1 / draws)
-    period = 1 << max(8, math.ceil(math.log2(16 * (reach + 1))))
-    wrapped = np.fft.irfft(law.phi(np.linspace(0, np.pi, period // 2 + 1)), period)
-    side = np.maximum(0.0, wrapped[: reach + 1])
-    return -reach, np.concatenate([side[:0:-1], side])
+    return -reach, np.exp(law.log_mass(np.arange(-reach, reach + 1.0)))
 
 
 def surprise(drawn: IntArray, law: Chances) -> float:

@@ -15,7 +15,7 @@ from tallyveil.inference.tree import Tree
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-from tallyveil.mechanisms.constrained.joint import release_together
+from tallyveil.mechanisms.constrained.release import release_together
 from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import IntArray

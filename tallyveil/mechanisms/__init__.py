@@ -9,10 +9,8 @@ Scales are in units of a column's integer lattice: a column's multiplier scales 
 alike and cancels from the cost.
 """
 
-from tallyveil.mechanisms.approximate import pure_epsilon
-from tallyveil.mechanisms.constrained.part import AgentNoise
+from tallyveil.mechanisms.constrained.release import AgentNoise, published
 from tallyveil.mechanisms.counts import CountMechanism
-from tallyveil.mechanisms.exact import published
 from tallyveil.mechanisms.flowchart import (
     AUTO,
     BY_DESIGN,
@@ -70,7 +68,7 @@ from tallyveil.mechanisms.registry import (
 )
 from tallyveil.mechanisms.relation import Neighbours, Relation
 from tallyveil.mechanisms.spec import PARAMETERS
-from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
+from tallyveil.mechanisms.zcdp import epsilon_of, pure_epsilon, rho_for
 
 __all__ = [
     "AUTO",

@@ -1,4 +1,4 @@
-"""From ρ and δ to ε and back, as tightly as is known (MATH §2).
+"""From ρ and δ to ε and back, as tightly as is known (MATH §2); and from (ε, δ) to a pure ε.
 
 ρ-zCDP implies (ε, δ)-DP for every order a > 1 (Canonne, Kamath & Steinke 2020, Proposition 12) with
 
@@ -11,6 +11,19 @@ so also for the best a. Solved for ε and for ρ:
 The best a is looked for in floating point; what is then returned is worked out for that a in
 decimals and rounded to the private side. So it holds whatever the search found, and the search
 decides only how tight it is.
+
+What is ε′-DP (pure) with ε′ = ε − ln(1−δ) is (ε, δ)-DP: for any event
+
+    P = (1−δ)P + δP ≤ (1−δ) e^{ε′} P′ + δ = e^ε P′ + δ.
+
+This is the whole of METRIC Ex. 5: its Laplace noise of scale b = diam(D)/(ε − ln(1−δ)) is that of a
+mechanism which is ε′-DP. Its Ex. 6, too, with p = (1−δ)/(m + e^ε), is randomised response at
+ln((e^ε + mδ)/(1−δ)). So a ledger need not keep δs apart: charged for ε′ it composes them as pure
+ε, and everything else it holds as before.
+
+In a budget (ε_B, δ_B) that is kept in ρ one could charge ε²/2 instead of ε′²/2, and set δ apart
+from δ_B. That would take more from the budget than it leaves: for ε_B from 0.1 to 10 and δ_B from
+10⁻⁹ to 0.1 the ρ of (ε_B, δ_B − δ) is less than that of (ε_B, δ_B) by more than (ε′² − ε²)/2.
 """
 
 from __future__ import annotations
@@ -27,11 +40,11 @@ import numpy.typing as npt
 
 from tallyveil.mechanisms.units import CONTEXT, below_one, decimal, positive, rounded_up
 
-__all__ = ["epsilon_of", "rho_for"]
+__all__ = ["epsilon_of", "pure_epsilon", "rho_for"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
-_MARGIN: Final = Decimal("1e-40")
+_MARGIN: Final = Decimal("1e-60")
 _NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 129, 5
 
 
@@ -99,3 +112,14 @@ def _search(objective: Callable[[_Floats], _Floats]) -> float:
         step = (high - low) / (_POINTS - 1)
         low, high = best - step, best + step
     return math.exp(best)
+
+
+def pure_epsilon(epsilon: Fraction | str, delta: Fraction | str) -> Fraction:
+    """ε − ln(1−δ), rounded down, but no less than ε.
+
+    Raises InvalidParameterValue unless 0 < ε < ∞ and 0 < δ < 1.
+    """
+    exact, rest = positive(epsilon, "epsilon"), 1 - below_one(delta, "delta")
+    with localcontext(CONTEXT):
+        gained = -decimal(rest).ln() - _MARGIN
+    return exact + max(Fraction(0), Fraction(gained))

@@ -183,25 +183,20 @@ def by_kind(factor: Factor) -> Factor:
 def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int) -> Factor | None:
     """The column as one factor over ``axes``, all of its own among them; None if that has more
     than ``limit`` cells or entries."""
-    size = math.prod(shape)
-    factor = column.multiplied_out(limit)
-    across = [n for n, axis in enumerate(axes) if axis not in column.axes]
-    copies = math.prod(shape[n] for n in across)
-    if factor is None or size > limit or len(factor.rows) * copies > limit:
+    if math.prod(shape) > limit:
+        return None
+    across = ((axis, n) for axis, n in zip(axes, shape, strict=True) if axis not in column.axes)
+    every = (Factor.everything((axis,), (n,)) for axis, n in across)
+    factor = Column((*column.factors, *every), selected=column.selected).multiplied_out(limit)
+    if factor is None or len(factor.rows) > limit:
         return None
     if factor.axes == tuple(axes):
         return factor
-    strides = np.append(np.cumprod(np.array(shape, dtype=np.int64)[::-1])[::-1][1:], 1)
-    own = np.zeros(len(factor.cells), dtype=np.int64)
-    places = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()
-    for axis, at in zip(factor.axes, places, strict=True):
-        own += at * strides[list(axes).index(axis)]
-    other = np.zeros(1, dtype=np.int64)
-    for n in across:
-        other = (other[:, None] + np.arange(shape[n]) * strides[n]).ravel()
-    rows, coefficients = (np.repeat(a, copies) for a in (factor.rows, factor.coefficients))
-    cells = (own[:, None] + other).ravel()
-    return Factor.of_entries(tuple(axes), tuple(shape), factor.height, rows, cells, coefficients)
+    at = dict(zip(factor.axes, np.unravel_index(factor.cells, factor.shape), strict=True))
+    cells = np.ravel_multi_index([at[axis] for axis in axes], tuple(shape)).astype(np.int64)
+    return Factor.of_entries(
+        tuple(axes), tuple(shape), factor.height, factor.rows, cells, factor.coefficients
+    )
 
 
 def all_known(found: Iterable[_Known | None]) -> list[_Known] | None:

@@ -97,6 +97,12 @@ class Factor:
         cells = np.arange(math.prod(shape), dtype=np.int64)
         return cls(axes, shape, len(cells), cells, cells, np.ones_like(cells))
 
+    @classmethod
+    def everything(cls, axes: tuple[str, ...], shape: tuple[int, ...]) -> Factor:
+        """One row, with every cell."""
+        cells = np.arange(math.prod(shape), dtype=np.int64)
+        return cls(axes, shape, 1, np.zeros_like(cells), cells, np.ones_like(cells))
+
     def sparse(self) -> sparse.csr_matrix:
         """Its matrix."""
         entries = self.coefficients, (self.rows, self.cells)

@@ -22,7 +22,7 @@ from tallyveil.mechanisms import (
     mechanism,
     statement_scales,
 )
-from tallyveil.mechanisms.noise.gaussian_scales import analytic_scale
+from tallyveil.mechanisms.noise.statement_scales import analytic_scale
 from tallyveil.workload.workload import Column, Workload
 
 GAUSSIAN = mechanism("gaussian")
