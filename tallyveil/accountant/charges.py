@@ -14,9 +14,10 @@ from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Translate
-from tallyveil.mechanisms import law_name, recorded_law
+from tallyveil.mechanisms import recorded_law
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
+from tallyveil.mechanisms.registry import law_name
 from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column, Workload
 

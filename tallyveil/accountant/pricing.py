@@ -12,17 +12,12 @@ from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import Event, decode_event, encode_event
 from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
 from tallyveil.invariants import Translate, translated
-from tallyveil.mechanisms import (
-    Charged,
-    Loss,
-    additive_by_law,
-    charged,
-    privacy_loss,
-    recorded_law,
-    together_loss,
-)
+from tallyveil.mechanisms import Loss, recorded_law
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, together_loss
 from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.mechanisms.protocol import Charged
+from tallyveil.mechanisms.registry import additive_by_law, charged
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Priced", "Pricing", "charge_of"]

@@ -21,7 +21,8 @@ from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.gate.translations import Follow, Saving, Translations
 from tallyveil.knowledge import Knowledge
-from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, IMAGED, PROJECTED, TOGETHER
+from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, TOGETHER
+from tallyveil.mechanisms.flowchart import IMAGED, PROJECTED
 from tallyveil.rewriter import Workload
 
 __all__ = ["ByInvariants"]

@@ -40,7 +40,6 @@ from tallyveil.mechanisms import (
     AUTO,
     AnyMechanism,
     CountMechanism,
-    Flowchart,
     canonical,
     chart_of,
     family_of,
@@ -50,6 +49,7 @@ from tallyveil.mechanisms import (
     statement_scales,
     with_range,
 )
+from tallyveil.mechanisms.flowchart import Flowchart
 from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Table

@@ -29,8 +29,9 @@ from tallyveil.gate.settings import Target
 from tallyveil.inference import ErrorLaw
 from tallyveil.inference.conditional import ConditionalLaw
 from tallyveil.invariants import Hierarchy, Span, hierarchy
-from tallyveil.mechanisms import CONDITIONED, KNORM, Measure, Relation, sensitivity
+from tallyveil.mechanisms import CONDITIONED, Measure, Relation, sensitivity
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
+from tallyveil.mechanisms.flowchart import KNORM
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column
 

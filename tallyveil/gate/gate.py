@@ -37,7 +37,7 @@ from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
 from tallyveil.gate.translations import Translations
 from tallyveil.knowledge import Knowledge
-from tallyveil.mechanisms import rho_for
+from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies

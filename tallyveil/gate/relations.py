@@ -14,7 +14,8 @@ from tallyveil.accountant import Balance
 from tallyveil.gate.copies import DEBIASED, LAWS, debiased_counts, laws_of
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.mechanisms import PARAMETERS, mechanism, mechanism_names
+from tallyveil.mechanisms import mechanism, mechanism_names
+from tallyveil.mechanisms.spec import PARAMETERS
 from tallyveil.policy import Attribute, Table
 
 __all__ = ["RELATIONS", "Viewer", "domain_of", "outside_of", "relation_tables"]

@@ -30,7 +30,9 @@ from tallyveil.gate.designed import (
     too_large,
 )
 from tallyveil.invariants import Design, Span, Translate, centres, design, translated
-from tallyveil.mechanisms import CORRELATED, Relation, can_account, mechanism, sensitivity
+from tallyveil.mechanisms import Relation, mechanism, sensitivity
+from tallyveil.mechanisms.flowchart import CORRELATED
+from tallyveil.mechanisms.losses.weights import can_account
 from tallyveil.mechanisms.measure import power
 from tallyveil.workload.workload import Column, Workload
 

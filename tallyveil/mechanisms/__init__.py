@@ -9,89 +9,60 @@ Scales are in units of a column's integer lattice: a column's multiplier scales 
 alike and cancels from the cost.
 """
 
-from tallyveil.mechanisms.constrained.release import AgentNoise, published
+from tallyveil.mechanisms.constrained.release import AgentNoise
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.flowchart import (
     AUTO,
     BY_DESIGN,
     BY_INVARIANTS,
     CONDITIONED,
-    CORRELATED,
     EXTENDED,
-    IMAGED,
-    KNORM,
-    PROJECTED,
     TOGETHER,
-    Flowchart,
     canonical_choice,
     chart_of,
 )
-from tallyveil.mechanisms.losses.privacy_loss import (
-    Loss,
-    privacy_loss,
-    sensitivity,
-    together_loss,
-)
-from tallyveil.mechanisms.losses.weights import can_account
+from tallyveil.mechanisms.losses.privacy_loss import Loss, sensitivity
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
-from tallyveil.mechanisms.noise.statement_scales import (
-    CALIBRATIONS,
-    StatementCalibration,
-    statement_scales,
-)
-from tallyveil.mechanisms.protocol import Charged, Mechanism
+from tallyveil.mechanisms.noise.statement_scales import StatementCalibration, statement_scales
+from tallyveil.mechanisms.protocol import Mechanism
 from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.records.one_record import OneRecord
 from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
-from tallyveil.mechanisms.records.sanitiser import Sanitiser, spent
+from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.records.series_noise import SeriesNoise
 from tallyveil.mechanisms.records.set_response import SetResponse
 from tallyveil.mechanisms.registry import (
     AnyMechanism,
     additive,
-    additive_by_law,
     answered,
     canonical,
-    charged,
     family_of,
     lacks_range,
-    law_name,
     law_of,
     mechanism,
     mechanism_names,
     recorded_law,
-    register,
     with_range,
 )
 from tallyveil.mechanisms.relation import Neighbours, Relation
-from tallyveil.mechanisms.spec import PARAMETERS
-from tallyveil.mechanisms.zcdp import epsilon_of, pure_epsilon, rho_for
 
 __all__ = [
     "AUTO",
     "BY_DESIGN",
     "BY_INVARIANTS",
-    "CALIBRATIONS",
     "CONDITIONED",
-    "CORRELATED",
     "EXTENDED",
-    "IMAGED",
-    "KNORM",
-    "PARAMETERS",
-    "PROJECTED",
     "TOGETHER",
     "Additive",
     "AgentNoise",
     "AnyMechanism",
-    "Charged",
     "ClampedLaplace",
     "CountMechanism",
     "DiscreteGaussian",
     "DiscreteLaplace",
-    "Flowchart",
     "Loss",
     "Measure",
     "Mechanism",
@@ -104,29 +75,17 @@ __all__ = [
     "SetResponse",
     "StatementCalibration",
     "additive",
-    "additive_by_law",
     "answered",
-    "can_account",
     "canonical",
     "canonical_choice",
-    "charged",
     "chart_of",
-    "epsilon_of",
     "family_of",
     "lacks_range",
-    "law_name",
     "law_of",
     "mechanism",
     "mechanism_names",
-    "privacy_loss",
-    "published",
-    "pure_epsilon",
     "recorded_law",
-    "register",
-    "rho_for",
     "sensitivity",
-    "spent",
     "statement_scales",
-    "together_loss",
     "with_range",
 ]

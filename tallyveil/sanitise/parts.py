@@ -16,8 +16,8 @@ from tallyveil.mechanisms import (
     RandomisedResponse,
     SeriesNoise,
     SetResponse,
-    pure_epsilon,
 )
+from tallyveil.mechanisms.zcdp import pure_epsilon
 from tallyveil.policy import Attribute, Table
 
 __all__ = ["LAWS", "MAX_PART_CELLS", "Group", "Options", "Together", "groups"]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
-from tallyveil.mechanisms import OneRecord, Relation, Sanitiser, spent
+from tallyveil.mechanisms import OneRecord, Relation, Sanitiser
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
 from tallyveil.sanitise.parts import Group, Options, Together, groups

@@ -14,7 +14,7 @@ from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, invaria
 from tallyveil.accountant.invariants import DECLARED
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import LedgerError, ReceiptError
-from tallyveil.mechanisms import published
+from tallyveil.mechanisms.constrained.release import published
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
 

@@ -12,13 +12,8 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, ErrorLaw
-from tallyveil.mechanisms import (
-    Relation,
-    StatementCalibration,
-    epsilon_of,
-    rho_for,
-    statement_scales,
-)
+from tallyveil.mechanisms import Relation, StatementCalibration, statement_scales
+from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 from tallyveil.workload.workload import Column, Workload
 
 Connect = Callable[..., tallyveil.Connection]

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.mechanisms import Measure, Neighbours, Relation, privacy_loss
+from tallyveil.mechanisms import Measure, Neighbours, Relation
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
 

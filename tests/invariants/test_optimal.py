@@ -13,7 +13,8 @@ import pytest
 
 from tallyveil.inference.least_trace import correlated
 from tallyveil.invariants import Span, design, translated
-from tallyveil.mechanisms import Neighbours, Relation, privacy_loss, sensitivity
+from tallyveil.mechanisms import Neighbours, Relation, sensitivity
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
 

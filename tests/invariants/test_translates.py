@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tallyveil.invariants import Span, Translate, centres, translated
-from tallyveil.mechanisms import Measure, Neighbours, Relation, privacy_loss
+from tallyveil.mechanisms import Measure, Neighbours, Relation
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
 

@@ -6,7 +6,8 @@ import pytest
 
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms import DiscreteLaplace, mechanism, mechanism_names, register
+from tallyveil.mechanisms import DiscreteLaplace, mechanism, mechanism_names
+from tallyveil.mechanisms.registry import register
 
 KEY = b"key"
 LAPLACE = mechanism("laplace")

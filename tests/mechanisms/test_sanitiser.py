@@ -12,9 +12,10 @@ import pytest
 
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechanism_names, spent
+from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechanism_names
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
+from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor, Workload
 

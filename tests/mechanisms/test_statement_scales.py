@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import (
-    CALIBRATIONS,
     Neighbours,
     Relation,
     StatementCalibration,
     mechanism,
     statement_scales,
 )
-from tallyveil.mechanisms.noise.statement_scales import analytic_scale
+from tallyveil.mechanisms.noise.statement_scales import CALIBRATIONS, analytic_scale
 from tallyveil.workload.workload import Column, Workload
 
 GAUSSIAN = mechanism("gaussian")

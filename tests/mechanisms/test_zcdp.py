@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import epsilon_of, rho_for
 from tallyveil.mechanisms.noise.statement_scales import analytic_scale, lemma_13_scale
+from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 
 rhos = st.floats(1e-9, 1e3).map(lambda r: Fraction(repr(r)))
 deltas = st.floats(1e-30, 1e-3).map(lambda d: Fraction(repr(d)))

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tallyveil.gate.settings.values import Setting, number, one_of, switch, wrong
-from tallyveil.mechanisms import BY_INVARIANTS, CALIBRATIONS, canonical_choice, mechanism_names
+from tallyveil.mechanisms import BY_INVARIANTS, canonical_choice, mechanism_names
+from tallyveil.mechanisms.noise.statement_scales import CALIBRATIONS
 from tallyveil.policy import Defaults
 
 __all__ = ["DESCRIPTIONS", "SETTINGS", "TARGETS", "defaults"]
