@@ -23,11 +23,12 @@ intervals; Σ α_j ≤ 1 − confidence. They are intersected.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws import Floats, NoiseLaw
@@ -40,6 +41,8 @@ _GROWTH: Final = 1 / 32  # of the steps of the sum over t, away from the mode
 _REACH: Final = 40  # standard deviations that the sum over t goes beyond the answers
 _HALVINGS: Final = 200
 _ROUNDING: Final = 1e-9
+
+Holds: TypeAlias = npt.NDArray[np.bool_]
 
 
 def confidence_sequence(
@@ -118,19 +121,9 @@ class _Likelihood:
         return total
 
     def mode(self) -> Floats:
-        """The integer where it is largest, by halving: it rises before, and falls behind."""
-        low: Floats = self.offsets.min(axis=1)
-        high: Floats = self.offsets.max(axis=1)
-        for _ in range(_HALVINGS):
-            if not (low < high).any():
-                break
-            middle = np.floor((low + high) / 2)
-            rising = self.at(middle + 1) > self.at(middle)
-            low, high = (
-                np.where(rising, np.minimum(middle + 1, high), low),
-                np.where(rising, high, middle),
-            )
-        return low
+        """The integer where it is largest: it rises before, and falls behind."""
+        low, high = self.offsets.min(axis=1), self.offsets.max(axis=1)
+        return 1 + _last(lambda t: self.at(t + 1) > self.at(t), low - 1, high)
 
 
 def _log_evidence(likelihood: _Likelihood) -> Floats:
@@ -168,15 +161,20 @@ def _farthest(likelihood: _Likelihood, mode: Floats, least: Floats, sign: int) -
         if not inside.any():
             break
         reach = np.where(inside, 2 * reach, reach)
-    near, far = np.floor(reach / 2), reach
+    near = _last(lambda far: likelihood.at(mode + sign * far) >= least, reach // 2, reach)
+    return mode + sign * near
+
+
+def _last(holds: Callable[[Floats], Holds], low: Floats, high: Floats) -> Floats:
+    """Of each row the last integer from ``low`` on, below ``high``, up to which it holds; ``low``
+    if there is none."""
     for _ in range(_HALVINGS):
-        if not (far - near > 1).any():
+        if not (high - low > 1).any():
             break
-        middle = np.floor((near + far) / 2)
-        inside = likelihood.at(mode + sign * middle) >= least
-        near, far = np.where(inside, middle, near), np.where(inside, far, middle)
-    farthest: Floats = mode + sign * near
-    return farthest
+        middle = np.floor((low + high) / 2)
+        inside = holds(middle)
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return low
 
 
 def _slack(end: float) -> float:

@@ -15,8 +15,8 @@ from scipy.stats import chi2
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import RandomisedResponse, SetResponse
+from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.records.randomised_response import odds_below
-from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.sanitise import least_error
 
 SHAPES = [(2,), (2, 2), (2, 2, 2), (2, 2, 2, 2), (3, 2), (3, 3, 2), (3, 3, 3)]

@@ -23,11 +23,6 @@ class Posterior:
         inside = self.likelihood[max(low, 0) : max(high + 1, 0)]
         return Fraction(sum(inside), sum(self.likelihood))
 
-    @property
-    def mean(self) -> Fraction:
-        weighted = sum(j * weight for j, weight in enumerate(self.likelihood))
-        return Fraction(weighted, sum(self.likelihood))
-
     def squared_error(self, value: int) -> Fraction:
         """E((truth − value)² | output)."""
         weighted = sum((j - value) ** 2 * weight for j, weight in enumerate(self.likelihood))

@@ -27,14 +27,16 @@ import numpy.typing as npt
 
 from tallyveil.mechanisms.units import IntArray, decimal
 
-__all__ = ["Integers", "Table", "Words", "chances", "random_words"]
+__all__ = [
+    "LARGEST_BOUND", "Integers", "Table", "Words", "chances", "random_words", "uniform_below",
+]  # fmt: skip
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[Any]
 """Of 64 bits, or Python's where one does not fit these."""
 
 _WORD: Final = 64
-_ALL_ONES: Final = 2**_WORD - 1
+LARGEST_BOUND: Final = 2**_WORD - 1
 # Bits beyond a word by which weights are known, so that bounds of some 2¹² differ by one.
 _SPARE: Final = 16
 # Bits beyond those of the weights with which `_falling` computes, and the weight it ends at.
@@ -45,6 +47,23 @@ _END: Final = 1 << _GUARD - 5
 def random_words(count: int) -> Words:
     """So many times 64 bits of the system's random source."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def uniform_below(bounds: Words) -> Words:
+    """For each bound M, 1 ≤ M < 2⁶⁴, an independent draw from 0 … M − 1.
+
+    64 bits of the system's random source at a time, taken again until they lie below the largest
+    multiple of M that fits. How often depends on the bounds and on chance.
+    """
+    accepted = np.uint64(LARGEST_BOUND) // bounds * bounds
+    found = np.zeros(len(bounds), dtype=np.uint64)
+    open_ = np.arange(len(bounds))
+    while len(open_):
+        words = random_words(len(open_))
+        fits = words < accepted[open_]
+        found[open_[fits]] = words[fits] % bounds[open_[fits]]
+        open_ = open_[~fits]
+    return found
 
 
 class Table:
@@ -161,4 +180,4 @@ def _exp(exponent: Fraction, bits: int) -> int:
 
 
 def _words(bounds: Sequence[int]) -> Words:
-    return np.array([min(bound, _ALL_ONES) for bound in bounds], dtype=np.uint64)
+    return np.array([min(bound, LARGEST_BOUND) for bound in bounds], dtype=np.uint64)

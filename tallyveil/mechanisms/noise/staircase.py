@@ -15,8 +15,6 @@ of it is needed than of Laplace noise of scale Δ/ε.
 from __future__ import annotations
 
 import math
-import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -26,6 +24,7 @@ import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.mechanisms.noise.inversion import random_words, uniform_below
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.units import below_one, positive, rounded_up
 
@@ -101,29 +100,23 @@ class Staircase:
 
     def draw(self, count: int) -> list[int]:
         """Independent noise, exactly of this law, from the system's cryptographic source."""
-        stages = self._geometric(2 * count + 16)
-        return [self._one(stages) for _ in range(count)]
+        found: list[int] = []
+        while len(found) < count:
+            found += self._some(2 * (count - len(found)) + 16)
+        return found[:count]
 
-    def _one(self, stages: Iterator[int]) -> int:
-        while True:
-            size = next(stages) * self.sensitivity + self._place(stages)
-            # Zero is its own negative and must not count twice.
-            if not secrets.randbelow(2):
-                return size
-            if size:
-                return -size
-
-    def _place(self, stages: Iterator[int]) -> int:
-        """0..Δ−1 with weight 1 below r and b from r on: a geometric number is above 0 with b."""
-        while True:
-            place = secrets.randbelow(self.sensitivity)
-            if place < self.step or next(stages) > 0:
-                return place
-
-    def _geometric(self, batch: int) -> Iterator[int]:
-        """P(G = k) = (1−b) bᵏ."""
-        while True:
-            yield from geometric_numbers(self.scale, batch).tolist()
+    def _some(self, count: int) -> list[int]:
+        """Up to ``count`` of them. A size is kΔ + u, of which k has weights bᵏ, and u, from 0 to
+        Δ−1, 1 below r and b from r on: a geometric number is above 0 with b. Zero is its own
+        negative and must not count twice.
+        """
+        places = uniform_below(np.full(count, self.sensitivity, dtype=np.uint64)).astype(np.int64)
+        likely = (places < self.step) | (geometric_numbers(self.scale, count) > 0)
+        sizes = geometric_numbers(self.scale, count).astype(object) * self.sensitivity + places
+        negative = (random_words(count) & np.uint64(1)).astype(np.bool_)
+        kept = likely & ~(negative & (sizes == 0))
+        found: list[int] = np.where(negative, -sizes, sizes)[kept].tolist()
+        return found
 
     def _beyond(self, half: int) -> Fraction:
         """P(|K| > half), too large by a part in about 10⁴⁰ at most."""

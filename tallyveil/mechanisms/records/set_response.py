@@ -33,10 +33,9 @@ from typing import Any
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.inversion import Words
+from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, Words, uniform_below
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
 from tallyveil.mechanisms.records.randomised_response import odds_below
-from tallyveil.mechanisms.records.uniform import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.units import IntArray, positive
 
 __all__ = ["SetResponse"]

@@ -108,7 +108,8 @@ def test_the_interval_is_the_narrowest_that_is_likely_enough(
     output = data.draw(st.integers(0, n))
     row = [matrix.probability(output, j) for j in range(n + 1)]
     after = posterior(matrix, output)
-    assert after.mean == sum(j * p for j, p in enumerate(row)) / sum(row)
+    off = sum((j - output) ** 2 * p for j, p in enumerate(row)) / sum(row)
+    assert after.squared_error(output) == off
     mass = {
         (low, high): sum(row[low : high + 1]) / sum(row)
         for low in range(n + 1)
@@ -138,7 +139,7 @@ def test_confidence_is_between_zero_and_one(confidence: float) -> None:
 
 def test_an_output_that_never_comes_says_nothing() -> None:
     constant = CountMatrix("constant", "1/2", [[0, 1, 0]] * 3)
-    assert posterior(constant, 1).mean == 1
+    assert posterior(constant, 1).squared_error(1) == Fraction(2, 3)
     output: Any
     for output in (0, 2, 3, -1, 1.0):
         with pytest.raises(InvalidParameterValue, match="never answers"):
