@@ -149,7 +149,7 @@ class Account:
 
     def balance(self, spent: int, exact: bool) -> Balance:
         """The balance when ``spent`` units are."""
-        return self._balance(Share(self.budget, self.epsilon), spent, exact)
+        return self._balance(self.budget, self.epsilon, spent, exact)
 
     def share_balance(self, analyst: str, spent: int, exact: bool) -> Balance | None:
         """The balance of an analyst who has bought for ``spent`` units: nothing remains of no
@@ -159,18 +159,14 @@ class Account:
             return None
         share = self.shares.get(analyst)
         if share is None:
-            nothing = Fraction(0)
-            return Balance(
-                nothing, from_units(spent), nothing, exact, self.measure, self.delta, nothing
-            )
-        return self._balance(share, spent, exact)
+            return self._balance(Fraction(0), Fraction(0), spent, exact)
+        return self._balance(share.budget, share.epsilon, spent, exact)
 
-    def _balance(self, whole: Share, spent: int, exact: bool) -> Balance:
-        left = max(0, whole.units - spent)
-        return Balance(
-            whole.budget, from_units(spent), from_units(left), exact,
-            self.measure, self.delta, whole.epsilon,
-        )  # fmt: skip
+    def _balance(
+        self, budget: Fraction, epsilon: Fraction | None, spent: int, exact: bool
+    ) -> Balance:
+        left = from_units(max(0, math.floor(budget * UNIT) - spent))
+        return Balance(budget, from_units(spent), left, exact, self.measure, self.delta, epsilon)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -12,11 +12,11 @@ from tallyveil.accountant.balances import Balances
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import Position
-from tallyveil.accountant.charges import Answer, Charge
+from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
 from tallyveil.accountant.ledger import Ledger
-from tallyveil.accountant.memory import Noisy, Release
+from tallyveil.accountant.memory import Noisy
 from tallyveil.accountant.pricing import Priced
 from tallyveil.accountant.quote import Quote, exceeded
 from tallyveil.accountant.summary import Arrays, write_summary
@@ -226,7 +226,7 @@ class Accountant(Balances):
         noisy: dict[int, Noisy] = {}
         try:
             with books.writing():
-                if any(books.memory.state(table) != state for table, state in decided_on.items()):
+                if any(books.memory.states[table] != state for table, state in decided_on.items()):
                     raise Overtaken
                 if taken_in not in (None, books.taken_in):
                     raise Overtaken
@@ -277,7 +277,7 @@ class Accountant(Balances):
         # It is paid for: a statement that is cancelled now would lose it.
         with deadline.unlimited(), self._lock:
             with self._books.writing():
-                awaited = self._books.memory.awaited(number)
+                awaited = self._books.memory.asked.get(number)
                 if awaited is None:
                     raise TallyveilError(f"charge {number} awaits no answer")
                 _check_heights(number, noisy[number], awaited.decoded())
@@ -295,55 +295,7 @@ class Accountant(Balances):
             (table, encode_derivation(one)) for table, each in derivations.items() for one in each
         ]
         with self._lock:
-            self._books.derive(
-                [one for one in encoded if self._books.fits(one[0], analyst, one[1])], analyst
-            )
-
-    def learned(
-        self, table: str, releases: int, derivations: int
-    ) -> tuple[list[Release], list[Derivation]]:
-        """The answered charges of a table, and the derivations, from these numbers on, in one
-        snapshot: a derivation's answers are among them. More are only appended."""
-        with self._taken_in() as books:
-            memory = books.memory
-            return memory.releases(table, releases), memory.derivations(table, derivations)
-
-    def pending(self, table: str) -> list[Answer]:
-        """What is charged and not recorded yet, whose values are NaN: it may be drawn at any
-        moment, here or in another process."""
-        with self._taken_in() as books:
-            return books.memory.pending(table)
-
-    def state(self, table: str) -> int:
-        """A number that grows with everything that is charged or recorded of a table."""
-        with self._taken_in() as books:
-            return books.memory.state(table)
-
-    @property
-    def taken_in(self) -> int:
-        """How many charges and answers of other processes this one has found in the ledger."""
-        return self._books.taken_in
-
-    @property
-    def awaits_others(self) -> bool:
-        """Whether other processes may be answering what they charged, as far as this one knows."""
-        return bool(self._books.memory.elsewhere)
-
-    def charged_by_others(self, since: float) -> list[Charge]:
-        """What other processes have charged and not answered yet, if this one knows it only since
-        then, by `time.monotonic`."""
-        with self._taken_in() as books:
-            return books.memory.charged_elsewhere(since)
-
-    def position(self) -> Hashable:
-        """Equal while nobody, in any process, has anything charged or recorded; None if that cannot
-        be known. It waits for nobody."""
-        return self._ledger.position()
-
-    def recorded(self, table: str) -> int:
-        """How many charges are answered of a table."""
-        with self._taken_in() as books:
-            return books.memory.recorded(table)
+            self._books.derive(encoded, analyst)
 
 
 def _report(number: int, priced: Priced, analyst: str) -> None:

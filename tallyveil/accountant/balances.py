@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -13,9 +13,11 @@ from tallyveil import deadline
 from tallyveil.accountant.account import Account, Balance, Room
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.chain import START
-from tallyveil.accountant.charges import Charge, Entry, Reading, Spending
+from tallyveil.accountant.charges import Answer, Charge, Entry, Reading, Spending
+from tallyveil.accountant.derivation import Derivation
 from tallyveil.accountant.expensive import most_expensive
 from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.memory import Release
 from tallyveil.accountant.meter import Meter, meter_for
 from tallyveil.accountant.recomposition import published_rows
 from tallyveil.errors import UndefinedTable
@@ -82,7 +84,7 @@ class Balances:
             for stored, _ in self._ledger.charges_after(START):
                 key = stored.table, stored.analyst
                 numbers[key] += 1
-                translated = self._books.has_translates(stored.table)
+                translated = stored.table in self._books.translated
                 if stored.table in self._accounts and (translated or key not in meters):
                     others[key][stored.id] = self._books.recomposition.charge(stored)
         plainly = {n for own in others.values() for one in own.values() for n in one.plainly}
@@ -114,21 +116,18 @@ class Balances:
     def history(self, table: str | None = None) -> list[Entry]:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
         with self._lock, self._ledger.reading():
-            stored = self._ledger.history(table)
-        return [Entry.of(charge) for charge in stored]
+            return self._ledger.history(table)
 
     def odometer(self) -> list[Reading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
         with self._lock, self._books.reading():
-            stored, after = self._ledger.history(None), dict(self._books.readings)
+            entries, after = self._ledger.history(None), dict(self._books.readings)
         readings = []
-        for charge in stored:
-            account = self._accounts.get(charge.table)
+        for entry in entries:
+            account = self._accounts.get(entry.table)
             if account is not None:
-                spent, exact = after[charge.id]
-                readings.append(
-                    Reading(Entry.of(charge), from_units(spent), exact, account.measure)
-                )
+                spent, exact = after[entry.charge_id]
+                readings.append(Reading(entry, from_units(spent), exact, account.measure))
         return readings
 
     def cost(self, charge: Charge) -> Fraction:
@@ -149,13 +148,13 @@ class Balances:
         least, most = self._accounts[table].least_cost, losses[0].bound
         better = [one.bound < most and from_units(one.bound) >= least for one in losses]
         with self._lock:
-            many = self._books.memory.recorded(table)
+            many = len(self._books.memory.recorded[table])
             if many >= _COMPOSED:
                 average = losses[0].average
                 better = [
                     own and one.average <= average for own, one in zip(better, losses, strict=True)
                 ]
-            if not any(better) and not self._books.has_translates(table):
+            if not any(better) and table not in self._books.translated:
                 return charges[0]
             self._books.refresh()
             filters = self._books.filters
@@ -186,7 +185,7 @@ class Balances:
         up, such that the table has lost less than ``below``: they charge cells that nobody asked
         about, and where many are asked that is more than their rows cost."""
         table, books = allowed[0].workload.table, self._books
-        if not books.has_translates(table):
+        if table not in books.translated:
             return None
         rows = published_rows(every)
         with self._lock, books.reading():
@@ -209,6 +208,52 @@ class Balances:
                 if less and quote.allowed and after.within_shares(table):
                     return replace(charge, plainly=plainly)
         return None
+
+    def learned(
+        self, table: str, releases: int, derivations: int
+    ) -> tuple[list[Release], list[Derivation]]:
+        """The answered charges of a table, and the derivations, from these numbers on, in one
+        snapshot: a derivation's answers are among them. More are only appended."""
+        with self._taken_in() as books:
+            memory = books.memory
+            return memory.recorded[table][releases:], memory.derivations[table][derivations:]
+
+    def pending(self, table: str) -> list[Answer]:
+        """What is charged and not recorded yet, whose values are NaN: it may be drawn at any
+        moment, here or in another process."""
+        with self._taken_in() as books:
+            return books.memory.pending(table)
+
+    def state(self, table: str) -> int:
+        """A number that grows with everything that is charged or recorded of a table."""
+        with self._taken_in() as books:
+            return books.memory.states[table]
+
+    @property
+    def taken_in(self) -> int:
+        """How many charges and answers of other processes this one has found in the ledger."""
+        return self._books.taken_in
+
+    @property
+    def awaits_others(self) -> bool:
+        """Whether other processes may be answering what they charged, as far as this one knows."""
+        return bool(self._books.memory.elsewhere)
+
+    def charged_by_others(self, since: float) -> list[Charge]:
+        """What other processes have charged and not answered yet, if this one knows it only since
+        then, by `time.monotonic`."""
+        with self._taken_in() as books:
+            return books.memory.charged_elsewhere(since)
+
+    def position(self) -> Hashable:
+        """Equal while nobody, in any process, has anything charged or recorded; None if that cannot
+        be known. It waits for nobody."""
+        return self._ledger.position()
+
+    def recorded(self, table: str) -> int:
+        """How many charges are answered of a table."""
+        with self._taken_in() as books:
+            return len(books.memory.recorded[table])
 
     @contextmanager
     def _taken_in(self) -> Iterator[Books]:

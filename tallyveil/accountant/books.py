@@ -64,7 +64,8 @@ class Books:
         self.memory = Memory()
         self.recording = Recording(self._accounts)
         self._charges = self._answers = self._derivations = START
-        self._translated: set[str] = set()
+        self.translated: set[str] = set()
+        """The tables whose charges may be translates."""
         self._version: int | None = None
         self._summarised = 0
         self.taken_in = 0
@@ -158,7 +159,7 @@ class Books:
             self._admit(Release(end.number, one.table, one.mechanism, decoded), filters)
             self.recording.add(one.table, analyst, one.amount)
             if charge.translates:
-                self._translated.add(one.table)
+                self.translated.add(one.table)
             self._charges = end
 
     def answered(self, noisy: Mapping[int, Noisy], end: Position) -> None:
@@ -183,16 +184,16 @@ class Books:
             return ends
         return ()
 
-    def fits(self, table: str, analyst: str, derivation: bytes) -> bool:
-        return self.memory.derived_bytes(table, analyst) + len(derivation) <= _DERIVED_BYTES
-
     def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
-        """Write how estimates of tables' rows were made."""
-        if not derivations:
+        """Write how estimates of tables' rows were made, those that there is room for."""
+        held = self.memory.derived
+        room = {table: _DERIVED_BYTES - held[table, analyst] for table, _ in derivations}
+        kept = [(table, body) for table, body in derivations if len(body) <= room[table]]
+        if not kept:
             return
         with self.writing():
             end = self._derivations
-            for table, body in derivations:
+            for table, body in kept:
                 end = self._ledger.derive(table, analyst, body, end)
 
     def settled(self) -> None:
@@ -212,7 +213,7 @@ class Books:
                 lacking.add(stored.table)
 
         def learn(answer: StoredAnswer) -> None:
-            if self.memory.awaited(answer.charge_id) is not None:
+            if answer.charge_id in self.memory.asked:
                 self.memory.learn(answer.charge_id, answer.noisy)
 
         ledger = self._ledger
@@ -228,7 +229,7 @@ class Books:
         self.readings.update(summary.readings)
         self._summarised = summary.charges.number
         self.derived.update(summary.derived)
-        self._translated.update(summary.tables)
+        self.translated.update(summary.tables)
         return (self._charges, self._answers) == (summary.charges, summary.answers)
 
     def _each(
@@ -298,7 +299,7 @@ class Books:
                 self.taken_in += 1
             self._charges = position
         for answer, position in self._ledger.answers_after(self._answers, answers):
-            awaited = self.memory.awaited(answer.charge_id)
+            awaited = self.memory.asked.get(answer.charge_id)
             if awaited is not None:
                 decode_answers(answer.noisy, awaited.decoded().heights)
                 self.memory.learn(answer.charge_id, answer.noisy)
@@ -310,14 +311,10 @@ class Books:
                     self.memory.derive(derivation)
                 self._derivations = position
 
-    def has_translates(self, table: str) -> bool:
-        """Whether charges of a table may be translates."""
-        return table in self._translated
-
     def _work_out(self, stored: StoredCharge) -> None:
         charge = self.recomposition.charge(stored)
         if charge.translates:
-            self._translated.add(stored.table)
+            self.translated.add(stored.table)
         try:
             with deadline.unlimited():
                 loss = self.pricing.loss(charge)

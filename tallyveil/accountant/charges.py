@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import cached_property
 
 from tallyveil.accountant.account import Balance
-from tallyveil.accountant.chain import StoredCharge
 from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
@@ -18,7 +17,6 @@ from tallyveil.mechanisms import recorded_law
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.registry import law_name
-from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
@@ -128,20 +126,6 @@ class Entry:
     cost: Fraction
     measure: Measure
     rows: int
-
-    @classmethod
-    def of(cls, stored: StoredCharge) -> Entry:
-        return cls(
-            stored.id,
-            dt.datetime.fromisoformat(stored.time),
-            stored.analyst,
-            stored.table,
-            stored.sql,
-            stored.mechanism,
-            from_units(stored.cost),
-            stored.measure,
-            stored.height,
-        )
 
 
 @dataclass(frozen=True)

@@ -118,12 +118,9 @@ def _quote(
     return TableQuote(
         table=table,
         cost=from_units(cost),
-        spent_before=from_units(before.spent),
-        spent_after=from_units(after.spent),
         remaining_before=from_units(max(0, units - before.spent)),
         remaining_after=from_units(max(0, units - after.spent)),
         allowed=cost == 0 or after.spent <= units,
-        exact=after.exact,
         measure=account.measure,
         analyst=analyst,
         has_share=budget is not None,

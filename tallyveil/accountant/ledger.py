@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallyveil.accountant.chain import FIELDS, START, Position, StoredCharge, charge_link, linked
+from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.database import Database
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.units import from_units
 
 __all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation", "StoredInvariant"]
 
@@ -166,11 +168,16 @@ class Ledger(Database):
         for row, position in self._after(_DERIVATION, seen):
             yield StoredDerivation(*row), position
 
-    def history(self, table: str | None) -> list[StoredCharge]:
-        """All charges, or a table's, oldest first, without their columns."""
-        fields = ", ".join(FIELDS).replace("columns", "x''")
+    def history(self, table: str | None) -> list[Entry]:
+        """All charges, or a table's, oldest first."""
+        fields = "id, time, analyst, table_name, sql, mechanism, cost, measure, height"
         query = f"SELECT {fields} FROM charge WHERE ?1 IS NULL OR table_name = ?1 ORDER BY id"
-        return [StoredCharge(*row) for row in self._execute(query, (table,))]
+        return [
+            Entry(
+                number, dt.datetime.fromisoformat(time), who, of, sql, by, from_units(cost), *more
+            )
+            for n, time, who, of, sql, by, cost, *more in self._execute(query, (table,))
+        ]
 
     def _after(
         self, table: _Table, seen: Position, most: int = -1

@@ -62,21 +62,25 @@ class Release:
 
 
 class Memory:
-    """What was charged, what was answered, and how estimates were made, by table. Used under the
-    accountant's lock."""
+    """What was charged, what was answered, and how estimates were made. Used under the accountant's
+    lock."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, Release] = {}
+        self.asked: dict[int, Release] = {}
+        """Charges that are not answered, by number."""
         self.elsewhere: dict[int, tuple[float, Charge]] = {}
-        """Charges of other processes that are not answered, and since when they are known."""
-        self._recorded: dict[str, list[Release]] = defaultdict(list)
-        self._states: Counter[str] = Counter()
-        self._derivations: dict[str, list[Derivation]] = {}
-        self._derived: Counter[tuple[str, str]] = Counter()
+        """Those of other processes, and since when they are known."""
+        self.recorded: dict[str, list[Release]] = defaultdict(list)
+        """By table those that are answered, in the order in which they were recorded."""
+        self.states: Counter[str] = Counter()
+        """By table a number that grows with all that is charged or recorded."""
+        self.derivations: dict[str, list[Derivation]] = defaultdict(list)
+        self.derived: Counter[tuple[str, str]] = Counter()
+        """The bytes of these, by table and the analyst who was given the estimates."""
 
     def expect(self, asked: Release) -> None:
-        self._asked[asked.charge_id] = asked
-        self._states[asked.table] += 1
+        self.asked[asked.charge_id] = asked
+        self.states[asked.table] += 1
 
     def expect_elsewhere(self, charge_id: int, charge: Charge) -> None:
         """The charge that is expected is another process's. Nobody waits for what is never
@@ -90,49 +94,24 @@ class Memory:
         self.elsewhere = {n: one for n, one in self.elsewhere.items() if one[0] > since}
         return [charge for _, charge in self.elsewhere.values()]
 
-    def awaited(self, charge_id: int) -> Release | None:
-        """The charge, unless it is unknown here or answered already."""
-        return self._asked.get(charge_id)
-
     def learn(self, charge_id: int, noisy: Noisy | bytes) -> None:
-        """Take in the answer of an awaited charge."""
-        asked = self._asked.pop(charge_id)
+        """Take in the answer of a charge that was asked."""
+        asked = self.asked.pop(charge_id)
         self.elsewhere.pop(charge_id, None)
         asked.noisy = noisy
-        self._recorded[asked.table].append(asked)
-        self._states[asked.table] += 1
-
-    def releases(self, table: str, start: int) -> list[Release]:
-        """Those of a table that are answered, from number ``start`` on, in the order in which they
-        were recorded."""
-        return self._recorded[table][start:]
+        self.recorded[asked.table].append(asked)
+        self.states[asked.table] += 1
 
     def pending(self, table: str) -> list[Answer]:
         """The columns of charges that are not answered; their values are NaN. Of what is
         not recorded there are none: nobody estimates counts from it."""
         return [
             answer
-            for asked in self._asked.values()
+            for asked in self.asked.values()
             if asked.table == table and answered(asked.mechanism)
             for answer in asked.answers
         ]
 
-    def state(self, table: str) -> int:
-        return self._states[table]
-
-    def recorded(self, table: str) -> int:
-        """How many charges are answered."""
-        return len(self._recorded[table])
-
     def derive(self, stored: StoredDerivation) -> None:
-        derivation = decode_derivation(stored.body)
-        self._derivations.setdefault(stored.table, []).append(derivation)
-        self._derived[stored.table, stored.analyst] += len(stored.body)
-
-    def derivations(self, table: str, start: int) -> list[Derivation]:
-        """As `releases`."""
-        return self._derivations.get(table, [])[start:]
-
-    def derived_bytes(self, table: str, analyst: str) -> int:
-        """Of the derivations of estimates that an analyst was given."""
-        return self._derived[table, analyst]
+        self.derivations[stored.table].append(decode_derivation(stored.body))
+        self.derived[stored.table, stored.analyst] += len(stored.body)

@@ -28,19 +28,16 @@ class TableQuote:
     """What some charges would do to one table's budget, or to an analyst's share of it, in
     ``measure``.
 
-    ``cost`` is their cost on their own; where other cells have spent more, ``spent`` grows by
-    less. ``exact`` is False where ``spent_after`` is an upper bound. ``analyst`` is whose share it
-    is, None for the budget itself; ``has_share`` is False if there is no such share.
+    ``cost`` is their cost on their own; where other cells have spent more, less of what remains
+    is taken. ``analyst`` is whose share it is, None for the budget itself; ``has_share`` is False
+    if there is no such share.
     """
 
     table: str
     cost: Fraction
-    spent_before: Fraction
-    spent_after: Fraction
     remaining_before: Fraction
     remaining_after: Fraction
     allowed: bool
-    exact: bool
     measure: Measure = "epsilon"
     analyst: str | None = None
     has_share: bool = True

@@ -99,7 +99,7 @@ def test_one_cell_being_used_up_leaves_the_others(cubes: Any) -> None:
     accountant.charge([one(cubes, [[1, 0]], 1.0)], "alice")
     assert not accountant.quote([one(cubes, [[1, 0]], 1e9)]).allowed
     quote = accountant.quote([one(cubes, [[0, 1]], 1.0)])["person"]
-    assert (quote.cost, quote.spent_before, quote.spent_after) == (1, 1, 1)
+    assert (quote.cost, quote.remaining_before, quote.remaining_after) == (1, 0, 0)
     assert quote.allowed
     accountant.charge([one(cubes, [[0, 1]], 1.0)], "alice")
     assert accountant.balance("person").spent == 1

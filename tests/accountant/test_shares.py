@@ -126,7 +126,7 @@ def test_a_quote_tells_the_share_apart(cubes: Any) -> None:
     charges = [one(cubes, [[1, 0]], 4.0), one(cubes, [[1, 1]], 4.0)]
     quote = accountant.quote(charges, "alice")
     (share,) = quote.shares
-    assert (share.analyst, share.cost, share.spent_before) == ("alice", Fraction(1, 2), 0)
+    assert (share.analyst, share.cost, share.remaining_before) == ("alice", Fraction(1, 2), 1)
     assert (share.remaining_after, quote["person"].remaining_after) == (Fraction(1, 2), 2)
     accountant.charge(charges, "alice")
     assert left(accountant, "alice") == Fraction(1, 2)
