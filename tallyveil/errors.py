@@ -9,7 +9,8 @@ The text of an error depends on the SQL, the policy and the ledger only, never o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "UndefinedSetting",
     "UndefinedTable",
     "UnprovenPrivacy",
+    "positions_from",
 ]
 
 
@@ -92,6 +94,17 @@ class TallyveilError(Exception):
         if self.hint:
             parts.append(f"HINT: {self.hint}")
         return "\n".join(parts)
+
+
+@contextmanager
+def positions_from(offset: int) -> Iterator[None]:
+    """Errors' positions count from the whole text, in which a part starts at ``offset``."""
+    try:
+        yield
+    except TallyveilError as error:
+        if error.position is not None:
+            error.position += offset
+        raise
 
 
 class PolicyError(TallyveilError, sqlstate="F0000"):

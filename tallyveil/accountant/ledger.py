@@ -173,9 +173,7 @@ class Ledger(Database):
         fields = "id, time, analyst, table_name, sql, mechanism, cost, measure, height"
         query = f"SELECT {fields} FROM charge WHERE ?1 IS NULL OR table_name = ?1 ORDER BY id"
         return [
-            Entry(
-                number, dt.datetime.fromisoformat(time), who, of, sql, by, from_units(cost), *more
-            )
+            Entry(n, dt.datetime.fromisoformat(time), who, of, sql, by, from_units(cost), *more)
             for n, time, who, of, sql, by, cost, *more in self._execute(query, (table,))
         ]
 

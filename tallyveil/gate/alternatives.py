@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from tallyveil.accountant import Account
@@ -38,14 +39,12 @@ def unfit(noise: Mechanism, workload: Workload, additive: bool) -> str | None:
     return noise.unfit(workload)
 
 
+@dataclass(frozen=True, eq=False)
 class Alternatives:
     """Of the tables of one policy; ``allowed`` are the mechanisms it names, None for all."""
 
-    def __init__(
-        self, accounts: Mapping[str, Account], allowed: Mapping[str, tuple[str, ...] | None]
-    ) -> None:
-        self._accounts = accounts
-        self._allowed = allowed
+    accounts: Mapping[str, Account]
+    allowed: Mapping[str, tuple[str, ...] | None]
 
     def others(self, workload: Workload, additive: bool) -> str:
         """A hint that says which mechanisms can serve."""
@@ -56,8 +55,8 @@ class Alternatives:
 
     def _fit(self, workload: Workload, additive: bool) -> list[str]:
         """Those of the table that can answer it at some cost, if n is given where it is needed."""
-        measure, fit = self._accounts[workload.table].measure, []
-        for spec in self._allowed[workload.table] or mechanism_names():
+        measure, fit = self.accounts[workload.table].measure, []
+        for spec in self.allowed[workload.table] or mechanism_names():
             # Whether it serves does not depend on n.
             noise = with_range(spec, 1) if lacks_range(spec) else mechanism(spec)
             if not (reason_against(noise, measure) or unfit(noise, workload, additive)):

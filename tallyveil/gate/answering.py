@@ -14,11 +14,8 @@ from tallyveil.gate.charged import charge_explained
 from tallyveil.gate.interface import ColumnType, Notice
 from tallyveil.gate.notices import notice
 from tallyveil.gate.planning import Planner
-from tallyveil.gate.request import request_of
 from tallyveil.gate.rows import empty_tables, hand_on, noisy_tables, projected
-from tallyveil.gate.settings import Settings
-from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Cursor, Plan
+from tallyveil.rewriter import Plan, Query
 
 __all__ = ["Answering", "Released", "See", "Take"]
 
@@ -38,21 +35,15 @@ class Released:
     notices: tuple[Notice, ...] = ()
 
 
+@dataclass(eq=False)
 class Answering:
     """Answers one session's plans; used by one thread at a time. ``guaranteed`` are the tables
     of which it has been told what is guaranteed."""
 
-    def __init__(
-        self, gate: Shared, cursor: Cursor, settings: Settings, user: str, planner: Planner
-    ) -> None:
-        self._gate = gate
-        self._cursor = cursor
-        self._settings = settings
-        self._user = user
-        self._planner = planner
-        self.guaranteed: frozenset[str] = frozenset()
+    planner: Planner
+    guaranteed: frozenset[str] = frozenset()
 
-    def release(self, plan: Plan, sql: str, see: See, after: ExitStack) -> Released:
+    def release(self, plan: Plan, query: Query, see: See, after: ExitStack) -> Released:
         """Everything the statement over the noisy rows needs. This is where budget is spent.
 
         ``see`` is called before that. Errors that pass ``after`` from then on say what was charged.
@@ -60,19 +51,19 @@ class Answering:
         tables = empty_tables(plan) if not plan.private else {}
         notices: tuple[Notice, ...] = ()
         if plan.private:
-            see(self._planner.columns(plan))
+            see(self.planner.columns(plan))
         if plan.noisy:
             with doing(Phase.ANSWERING):
-                tables, notices = self._answered(plan, sql, after)
+                tables, notices = self._answered(plan, query, after)
             after.enter_context(doing(Phase.ROWS))
-        return Released(plan, tables | self._planner.relations(plan), notices)
+        return Released(plan, tables | self.planner.relations(plan), notices)
 
     def _answered(
-        self, plan: Plan, sql: str, after: ExitStack
+        self, plan: Plan, query: Query, after: ExitStack
     ) -> tuple[dict[str, pa.Table], tuple[Notice, ...]]:
         """The noisy rows, and what is said of them."""
-        decision, settings = self._gate.decision, self._settings
-        request = request_of(plan, settings, sql, self._user)
+        gate, settings = self.planner.gate, self.planner.settings
+        decision, request = gate.decision, self.planner.request(plan, query)
         answered = decision.answer(request)
         after.enter_context(charge_explained(request, answered.quote))
         confidence, nonnegative = request.target.confidence, request.nonnegative
@@ -80,13 +71,13 @@ class Answering:
         tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
         if not (plan.private and settings.notices):
             return tables, ()
-        told = notice(request, answered, self._gate.accountant, looks)
+        told = notice(request, answered, gate.accountant, looks)
         return tables, (told, *self._guarantees(plan))
 
     def _guarantees(self, plan: Plan) -> tuple[Notice, ...]:
         """With a session's first answer about each table that has invariants, or the records of one
         that has."""
-        every, told = self._gate.guarantees, self.guaranteed
+        every, told = self.planner.gate.guarantees, self.guaranteed
         tables = [t for t in plan.workloads if every[t].agreeing and t not in told]
         self.guaranteed = told.union(tables)
         return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
@@ -100,14 +91,14 @@ class Answering:
         """
         plan = released.plan
         if plan.projection is not None:
-            columns = self._planner.columns(plan)
+            columns = self.planner.columns(plan)
             if not takers:
                 begin(columns)
             found = projected(plan.projection, released.tables[plan.noisy[0].name])
             return columns, hand_on(found, takers[0])
-        with self._cursor.tables(released.tables):
-            columns = self._planner.present_columns(plan)
+        with self.planner.cursor.tables(released.tables):
+            columns = self.planner.present_columns(plan)
             if not takers:
                 begin(columns)
             kinds = [column.type for column in columns]
-            return columns, self._cursor.values(plan.sql, kinds, takers[0])
+            return columns, self.planner.cursor.values(plan.sql, kinds, takers[0])

@@ -23,7 +23,7 @@ it was looked at what it would tell; else all is looked at again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tallyveil import deadline
@@ -61,26 +61,18 @@ class _Settled:
     bought: Mapping[str, Bought]
 
 
+@dataclass(eq=False)
 class Decision:
     """Decides and carries out requests. Threads may share it."""
 
-    def __init__(
-        self,
-        accountant: Accountant,
-        choice: Choice,
-        cubes: Mapping[str, Cube],
-        knowledge: Mapping[str, Knowledge],
-        control: Control,
-        by_invariants: ByInvariants,
-    ) -> None:
-        self._by_invariants = by_invariants
-        self._accountant = accountant
-        self._control = control
-        self._choice = choice
-        self._cubes = cubes
-        self._knowledge = knowledge
-        self.reservations = Reservations()
-        self._elsewhere = Elsewhere(accountant)
+    accountant: Accountant
+    choice: Choice
+    cubes: Mapping[str, Cube]
+    knowledge: Mapping[str, Knowledge]
+    control: Control
+    by_invariants: ByInvariants
+    elsewhere: Elsewhere
+    reservations: Reservations = field(default_factory=Reservations)
 
     def answer(self, request: Request) -> Answered:
         """Answer from history where it suffices, buy the rest, remember it.
@@ -94,7 +86,7 @@ class Decision:
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
-        state, seen = self._recorded(request), self._accountant.taken_in
+        state, seen = self._recorded(request), self.accountant.taken_in
         found, purchases = self._weigh(request, wanted)
         deadline.check()
         settled = _Settled(found, purchases, None, {})
@@ -102,10 +94,10 @@ class Decision:
             # Who wants fresh answers buys them, whoever else does.
             rows = _shared(request, purchases)
             # What somebody else buys of these would have to be looked at again.
-            whole = self._control.state(request.workloads)
+            whole = self.control.state(request.workloads)
             try:
                 with self.reservations.of(rows, whole):
-                    now = self._elsewhere.settled(rows)
+                    now = self.elsewhere.settled(rows)
                     if self._recorded(request) != state:
                         seen = now
                         found, purchases = self._weigh(request, wanted)
@@ -116,7 +108,7 @@ class Decision:
         with charge_explained(request, settled.quote):
             deadline.check()
             told = {
-                table: self._knowledge[table].after(
+                table: self.knowledge[table].after(
                     found,
                     settled.bought.get(table),
                     request.analyst,
@@ -134,7 +126,7 @@ class Decision:
         """The intervals over all looks of what was answered."""
         confidence = request.target.confidence
         return {
-            table: self._knowledge[table].over_all_looks(workload.columns, rows, confidence)
+            table: self.knowledge[table].over_all_looks(workload.columns, rows, confidence)
             for (table, workload), rows in zip(
                 request.workloads.items(), answered.columns.values(), strict=True
             )
@@ -144,17 +136,17 @@ class Decision:
         """What `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
         found, purchases = self._weigh(request, wanted)
-        plain, purchases = purchases, self._by_invariants.charged(request, purchases)
+        plain, purchases = purchases, self.by_invariants.charged(request, purchases)
         quote = self._quote(request, purchases) if purchases else None
         scales = {
             p.table: dict(zip(p.columns, p.charge.scales, strict=True))
             for p in purchases
             if not p.indirect
         }
-        refused = self._control.refusal([p.charge for p in purchases], request)
+        refused = self.control.refusal([p.charge for p in purchases], request)
         known = {table: one.rows for table, one in found.items()}
         bought = sum(p.height for p in purchases)
-        exact = self._by_invariants
+        exact = self.by_invariants
         return Forecast(
             known,
             bought,
@@ -175,11 +167,11 @@ class Decision:
 
     def _recorded(self, request: Request) -> list[int]:
         """How much is recorded about the request's tables; it grows with every answer."""
-        return [self._knowledge[table].recorded for table in request.workloads]
+        return [self.knowledge[table].recorded for table in request.workloads]
 
     def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]
-        return self._accountant.quote(charges, request.analyst, custodian=request.custodian)
+        return self.accountant.quote(charges, request.analyst, custodian=request.custodian)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
         """The noise that each table's target asks for if history says nothing. It depends on
@@ -187,13 +179,13 @@ class Decision:
         """
         found = {}
         for table, workload in request.workloads.items():
-            noise = self._choice.noise(
+            noise = self.choice.noise(
                 workload,
                 request.target,
-                self._by_invariants.mechanism(request, table),
+                self.by_invariants.mechanism(request, table),
                 additive=table in request.additive,
             )
-            found[table] = self._by_invariants.noise(request, workload, noise)
+            found[table] = self.by_invariants.noise(request, workload, noise)
         return found
 
     def _weigh(
@@ -201,15 +193,15 @@ class Decision:
     ) -> tuple[dict[str, Found], list[Purchase]]:
         """What is known of each table's rows, and what has to be bought beside it."""
         found = {
-            table: self._knowledge[table].find(
+            table: self.knowledge[table].find(
                 workload.columns,
                 wanted[table].aims(workload, request.target),
                 fresh=request.source == "fresh",
             )
             for table, workload in request.workloads.items()
         }
-        purchases = shortfall(request, wanted, found, self._choice)
-        return found, self._by_invariants.bought(request, wanted, purchases)
+        purchases = shortfall(request, wanted, found, self.choice)
+        return found, self.by_invariants.bought(request, wanted, purchases)
 
     def _settle(
         self,
@@ -227,17 +219,17 @@ class Decision:
         while True:
             if not purchases:
                 return _Settled(found, purchases, None, {})
-            decided_on = self._control.state(p.table for p in purchases)
-            refused = self._control.refusal([p.charge for p in purchases], request)
+            decided_on = self.control.state(p.table for p in purchases)
+            refused = self.control.refusal([p.charge for p in purchases], request)
             if refused is not None:
                 raise refused
-            purchases = self._by_invariants.charged(request, purchases)
-            self._accountant.price(purchase.charge for purchase in purchases)
+            purchases = self.by_invariants.charged(request, purchases)
+            self.accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
                 quote, bought = self._receive(request, purchases, decided_on, others)
             except Overtaken:
-                seen = self._elsewhere.settled(_shared(request, purchases))
+                seen = self.elsewhere.settled(_shared(request, purchases))
                 looks += 1
                 others = None if others is None or looks > _LOOKS else seen
                 found, purchases = self._weigh(request, wanted)
@@ -254,7 +246,7 @@ class Decision:
         """Pay for all purchases, and have their answers drawn and recorded: few in the transaction
         of the charges, many without the ledger's lock, once the charges are durable."""
         draw = self._drawing(purchases)
-        sale = self._accountant.sell(
+        sale = self.accountant.sell(
             [purchase.charge for purchase in purchases],
             request.analyst,
             draw if self._quickly_drawn(purchases) else None,
@@ -267,7 +259,7 @@ class Decision:
         with deadline.unlimited():
             for number, receipt in enumerate(sale.receipts[len(noisy) :]):
                 noisy.append(draw(number, receipt))
-                self._accountant.record(receipt, noisy[-1])
+                self.accountant.record(receipt, noisy[-1])
         bought = {
             purchase.table: purchase.bought(receipt.charge_id, own)
             for purchase, receipt, own in zip(purchases, sale.receipts, noisy, strict=True)
@@ -276,7 +268,7 @@ class Decision:
 
     def _drawing(self, purchases: Sequence[Purchase]) -> Draw:
         return lambda number, receipt: purchases[number].release(
-            self._cubes[purchases[number].table].answer(purchases[number].charge.workload), receipt
+            self.cubes[purchases[number].table].answer(purchases[number].charge.workload), receipt
         )
 
     def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
@@ -285,7 +277,7 @@ class Decision:
         return sum(purchase.height for purchase in purchases) <= _FEW and all(
             not isinstance(purchase.mechanism, CountMechanism)
             and purchase.together is None
-            and self._cubes[purchase.table].has_ready(purchase.charge.workload)
+            and self.cubes[purchase.table].has_ready(purchase.charge.workload)
             for purchase in purchases
         )
 
@@ -296,13 +288,13 @@ class Decision:
         wanted: Mapping[str, Noise],
         purchases: Sequence[Purchase],
     ) -> str:
-        quote = self._quote(request, self._by_invariants.charged(request, list(purchases)))
+        quote = self._quote(request, self.by_invariants.charged(request, list(purchases)))
         table = None if quote.refused is None else quote.refused.table
         charged = (purchase.charge.workload for purchase in purchases)
         part = next((workload for workload in charged if workload.table == table), None)
         found, _ = self._weigh(replace(request, source="history"), wanted)
         known = {table: one.rows for table, one in found.items()}
-        return what_remains(error, request, known, self._choice, wanted, part)
+        return what_remains(error, request, known, self.choice, wanted, part)
 
 
 def _shared(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tallyveil import deadline
@@ -21,11 +22,11 @@ PATIENCE: Final = 2.0
 _PAUSE: Final = 0.005  # seconds between two looks
 
 
+@dataclass(eq=False)
 class Elsewhere:
     """Of one accountant. Threads may share it."""
 
-    def __init__(self, accountant: Accountant) -> None:
-        self._accountant = accountant
+    accountant: Accountant
 
     def settled(self, workloads: Sequence[Workload]) -> int:
         """How much was `taken_in` when no other process was known to have charged, and not
@@ -35,11 +36,11 @@ class Elsewhere:
         """
         rows: set[tuple[str, bytes]] = set()
         while True:
-            seen = self._accountant.taken_in
-            if not self._accountant.awaits_others:
+            seen = self.accountant.taken_in
+            if not self.accountant.awaits_others:
                 return seen
             rows = rows or {row for workload in workloads for row in _rows(workload)}
-            others = self._accountant.charged_by_others(time.monotonic() - PATIENCE)
+            others = self.accountant.charged_by_others(time.monotonic() - PATIENCE)
             if all(rows.isdisjoint(_rows(charge.workload)) for charge in others):
                 return seen
             self._pause()

@@ -28,6 +28,7 @@ from tallyveil.gate.conditioning import Conditioning
 from tallyveil.gate.control import Control
 from tallyveil.gate.decision import Decision
 from tallyveil.gate.declaring import declared_invariants
+from tallyveil.gate.elsewhere import Elsewhere
 from tallyveil.gate.guarantee import guarantees
 from tallyveil.gate.policy_check import check_mechanisms
 from tallyveil.gate.publishing import publish
@@ -183,7 +184,10 @@ class Gate(Shared):
             self._translations(),
             self._conditionings(),
         )
-        self.decision = Decision(self.accountant, choice, cubes, knowledge, control, by_invariants)
+        elsewhere = Elsewhere(self.accountant)
+        self.decision = Decision(
+            self.accountant, choice, cubes, knowledge, control, by_invariants, elsewhere
+        )
 
     def _translations(self) -> dict[str, Translations]:
         """Of the tables of which something is exact."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from tallyveil.cache import exact_key
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations import Viewer, relation_tables
+from tallyveil.gate.request import Request, request_of
 from tallyveil.gate.rows import empty_tables
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
@@ -19,33 +21,30 @@ from tallyveil.rewriter import Cursor, Dialect, Plan, Query, local_now, types_of
 __all__ = ["Planner"]
 
 
+@dataclass(eq=False)
 class Planner:
-    """Plans one session's queries; used by one thread at a time. Sessions share what it plans."""
+    """Plans one session's queries; used by one thread at a time. Sessions share what it plans.
+    ``pid`` is the number of the session's connection."""
 
-    def __init__(
-        self,
-        gate: Shared,
-        cursor: Cursor,
-        settings: Settings,
-        user: str,
-        database: str,
-        dialect: Dialect,
-    ) -> None:
-        self._gate = gate
-        self._cursor = cursor
-        self._settings = settings
-        self._user = user
-        self._database = database
-        self.pid = 0  # of the connection
-        self._dialect = dialect
+    gate: Shared
+    cursor: Cursor
+    settings: Settings
+    user: str
+    database: str
+    dialect: Dialect
+    pid: int = 0
+
+    def request(self, plan: Plan, query: Query) -> Request:
+        """What the query asks of the decision."""
+        return request_of(plan, self.settings, query.sql, self.user)
 
     def types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
         """The types of the query's parameters: declared, or inferred from where they stand."""
         if not query.parameters:
             return ()
-        key = ("types", self._dialect, query.sql, tuple(declared))
-        types: tuple[str, ...] = self._gate.plans.get(
-            key, lambda: self._gate.rewriter.parameter_types(query.sql, self._dialect, declared)
+        key = ("types", self.dialect, query.sql, tuple(declared))
+        types: tuple[str, ...] = self.gate.plans.get(
+            key, lambda: self.gate.rewriter.parameter_types(query.sql, self.dialect, declared)
         )
         return types
 
@@ -62,15 +61,15 @@ class Planner:
         ``shares``: whether answers may be summed up from finer ones; None: by the settings.
         """
         types = self.types(query, declared or types_of(values))
-        shares = self._settings.shares if shares is None else shares
-        now = local_now(self._settings.time_zone)
+        shares = self.settings.shares if shares is None else shares
+        now = local_now(self.settings.time_zone)
 
         def make() -> Plan:
             alone = query.shape is None or query.time or query.of_session
-            return self._gate.rewriter.plan(
+            return self.gate.rewriter.plan(
                 query.sql,
-                self._dialect,
-                self._cursor,
+                self.dialect,
+                self.cursor,
                 types=types,
                 values=tuple(values),
                 session=self._session_function,
@@ -80,7 +79,7 @@ class Planner:
             )
 
         key: tuple[Any, ...] = (
-            self._dialect,
+            self.dialect,
             query.sql,
             types,
             exact_key(values),
@@ -92,24 +91,24 @@ class Planner:
                 return make()  # nobody else asks at this moment
             case "day":
                 key = (*key, now.date())
-        plan: Plan = self._gate.plans.get(key, make)
+        plan: Plan = self.gate.plans.get(key, make)
         return plan
 
     def _own(self, query: Query) -> tuple[Any, ...]:
         """What of the session the query's plan depends on."""
         if query.of_session:
-            return (self._user, self._database, *self._settings.all().items())
-        return (self._settings.time_zone,)
+            return (self.user, self.database, *self.settings.all().items())
+        return (self.settings.time_zone,)
 
     def relations(self, plan: Plan) -> dict[str, pa.Table]:
         """The relations of schema dp that the plan reads, as they are now."""
-        return relation_tables(plan.relations, Viewer(self._gate, self._settings, self._user))
+        return relation_tables(plan.relations, Viewer(self.gate, self.settings, self.user))
 
     def columns(self, plan: Plan) -> tuple[ColumnType, ...]:
         """The columns of the outer statement, before its tables are there."""
 
         def describe() -> tuple[ColumnType, ...]:
-            with self._cursor.tables(empty_tables(plan) | self.relations(plan)):
+            with self.cursor.tables(empty_tables(plan) | self.relations(plan)):
                 return self._described(plan)
 
         return self._kept(plan, describe)
@@ -124,24 +123,24 @@ class Planner:
         if plan.projection is not None:
             return tuple(ColumnType(name, kind) for name, _, kind in plan.projection.items)
         types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
-        key = exact_key(("outer", self._dialect, plan.sql, types))
-        columns: tuple[ColumnType, ...] = self._gate.descriptions.get(key, describe)
+        key = exact_key(("outer", self.dialect, plan.sql, types))
+        columns: tuple[ColumnType, ...] = self.gate.descriptions.get(key, describe)
         return columns
 
     def _described(self, plan: Plan) -> tuple[ColumnType, ...]:
         """As DuckDB binds them."""
-        return tuple(ColumnType(name, kind) for name, kind in self._cursor.describe(plan.sql))
+        return tuple(ColumnType(name, kind) for name, kind in self.cursor.describe(plan.sql))
 
     def _session_function(self, name: str, arguments: list[str]) -> Any:
         match name:
             case "version":
-                return f"PostgreSQL {self._settings.show('server_version')} (tallyveil)"
+                return f"PostgreSQL {self.settings.show('server_version')} (tallyveil)"
             case "current_schema":
                 return "public"
             case "current_database" | "current_catalog":
-                return self._database
+                return self.database
             case "current_user" | "session_user" | "current_role" | "user":
-                return self._user
+                return self.user
             case "pg_backend_pid":
                 return self.pid
             case "pg_is_in_recovery":
@@ -149,9 +148,9 @@ class Planner:
             case "pg_advisory_unlock_all":
                 return None
             case "current_setting" if arguments[1:] == ["true"]:
-                return self._settings.all().get(arguments[0].lower())
+                return self.settings.all().get(arguments[0].lower())
             case "current_setting" if arguments:
-                return self._settings.show(arguments[0])
+                return self.settings.show(arguments[0])
             case "set_config" if len(arguments) >= 2:
                 raise FeatureNotSupported(
                     "set_config is not answered", hint=f"SET {arguments[0]} = …"

@@ -28,22 +28,22 @@ class PublicRange:
     origin: str
 
 
+@dataclass(frozen=True, eq=False)
 class Ranges:
     """Of the tables of one policy; ``totals`` are their numbers of records where public."""
 
-    def __init__(self, tables: Mapping[str, Table], totals: Mapping[str, int]) -> None:
-        self._tables = tables
-        self._totals = totals
+    tables: Mapping[str, Table]
+    totals: Mapping[str, int]
 
     def of(self, workload: Workload) -> PublicRange | None:
         """The least range that holds every row of a workload of plain counts; None if none that a
         mechanism is offered for does.
         """
         found = []
-        declared = self._tables[workload.table].count_range
+        declared = self.tables[workload.table].count_range
         if declared is not None and _within_groups(workload, declared.by):
             found.append(PublicRange(declared.at_most, "the policy's count_range"))
-        total = self._totals.get(workload.table, 0)
+        total = self.totals.get(workload.table, 0)
         if 1 <= total <= MAX_RANGE:
             found.append(PublicRange(total, "the public number of records"))
         return min(found, key=lambda found: found.n, default=None)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
-from tallyveil.errors import FeatureNotSupported, StatementError
+from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
 from tallyveil.gate.answering import Answering, Take
 from tallyveil.gate.commands import apply, parse_piece
 from tallyveil.gate.interface import (
@@ -28,7 +28,6 @@ from tallyveil.gate.interface import (
 from tallyveil.gate.notices import explanation, warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
-from tallyveil.gate.request import request_of
 from tallyveil.gate.settings import DESCRIPTIONS, REPORTED, Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.rewriter import Dialect, Plan, Query, place_of, split
@@ -52,14 +51,11 @@ class GateSession:
 
     def __init__(self, gate: Shared, user: str, database: str, dialect: Dialect) -> None:
         self._gate = gate
-        self._user = user
-        self._database = database
-        self._dialect: Dialect = dialect
         self._cursor = gate.database.cursor()
         self.settings = Settings(gate.policy.defaults, user, gate.server_version)
         self._before: object | None = None  # the settings, when a block of `execute` began
         self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
-        self._answering = Answering(gate, self._cursor, self.settings, user, self._planner)
+        self._answering = Answering(self._planner)
 
     # What a face of the gate calls
 
@@ -73,10 +69,10 @@ class GateSession:
         """
         statements = []
         with self.limited():
-            for piece in split(sql, self._dialect):
+            for piece in split(sql, self._planner.dialect):
                 deadline.check()
-                with _positions_from(piece.offset):
-                    statements.append(parse_piece(piece, self._dialect, aside))
+                with positions_from(piece.offset):
+                    statements.append(parse_piece(piece, self._planner.dialect, aside))
             deadline.check()
         return tuple(statements)
 
@@ -143,7 +139,7 @@ class GateSession:
         query = _query(statement)
         with self.limited(), _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, (parameters, ()))
-            released = self._answering.release(plan, query.sql, lambda columns: None, after)
+            released = self._answering.release(plan, query, lambda columns: None, after)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(plan.sql)
         heard = self.settings.heard((*notices, *released.notices))
@@ -164,9 +160,7 @@ class GateSession:
                 raise FeatureNotSupported(
                     "the query asks about no protected table, and its answer is exact", position=1
                 )
-            request = replace(
-                request_of(plan, self.settings, query.sql, self._user), source="history"
-            )
+            request = replace(self._planner.request(plan, query), source="history")
             return posteriors(plan, self._gate.decision.answer(request))
 
     def standing(self) -> tuple[Hashable, Hashable] | None:
@@ -175,8 +169,8 @@ class GateSession:
         position = self._gate.accountant.position()
         if position is None:
             return None
-        told = self._answering.guaranteed
-        return (self._user, self._database, self._dialect, told, *self.settings.values()), position
+        who, told = self._planner, self._answering.guaranteed
+        return (who.user, who.database, who.dialect, told, *self.settings.values()), position
 
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
@@ -210,7 +204,7 @@ class GateSession:
 
         with _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, given)
-            released = self._answering.release(plan, query.sql, begin, after)
+            released = self._answering.release(plan, query, begin, after)
             columns, count = self._answering.rows(released, begin, takers)
         notices = (*notices, *released.notices)
         return Result(columns, rows, f"SELECT {count}", notices, self._repeatable(query, plan))
@@ -226,7 +220,7 @@ class GateSession:
     def _knows(self, plan: Plan, query: Query) -> bool:
         """Whether history knows every row: of sets asked apart it may know rows better than as sums
         of others, and sums of too many rows it does not look for."""
-        return self._gate.decision.knows(request_of(plan, self.settings, query.sql, self._user))
+        return self._gate.decision.knows(self._planner.request(plan, query))
 
     def _repeatable(self, query: Query, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""
@@ -236,7 +230,7 @@ class GateSession:
         gate = self._gate
         with _placed(query):
             plan, notices = self._planned(query, given)
-            request = request_of(plan, self.settings, query.sql, self._user)
+            request = self._planner.request(plan, query)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
         rows = [(line,) for line in lines]
@@ -296,20 +290,9 @@ def _query(statement: Statement) -> Query:
 
 
 @contextmanager
-def _positions_from(offset: int) -> Iterator[None]:
-    """Errors' positions count from the whole text, of which the statement is a part."""
-    try:
-        yield
-    except StatementError as error:
-        if error.position is not None:
-            error.position += offset
-        raise
-
-
-@contextmanager
 def _placed(query: Query) -> Iterator[None]:
-    """As `_positions_from`, also of what DuckDB complains of by its name."""
-    with _positions_from(query.offset):
+    """As `positions_from` the query's start, also of what DuckDB complains of by its name."""
+    with positions_from(query.offset):
         try:
             yield
         except StatementError as error:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from tallyveil.catalog import Answer, Catalog, Column, Question, Settings
-from tallyveil.errors import TallyveilError
+from tallyveil.errors import positions_from
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy.kept import Described, Prepared
@@ -74,12 +74,8 @@ class Inquiry:
         return Result(None, (), answer.tag, heard)
 
     def _ask(self, statement: Statement, question: Question, *, described: bool = False) -> Answer:
-        try:
+        with positions_from(statement.offset):
             return self._relay.answer(question, self._settings(), described=described)
-        except TallyveilError as error:
-            if error.position is not None:  # it is to count from the whole text
-                error.position += statement.offset
-            raise
 
     def _settings(self) -> Settings:
         return tuple((name, self._session.settings.show(name)) for name in MIRRORED)

@@ -199,7 +199,7 @@ def attack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Make:
         def drawing(decision: Decision, purchases: Sequence[Purchase]) -> Any:
             def draw(number: int, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
                 one = purchases[number]
-                answer = decision._cubes[one.table].answer(one.charge.workload)
+                answer = decision.cubes[one.table].answer(one.charge.workload)
                 return found.draw(one, receipt, lambda: one.release(answer, receipt))
 
             return draw

@@ -307,14 +307,14 @@ _STEPS = [
     ("decision", "_recorded"),
     ("decision", "_weigh"),
     ("decision.reservations", "of"),
-    ("decision._elsewhere", "settled"),
+    ("decision.elsewhere", "settled"),
     ("decision", "_settle"),
-    ("decision._control", "state"),
-    ("decision._control", "refusal"),
-    ("decision._by_invariants", "charged"),
-    ("decision._accountant", "price"),
+    ("decision.control", "state"),
+    ("decision.control", "refusal"),
+    ("decision.by_invariants", "charged"),
+    ("decision.accountant", "price"),
     ("decision", "_receive"),
-    ("decision._accountant", "sell"),
+    ("decision.accountant", "sell"),
 ]
 
 
@@ -329,7 +329,7 @@ def test_a_question_is_bought_once_before_whichever_step_another_process_buys_it
     for each in (one, two):
         each.execute("SELECT count(*) FROM person WHERE age < 40 AND state = 'WY'")
     charged, waited_for = threading.Event(), threading.Event()
-    accountant = one._gate.decision._accountant
+    accountant = one._gate.decision.accountant
     record = accountant.record
 
     def recorded(*arguments: Any) -> None:
@@ -353,7 +353,7 @@ def test_a_question_is_bought_once_before_whichever_step_another_process_buys_it
         waited_for.set()
         other.join(10)
 
-    monkeypatch.setattr(two._gate.decision._elsewhere, "_pause", pause)
+    monkeypatch.setattr(two._gate.decision.elsewhere, "_pause", pause)
     whose = operator.attrgetter(owner)(two._gate)
     work = getattr(whose, step)
 
@@ -385,4 +385,4 @@ def test_who_never_answers_is_not_waited_for_long(
     monkeypatch.setattr("tallyveil.gate.elsewhere.PATIENCE", 0.05)
     two.execute(sql)
     assert two.budget()[0]["spent"] == 0.2
-    assert not decision._accountant.awaits_others
+    assert not decision.accountant.awaits_others

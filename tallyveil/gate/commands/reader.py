@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import SQLSyntaxError, StatementError
+from tallyveil.errors import SQLSyntaxError, positions_from
 from tallyveil.gate.interface import Aside, Kind, Statement
 from tallyveil.gate.settings.values import cut
 from tallyveil.rewriter import Dialect, Piece, Query, read_query
@@ -71,12 +71,8 @@ class Reader:
     def query(self, inner: Piece) -> Query:
         """The query that stands there in the statement, from whose start the positions of errors
         count."""
-        try:
+        with positions_from(inner.offset - self.piece.offset):
             return read_query(inner, self.dialect)
-        except StatementError as error:
-            if error.position is not None:
-                error.position += inner.offset - self.piece.offset
-            raise
 
     def inner(self) -> Statement:
         """The rest as a query, or one that is set aside."""
