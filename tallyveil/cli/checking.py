@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from tallyveil.accountant import Accountant, Ledger, check_data, check_tables
+from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cli.text import Said
-from tallyveil.cube import (
-    Cube,
-    as_read,
-    check_files,
-    check_public,
-    load_cubes,
-    load_public,
-    relations_read,
-)
-from tallyveil.gate.declaring import declared_invariants
-from tallyveil.gate.gate import accounts
-from tallyveil.gate.guarantee import guarantees
+from tallyveil.cube import check_files, check_public
+from tallyveil.gate import Gate
 from tallyveil.gate.policy_check import check_mechanisms, check_views
-from tallyveil.gate.publishing import Published, check_ledger, publish, unpublished
-from tallyveil.gate.relations import RELATIONS
+from tallyveil.gate.publishing import Published, check_ledger, unpublished
 from tallyveil.invariants import Exact
-from tallyveil.policy import Policy, load_policy, summary
-from tallyveil.rewriter import PublicDatabase, Rewriter
+from tallyveil.policy import load_policy, summary
 
 __all__ = ["check"]
 
@@ -49,12 +36,10 @@ def check(path: Path, *, source: bool) -> Said:
     check_public(policy)
     exact: dict[str, _Examined] = {}
     if source:
-        cubes = load_cubes(policy)
-        policy = as_read(policy, cubes)
-        public = load_public(policy)
-        _compare(policy, cubes)
-        exact = _examined(policy, cubes, public)
-    lines = [*summary(policy), *_said(policy, exact)]
+        with closing(Gate(replace(policy, ledger=Path(":memory:")))) as gate:
+            exact = _examined(gate, policy.ledger)
+            policy = replace(gate.policy, ledger=policy.ledger)
+    lines = [*summary(policy), *_said(exact)]
     found = []
     if source:
         found.append("The source can be read, and has every column the policy names.")
@@ -65,52 +50,39 @@ def check(path: Path, *, source: bool) -> Said:
     return Said({"summary": lines, "invariants": _as_json(exact)}, [*lines, *found])
 
 
-def _compare(policy: Policy, cubes: Mapping[str, Cube]) -> None:
-    """Raises LedgerMismatch if there is a ledger, and it belongs to other tables or other data."""
-    if not policy.ledger.exists():
-        return
-    with closing(Ledger(policy.ledger, create=False)) as ledger:
-        with ledger.reading():
-            check_tables(ledger, accounts(policy, relations_read(policy)))
-        for name, cube in cubes.items():
-            check_data(ledger, name, cube.digest)
-
-
 class _Examined(NamedTuple):
-    """What would be published of a table, and which invariants the ledger does not know yet."""
+    """What would be published of a table, which invariants the ledger does not know yet, and what
+    is guaranteed."""
 
     published: Published
     new: Sequence[str]
+    guaranteed: str
 
 
-def _examined(
-    policy: Policy, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table]
-) -> dict[str, _Examined]:
-    """By table; nothing is written down.
+def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
+    """By table; ``gate`` has a ledger that is not kept, and nothing is written down.
 
-    Raises PolicyError with every mistake, and LedgerMismatch if the ledger knows of others.
+    Raises LedgerMismatch if there is a ledger, and it belongs to other tables, data or invariants.
     """
-    domains = {name: cube.domain for name, cube in cubes.items()}
-    with closing(PublicDatabase(list(domains.values()), public)) as database:
-        columns = {name: database.columns(name) for name in public}
-        rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
-        with closing(database.cursor()) as cursor:
-            declared = declared_invariants(policy, cubes, public, rewriter, cursor)
+    declared = {table: one.declared for table, one in gate.published.items()}
     new = {table: list(one.counts) for table, one in declared.items()}
-    if policy.ledger.exists():
-        with closing(Ledger(policy.ledger, create=False)) as ledger:
-            for table in policy.tables:
+    if path.exists():
+        with closing(Ledger(path, create=False)) as ledger:
+            with ledger.reading():
+                check_tables(ledger, gate.accounts)
+            for table, digest in gate.digests.items():
+                check_data(ledger, table, digest)
                 check_ledger(ledger, table, declared.get(table))
             new = {table: unpublished(ledger, one) for table, one in declared.items()}
-    with closing(Ledger(":memory:")) as nothing:
-        found = publish(policy, declared, Accountant(nothing, accounts(policy)), nothing)
-    return {table: _Examined(one, new[table]) for table, one in found.items()}
+    return {
+        table: _Examined(one, new[table], gate.guarantees[table].sentence)
+        for table, one in gate.published.items()
+    }
 
 
-def _said(policy: Policy, tables: Mapping[str, _Examined]) -> Iterator[str]:
+def _said(tables: Mapping[str, _Examined]) -> Iterator[str]:
     """The lines of `tallyveil check`."""
-    held = guarantees(policy, accounts(policy, relations_read(policy))) if tables else {}
-    for name, (one, new) in tables.items():
+    for name, (one, new, guaranteed) in tables.items():
         found = one.disclosure
         yield (
             f"invariants of {name}: of rank {found.rank:,}, of {found.cells:,} cells;"
@@ -130,7 +102,7 @@ def _said(policy: Policy, tables: Mapping[str, _Examined]) -> Iterator[str]:
             yield "  there are too many cells to look at each: more counts may be known"
         for source in new:
             yield f"  not published yet; once it is served it cannot be taken back: {source}"
-        yield f"  guaranteed: {held[name].sentence}"
+        yield f"  guaranteed: {guaranteed}"
 
 
 def _listed(counts: Sequence[Exact]) -> Iterator[str]:
@@ -153,5 +125,5 @@ def _as_json(tables: Mapping[str, _Examined]) -> dict[str, Any]:
                 for c in one.disclosure.counts
             ],
         }
-        for name, (one, _) in tables.items()
+        for name, (one, _, _) in tables.items()
     }

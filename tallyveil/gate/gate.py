@@ -144,8 +144,9 @@ class Gate(Shared):
         cubes = load_cubes(policy, source)
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts)
-        for name, cube in cubes.items():
-            self.accountant.remember_data(name, cube.digest)
+        self.digests = {name: cube.digest for name, cube in cubes.items()}
+        for name, digest in self.digests.items():
+            self.accountant.remember_data(name, digest)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
         self.copies = read_copies(policy, public)

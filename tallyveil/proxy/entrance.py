@@ -13,7 +13,6 @@ import asyncio
 import ipaddress
 import logging
 import math
-import os
 import socket
 import threading
 import time
@@ -77,15 +76,10 @@ def listen(host: str, port: int) -> list[socket.socket]:
     made: list[socket.socket] = []
     try:
         for family, _, _, _, address in dict.fromkeys(found):
-            one = socket.socket(family, socket.SOCK_STREAM)
+            place = (str(address[0]), port, *address[2:])
+            one = socket.create_server(place, family=family, backlog=BACKLOG)
             made.append(one)
             one.setblocking(False)
-            if os.name == "posix":  # elsewhere it would let others take the port, too
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind((address[0], port, *address[2:]))
-            one.listen(BACKLOG)
             port = one.getsockname()[1]
     except OSError:
         for one in made:

@@ -73,9 +73,21 @@ class Executor:
             self.latest = reply.statement
         return question, reply
 
-    def keep(self, question: Asked | None, statement: Hashable, reply: Reply) -> None:
-        """Keep what was answered to a question that `repeated` gave."""
-        if question is not None and reply.result.repeatable:
+    def keep(
+        self,
+        question: Asked | None,
+        statement: Hashable,
+        before: bytes,
+        rows: Rows,
+        after: bytes,
+        result: Result,
+    ) -> None:
+        """Keep what is answered to a question that `repeated` gave, if the rows are few."""
+        if question is None or not result.repeatable:
+            return
+        little = rows.all()
+        if little is not None:
+            reply = Reply(before + little + after, rows.fields, result, self.latest)
             self._replies.keep(question, asked(self.session, statement), reply)
 
     def described_before(self, sql: bytes, oids: tuple[int, ...]) -> Prepared | None:
@@ -160,10 +172,7 @@ class Executor:
         """Have the session run it. Rows that come with the result are received, too."""
         with self._running():
             result = self.session.execute(
-                statement,
-                parameters,
-                parameter_types=types,
-                receive=receive,
+                statement, parameters, parameter_types=types, receive=receive
             )
         if result.rows and result.columns is not None:
             receive(result.columns)(list(result.rows))
@@ -176,17 +185,15 @@ class Executor:
         parameters: Sequence[Any] = (),
         types: Sequence[str] = (),
     ) -> Result:
-        """``rows`` take those of the result, which has none then; they are dropped if it fails."""
+        """``rows`` take those of the result, which has none; they are dropped if it fails."""
         self.latest = statement.sql
         with ExitStack() as failed:
             failed.callback(rows.drop)
             result = self._run(Call(statement, rows, parameters, types))
-            if result.columns is not None:
-                if rows.fields is None:
-                    rows.begin(result.columns)
-                rows.extend(result.rows)
+            if result.columns is not None and rows.fields is None:
+                rows.begin(result.columns)
             failed.pop_all()
-        return replace(result, rows=())
+        return result
 
     def _run(self, call: Call) -> Result:
         statement, rows, parameters, types = call

@@ -22,7 +22,6 @@ from tallyveil.proxy.kept import OVERHEAD, Kept, Portal, Prepared, asks_catalog
 from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.messages import Bind, Close, Describe, Execute, Parse
 from tallyveil.proxy.pgtypes import decode_parameter
-from tallyveil.proxy.replies import Reply
 
 __all__ = ["bind", "close", "describe", "execute", "parse"]
 
@@ -159,10 +158,8 @@ def _answer(executor: Executor, portal: Portal, statement: Statement) -> Iterato
     yield backend.BLOCKING
     result = portal.result = executor.run(statement, portal.rows, parameters, prepared.types)
     notices = b"".join(map(backend.notice_response, result.notices))
-    rows = portal.rows.all()
-    if rows is not None:
-        sent = notices + rows + backend.command_complete(result.tag)
-        executor.keep(question, key, Reply(sent, prepared.fields, result, statement.sql))
+    after = backend.command_complete(result.tag)
+    executor.keep(question, key, notices, portal.rows, after, result)
     yield notices
     yield from _page(portal, result, 0)
 

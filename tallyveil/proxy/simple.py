@@ -9,7 +9,7 @@ from tallyveil.gate.interface import Statement
 from tallyveil.proxy import backend
 from tallyveil.proxy.executor import Executor
 from tallyveil.proxy.messages import Query
-from tallyveil.proxy.replies import Asked, Reply
+from tallyveil.proxy.replies import Asked
 
 __all__ = ["query"]
 
@@ -50,10 +50,7 @@ def _answer(
     result = executor.run(statement, rows)
     before = b"".join(map(backend.notice_response, result.notices)) + rows.opening()
     after = backend.command_complete(result.tag)
-    little = rows.all()
-    if little is not None:
-        reply = Reply(before + little + after, rows.fields, result, statement.sql)
-        executor.keep(question, sql, reply)
+    executor.keep(question, sql, before, rows, after, result)
     yield before
     yield from (chunk for _, chunk in rows.take())
     yield rows.closing() + after

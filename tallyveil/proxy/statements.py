@@ -137,7 +137,8 @@ def _fetch(executor: Executor, call: Call) -> Result:
     if not move.shown or isinstance(cursor, Portal):
         return Result(None, (), tag, notices)
     if not cursor.relayed:
-        return Result(cursor.columns, found, tag)
+        call.rows.begin(cursor.columns)(found)
+        return Result(cursor.columns, (), tag)
     if call.rows.formats != cursor.formats:
         raise FeatureNotSupported(
             "rows of the catalogs are fetched in the format that their cursor has",
