@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from tallyveil.accountant import Accountant
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.choice import Choice, Noise
 from tallyveil.gate.conditioning import Conditioning, Spread
@@ -19,26 +19,28 @@ from tallyveil.gate.designed import Comparison, Designed
 from tallyveil.gate.purchase import Purchase
 from tallyveil.gate.request import Request
 from tallyveil.gate.settings import Target
-from tallyveil.gate.translations import Follow, Saving, Translations
-from tallyveil.knowledge import Knowledge
+from tallyveil.gate.translations import Saving, Translations
 from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, TOGETHER
 from tallyveil.mechanisms.flowchart import IMAGED, PROJECTED
 from tallyveil.rewriter import Workload
 
-__all__ = ["ByInvariants"]
+__all__ = ["ByInvariants", "Exact"]
 
 
-@dataclass(eq=False)
+class Exact(NamedTuple):
+    """Of a table with counts that are exact."""
+
+    translations: Translations
+    conditioning: Conditioning
+
+
+@dataclass(frozen=True, eq=False)
 class ByInvariants:
-    """By table with counts that are exact its ``translations`` and ``conditionings``. Threads may
-    share it."""
+    """``tables`` are those with counts that are exact. Threads may share it."""
 
-    accountant: Accountant
     choice: Choice
-    knowledge: Mapping[str, Knowledge]
     control: Control
-    translations: Mapping[str, Translations]
-    conditionings: Mapping[str, Conditioning]
+    tables: Mapping[str, Exact]
 
     def noise(self, request: Request, workload: Workload, noise: Noise) -> Noise:
         """What is asked of a table's noise, where its rows may be bought by way of others."""
@@ -70,10 +72,9 @@ class ByInvariants:
                 f"{asked} is for what a statement may cost, of tables without an inference control",
                 hint="SET dp.rho, or SET dp.mechanism = extended.",
             )
-        return own.designed(
+        return own.translations.designed(
             asked,
             workload,
-            self.knowledge[table].follow,
             lambda charged: self.choice.scales(noise.mechanism, charged, request.target),
             request.sql,
         )
@@ -83,8 +84,7 @@ class ByInvariants:
         asked = request.by_invariants
         if asked not in TOGETHER:
             return request.mechanism
-        self._exact(table, asked)
-        return self.conditionings[table].noise
+        return self._exact(table, asked).conditioning.noise
 
     def charged(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
         """Charged as what serves the ledger best where counts are exact, or as the request says.
@@ -97,45 +97,42 @@ class ByInvariants:
             return purchases
         if asked == EXTENDED:
             pairs = zip(purchases, tables, strict=True)
-            return [one.charged_as(own.extended(one.charge)) for one, own in pairs]
+            return [one.charged_as(own.translations.extended(one.charge)) for one, own in pairs]
         target = request.target
         if asked in TOGETHER:
             purchases = [self._widened(one, target, asked) for one in purchases]
         best = [self._best(request, one) for one in purchases]
         if asked not in TOGETHER:
             return best
-        return [self.conditionings[one.table].conditioned(one, target, asked) for one in best]
+        return [
+            own.conditioning.conditioned(p, target, asked)
+            for p, own in zip(best, tables, strict=True)
+        ]
 
     def _best(self, request: Request, purchase: Purchase) -> Purchase:
         """Charged as what serves the ledger best, by other rows too if these may follow."""
-        own, table = self.translations.get(purchase.table), purchase.table
+        own = self.tables.get(purchase.table)
         if own is None:
             return purchase
-        follow = self._follow(request, table)
-        best = own.best(purchase.charge, self.accountant, request.analyst, follow)
+        # Where nothing looks at rows as they are asked.
+        chosen = request.mechanism == AUTO and request.by_invariants is None
+        costs = request.target.half_width is None and not self.control.state([purchase.table])
+        best = own.translations.best(purchase.charge, request.analyst, others=chosen and costs)
         return purchase.charged_as(best)
 
     def _widened(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
         """With the noise that meets a half-width where it is drawn together. Raises what is known
         before it is laid out."""
-        own, charge = self.conditionings[purchase.table], purchase.charge
-        scales = own.widest(charge, target, asked)
+        charge = purchase.charge
+        scales = self.tables[purchase.table].conditioning.widest(charge, target, asked)
         if scales == charge.scales or purchase.raised:
             return purchase
         noise = Noise(purchase.mechanism, scales)
         paid = self.choice.at_least_cost(noise, charge.workload, scales)
         return replace(purchase, charge=replace(charge, scales=paid), raised=paid != scales)
 
-    def _follow(self, request: Request, table: str) -> Follow | None:
-        """Whether rows may be told from others that are bought in their place: for a cost, where
-        nothing looks at rows as they are asked."""
-        chosen = request.mechanism == AUTO and request.by_invariants is None
-        if not chosen or request.target.half_width is not None or self.control.state([table]):
-            return None
-        return self.knowledge[table].follow
-
-    def _exact(self, table: str, asked: str) -> Translations:
-        found = self.translations.get(table)
+    def _exact(self, table: str, asked: str) -> Exact:
+        found = self.tables.get(table)
         if found is None:
             raise FeatureNotSupported(
                 f'{asked} is for tables with counts that are exact, and table "{table}" has none',
@@ -144,21 +141,20 @@ class ByInvariants:
         return found
 
     def spreads(self, purchases: Sequence[Purchase]) -> dict[str, Spread]:
-        found = {}
-        for one in purchases:
-            if one.together is not None:
-                found[one.table] = self.conditionings[one.table].spread(one.charge, one.columns)
-        return found
+        return {
+            one.table: self.tables[one.table].conditioning.spread(one.charge, one.columns)
+            for one in purchases
+            if one.together is not None
+        }
 
     def comparisons(
         self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
     ) -> dict[str, Comparison]:
         found = {}
         for asked, one in zip(plain, purchases, strict=True):
-            own = self.translations.get(one.table)
-            if own is not None and not asked.indirect:
-                follow = self.knowledge[one.table].follow
-                compared = own.compared(asked.charge, one.charge, self.accountant, follow)
+            if one.table in self.tables and not asked.indirect:
+                own = self.tables[one.table].translations
+                compared = own.compared(asked.charge, one.charge)
                 if compared is not None:
                     found[one.table] = compared
         return found
@@ -169,8 +165,7 @@ class ByInvariants:
         found = {}
         for asked, one in zip(plain, purchases, strict=True):
             if one.charge.translates:
-                table = self.translations[one.table]
-                before = replace(asked.charge, translates=())
-                saving = table.saving(before, one.charge, self.accountant)
+                own = self.tables[one.table].translations
+                saving = own.saving(replace(asked.charge, translates=()), one.charge)
                 found[one.table] = saving.over(() if one.indirect else one.columns)
         return found

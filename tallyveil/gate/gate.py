@@ -22,7 +22,7 @@ from tallyveil.cube import (
     load_public,
     relations_read,
 )
-from tallyveil.gate.by_invariants import ByInvariants
+from tallyveil.gate.by_invariants import ByInvariants, Exact
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.conditioning import Conditioning
 from tallyveil.gate.control import Control
@@ -177,40 +177,28 @@ class Gate(Shared):
         for known in knowledge.values():
             known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
-        by_invariants = ByInvariants(
-            self.accountant,
-            choice,
-            knowledge,
-            control,
-            self._translations(),
-            self._conditionings(),
-        )
+        tables = {name: self._exact(name, knowledge[name]) for name in self.published}
+        by_invariants = ByInvariants(choice, control, tables)
         elsewhere = Elsewhere(self.accountant)
         self.decision = Decision(
             self.accountant, choice, cubes, knowledge, control, by_invariants, elsewhere
         )
 
-    def _translations(self) -> dict[str, Translations]:
-        """Of the tables of which something is exact."""
-        found = {}
-        for name, exact in self.published.items():
-            each = invariants_of(self._ledger, name, PUBLISHED)
-            sources = [sql for sql, columns in each for _ in columns]
-            found[name] = Translations(
-                exact.declared.span, self.accountant.published(name), sources, self.accounts[name]
-            )
-        return found
-
-    def _conditionings(self) -> dict[str, Conditioning]:
-        """Of the tables of which something is exact."""
-        found = {}
-        for name, exact in self.published.items():
-            controlled = self.policy.tables[name].inference_control is not None
-            refused = "inference control allows independent noise only" if controlled else None
-            found[name] = Conditioning(
-                exact.declared.span, exact.sources, self.accounts[name].measure, refused
-            )
-        return found
+    def _exact(self, name: str, knowledge: Knowledge) -> Exact:
+        exact, account = self.published[name], self.accounts[name]
+        each = invariants_of(self._ledger, name, PUBLISHED)
+        translations = Translations(
+            exact.declared.span,
+            self.accountant.published(name),
+            [sql for sql, columns in each for _ in columns],
+            account,
+            self.accountant,
+            knowledge.follow,
+        )
+        controlled = self.policy.tables[name].inference_control is not None
+        refused = "inference control allows independent noise only" if controlled else None
+        span = exact.declared.span
+        return Exact(translations, Conditioning(span, exact.sources, account.measure, refused))
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

@@ -88,9 +88,17 @@ class Translations:
     ``sources`` the SQL that each is from. Threads may share it."""
 
     def __init__(
-        self, span: Span, published: Sequence[Column], sources: Sequence[str], account: Account
+        self,
+        span: Span,
+        published: Sequence[Column],
+        sources: Sequence[str],
+        account: Account,
+        accountant: Accountant,
+        follow: Follow,
     ) -> None:
         self._account = account
+        self._accountant = accountant
+        self._follow = follow
         self._columns = tuple(published)
         self._sources = tuple(sources)
         self._starts = np.cumsum([0, *(column.height for column in self._columns)])
@@ -103,18 +111,16 @@ class Translations:
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
         self._designs: Cache[_Kept] = Cache(1024, 1 << 27, _bytes)
 
-    def best(
-        self, charge: Charge, accountant: Accountant, analyst: str, follow: Follow | None
-    ) -> Charge:
-        """The charge, or one that leaves more to the table: for the same release, or if it may
-        ``follow`` from one of other rows, one by which no row is told less precisely. It costs
-        nothing, and is by public rows and what was charged."""
+    def best(self, charge: Charge, analyst: str, *, others: bool) -> Charge:
+        """The charge, or one that leaves more to the table: for the same release, or if it may be
+        one of ``others`` rows from which it follows, one by which no row is told less precisely. It
+        costs nothing, and is by public rows and what was charged."""
         if charge.law is None:
             return charge
         found = [charge] if self._idle else self._translated(charge)
-        other = None if follow is None else self._worth_it(found, follow, accountant)
+        other = self._worth_it(found) if others else None
         found += [] if other is None else [other]
-        return accountant.best(found, analyst) if len(found) > 1 else charge
+        return self._accountant.best(found, analyst) if len(found) > 1 else charge
 
     def _translated(self, charge: Charge) -> list[Charge]:
         """The charge, and others for the same release."""
@@ -125,21 +131,18 @@ class Translations:
             found.append(replace(charge, translates=chosen, published=self._columns))
         return found
 
-    def _worth_it(
-        self, others: Sequence[Charge], follow: Follow, accountant: Accountant
-    ) -> Charge | None:
+    def _worth_it(self, others: Sequence[Charge]) -> Charge | None:
         """By the design of the rows, if that costs clearly less than all others."""
         (first, *_), workload = others, others[0].workload
         height = sum(column.height for column in workload.columns)
         squared = first.mechanism == "gaussian" and self._account.measure == "rho"
         if not squared or not 1 < height <= _DESIGNED:
             return None
-        own = self._design(workload, follow)
+        own = self._design(workload)
         if own is None:
             return None
-        found = no_worse(own, workload, self._columns, first)
-        lowest = min(map(accountant.cost, others))
-        return found if accountant.cost(found) * _CLEARLY < lowest else None
+        cost, found = self._accountant.cost, no_worse(own, workload, self._columns, first)
+        return found if cost(found) * _CLEARLY < min(map(cost, others)) else None
 
     def extended(self, charge: Charge) -> Charge:
         """The charge as a projection of its rows: by the smallest ball around the cells' columns,
@@ -162,20 +165,16 @@ class Translations:
             return charge
         return replace(charge, translates=tuple(chosen), published=self._columns)
 
-    def designed(
-        self, asked: str, workload: Workload, follow: Follow, fitted: Fitted, sql: str
-    ) -> Designed:
+    def designed(self, asked: str, workload: Workload, fitted: Fitted, sql: str) -> Designed:
         """What is bought for it under a mechanism ``asked`` for. Raises FeatureNotSupported for too
         many rows."""
-        own = self._design(workload, follow, correlated=asked == CORRELATED)
+        own = self._design(workload, correlated=asked == CORRELATED)
         found = None if own is None else designed(own, workload, self._columns, fitted, sql)
         if found is None:
             raise too_large(asked)
         return found
 
-    def _design(
-        self, workload: Workload, follow: Follow, *, correlated: bool = False
-    ) -> Design | None:
+    def _design(self, workload: Workload, *, correlated: bool = False) -> Design | None:
         """None unless all rows can be told from it."""
 
         def made() -> _Kept:
@@ -183,25 +182,22 @@ class Translations:
             found = design(columns, self._span, self._numbers, closed=closed, ellipsoids=correlated)
             if found is None or not self._fits(found.column, found.translate):
                 return workload, None
-            return workload, found if follow(workload.columns, found.column) else None
+            return workload, found if self._follow(workload.columns, found.column) else None
 
         return self._designs.get((workload, correlated), made)[1]
 
-    def compared(
-        self, plain: Charge, charge: Charge, accountant: Accountant, follow: Follow
-    ) -> Comparison | None:
+    def compared(self, plain: Charge, charge: Charge) -> Comparison | None:
         """Of Gaussian noise for one statement, as asked and as charged; None where the best there
         is cannot be found out."""
         workload = plain.workload
         if plain.mechanism != "gaussian" or self._account.measure != "rho":
             return None
-        own = self._design(workload, follow)
+        own = self._design(workload)
         found = None if own is None else designed(own, workload, self._columns, _once, "")
         if own is None or found is None:
             return None
         one = found.charge
-        costs = (float(accountant.cost(each)) for each in (plain, charge, one))
-        first, second, third = costs
+        first, second, third = (float(self._accountant.cost(each)) for each in (plain, charge, one))
         return compared(
             own,
             workload.columns,
@@ -210,9 +206,9 @@ class Translations:
             self._account.relation,
         )
 
-    def saving(self, plain: Charge, charge: Charge, accountant: Accountant) -> Saving:
+    def saving(self, plain: Charge, charge: Charge) -> Saving:
         """What a charge as translates saves against that of the rows themselves."""
-        saved = accountant.cost(plain) - accountant.cost(charge)
+        saved = self._accountant.cost(plain) - self._accountant.cost(charge)
         squared = mechanism(plain.mechanism).needs.delta
         steps: dict[int, float] = {}
         parts = zip(charge.workload.columns, charge.translates, strict=True)
