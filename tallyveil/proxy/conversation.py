@@ -138,25 +138,14 @@ class Conversation:
             yield self._ready()
 
     def _report(self, error: TallyveilError) -> None:
-        state, name = error.sqlstate, type(error).__name__
-        if self._executor is not None:
-            events.report(
-                "refused",
-                user=self.user,
-                connection=self.pid,
-                sqlstate=state,
-                error=name,
-                statement=self._executor.latest,
-            )
-            return
-        events.report(
-            "login failed",
-            level=logging.WARNING,
-            user=self.login.user,
-            address=self.address,
-            sqlstate=state,
-            error=name,
-        )
+        said: Any = {"sqlstate": error.sqlstate, "error": type(error).__name__}
+        if self._executor is None:
+            user, address = self.login.user, self.address
+            warning = logging.WARNING
+            events.report("login failed", level=warning, user=user, address=address, **said)
+        else:
+            user, latest = self.user, self._executor.latest
+            events.report("refused", user=user, connection=self.pid, **said, statement=latest)
 
     def _fail(self, step: _Step) -> None:
         self.phase = step.failed

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tallyveil.catalog import Databases
 from tallyveil.events import report
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tallyveil.proxy.connection import Connection
 
 __all__ = [
-    "Entrance",
     "HalfOpen",
     "InsecureAddress",
     "Listening",
@@ -121,43 +120,11 @@ class Places:
                 del self._taken[user]
 
 
-class Entrance(Protocol):
-    """How sockets come to a server. ``worker`` is its number among the processes that serve."""
-
-    worker: int
-
-    @property
-    def port(self) -> int:
-        """Raises RuntimeError before `open`."""
-        ...
-
-    async def open(
-        self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
-    ) -> None:
-        """Take sockets from now on; ``cancel`` takes requests that came to another process.
-
-        Raises OSError if the address cannot be had.
-        """
-        ...
-
-    def close(self) -> None: ...
-
-    def admit(self, user: str, database: str) -> str:
-        """A place for a client, and the catalogs' database for the one that they name; may block.
-        Raises TooManyConnections."""
-        ...
-
-    def left(self, user: str | None) -> None:
-        """A socket has ended, and ``user`` had a place. Called on the event loop."""
-        ...
-
-    def cancel(self, pid: int, secret: bytes) -> None:
-        """Pass a cancel request to the process whose it is. Called on the event loop."""
-        ...
-
-
 class Listening:
-    """The entrance of a server alone."""
+    """The entrance of a server alone; `processes.Assigned` is that of one of several processes.
+
+    ``worker`` is its number among them.
+    """
 
     worker = 0
 
@@ -168,6 +135,7 @@ class Listening:
 
     @property
     def port(self) -> int:
+        """Raises RuntimeError before `open`."""
         if not self._listeners or not self._listeners[0].sockets:
             raise RuntimeError("the server is not listening; await start() first")
         number: int = self._listeners[0].sockets[0].getsockname()[1]
@@ -176,6 +144,10 @@ class Listening:
     async def open(
         self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
     ) -> None:
+        """Take sockets from now on; ``cancel`` takes requests that came to another process.
+
+        Raises OSError if the address cannot be had.
+        """
         loop = asyncio.get_running_loop()
         for one in listen(self._host, self._port):
             self._listeners.append(await loop.create_server(protocol, sock=one, backlog=BACKLOG))
@@ -185,14 +157,17 @@ class Listening:
             listener.close()
 
     def admit(self, user: str, database: str) -> str:
+        """A place for a client, and the catalogs' database for the one that they name; may block.
+        Raises TooManyConnections."""
         return self._places.take(user, database)
 
     def left(self, user: str | None) -> None:
+        """A socket has ended, and ``user`` had a place. Called on the event loop."""
         if user is not None:
             self._places.give(user)
 
     def cancel(self, pid: int, secret: bytes) -> None:
-        """There is no other process."""
+        """Pass a cancel request to the process whose it is; there is no other one."""
 
 
 class HalfOpen:

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.errors import StatementError, TallyveilError
-from tallyveil.gate import ColumnType, Gate, Given, Notice
+from tallyveil.gate import ColumnType, Gate, Given, Notice, Result
 from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
 from tallyveil.proxy.relation import InterfaceError, Relation, arrow_table, require
@@ -83,15 +83,19 @@ class Connection:
 
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> Relation:
         """Answer a query; the relation holds the noisy rows (`.df()`, `.arrow()`, `.show()`, …)."""
-        self._open()
-        self.notices = ()
-        table, result = self._session.query(query, parameters)
-        self.notices = result.notices
+        table, _ = self._query(query, parameters)
         if table is None:
             raise InterfaceError(
                 "sql() takes a statement that returns rows", hint="Use execute() for SET and RESET."
             )
-        return Relation(self._duckdb().from_arrow(table), result.notices)
+        return Relation(self._duckdb().from_arrow(table), self.notices)
+
+    def _query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
+        self._open()
+        self.notices = ()
+        table, result = self._session.query(sql, parameters)
+        self.notices = result.notices
+        return table, result
 
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
         """For rows that have been answered; it knows nothing else."""
@@ -101,10 +105,7 @@ class Connection:
 
     def explain(self, query: str) -> str:
         """The linear query, its sensitivity, cost and interval; free."""
-        self._open()
-        self.notices = ()
-        _, result = self._session.query(f"EXPLAIN {query}")
-        self.notices = result.notices
+        _, result = self._query(f"EXPLAIN {query}")
         return "\n".join(row[0] for row in result.rows)
 
     def budget(self) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The asyncio server: what its connections share, cancel requests, and stopping in order.
 
-Where its clients come in is for an `Entrance` to say.
+Where its clients come in is for its entrance to say.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tallyveil.catalog import Catalog
 from tallyveil.events import report
 from tallyveil.gate import GateSession
 from tallyveil.proxy.auth import Authentication, Trust
 from tallyveil.proxy.connection import Connection
-from tallyveil.proxy.entrance import Entrance, HalfOpen, Listening, check_address, is_loopback
+from tallyveil.proxy.entrance import HalfOpen, Listening, check_address, is_loopback
 from tallyveil.proxy.errors import AdminShutdown
 from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
@@ -27,6 +27,9 @@ from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.tls import Tls
 from tallyveil.proxy.turns import Turns
+
+if TYPE_CHECKING:
+    from tallyveil.proxy.processes import Assigned
 
 __all__ = ["Server", "SessionFactory"]
 
@@ -66,7 +69,7 @@ class Server:
         tls: Tls | None = None,
         limits: Limits | None = None,
         allow_insecure: bool = False,
-        entrance: Entrance | None = None,
+        entrance: Listening | Assigned | None = None,
         catalog: Catalog | None = None,
     ) -> None:
         self.auth: Authentication = auth if auth is not None else Trust()
