@@ -5,8 +5,9 @@ and how surely. Every bound is rounded to the honest side: an interval is never 
 scale that must meet a target is never too large.
 """
 
-from tallyveil.inference.blocks import Combination, best_combinations
+from tallyveil.inference.combinations import best_combinations, solved
 from tallyveil.inference.confidence_sequence import confidence_sequence
+from tallyveil.inference.determined import Combination, Determined
 from tallyveil.inference.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.error_law import ErrorLaw
@@ -22,6 +23,7 @@ __all__ = [
     "LAWS",
     "Bounds",
     "Combination",
+    "Determined",
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "ErrorLaw",
@@ -33,5 +35,6 @@ __all__ = [
     "combined",
     "confidence_sequence",
     "debiased",
+    "solved",
     "top_up",
 ]

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from tallyveil.inference import combined, top_up
+from tallyveil.inference import Combination, Determined, combined, top_up
 from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.answer import Known
 from tallyveil.knowledge.estimate import Estimate
@@ -62,6 +62,8 @@ class Outlook:
     outside: bool = False
     chosen: tuple[tuple[int, ...], int] | None = None
     """What was looked at of them, with how much work, if it is all that matters."""
+    determined: Determined | None = None
+    """What the system determines of all rows together, if that is known."""
 
     @property
     def looked_at(self) -> bool:
@@ -73,19 +75,28 @@ class Outlook:
         known = (one for rows in self.rows for one in rows if one is not None)
         system = 0 if self.system is None else 2 * self.system.nbytes  # and its rows' exact sums
         chosen = 0 if self.chosen is None else 8 * len(self.chosen[0])
-        return 200 + system + chosen + sum(150 + len(one.numbers) * 8 for one in known)
+        determined = 0 if self.determined is None else self.determined.nbytes
+        return 200 + system + chosen + determined + sum(150 + len(one.numbers) * 8 for one in known)
 
     @classmethod
     def nothing(cls, which: tuple[int, ...], columns: Sequence[Column], seen: int) -> Outlook:
         return cls(which, seen, tuple((None,) * column.height for column in columns))
 
-    def estimated(self, system: System) -> Outlook:
-        """With the estimates of a system for the same columns."""
-        estimates, rows, start = system.estimates(), [], 0
+    def estimated(
+        self, system: System, combinations: Sequence[Combination | None] | None = None
+    ) -> Outlook:
+        """With the estimates of a system for the same columns, by ``combinations`` if they are
+        known."""
+        determined = None
+        if combinations is None:
+            estimates, determined = system.solved()
+        else:
+            estimates = system.estimates(combinations)
+        rows, start = [], 0
         for own in self.rows:
             rows.append(tuple(estimates[start : start + len(own)]))
             start += len(own)
-        return Outlook(self.columns, self.seen, tuple(rows), system)
+        return Outlook(self.columns, self.seen, tuple(rows), system, determined=determined)
 
 
 @dataclass(frozen=True)

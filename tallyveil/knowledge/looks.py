@@ -227,14 +227,17 @@ def _joined(
     if system is None:
         return None
     starts = np.cumsum([0, *(column.height for column in columns)])
+    answered = np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)])
     joined = system.joined(
         used,
-        np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)]),
+        answered,
         state.values(used),
         state.all_noises(used),
         np.concatenate([state.noise_numbers(number) for number in used]),
     )
-    return outlook.estimated(joined)
+    known, height = outlook.determined, system.question.shape[0]
+    combined = None if known is None else known.combined(joined.noises, answered, height)
+    return outlook.estimated(joined, combined)
 
 
 def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:

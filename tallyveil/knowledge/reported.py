@@ -95,7 +95,7 @@ class Reported:
         if max((*basis.whole, *basis.own), default=0) >= state.recorded:
             return
         system = System.of(state, [part], basis.whole, ANY_WORK)  # it was done before
-        estimates = [None] * part.height if system is None else system.estimates()
+        estimates = [None] * part.height if system is None else system.solved()[0]
         for key, first in zip(part.row_keys, estimates, strict=True):
             estimate = first
             for number in basis.own:

@@ -11,7 +11,14 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.accountant import Basis
-from tallyveil.inference import Combination, DiscreteGaussianLaw, Noises, best_combinations
+from tallyveil.inference import (
+    Combination,
+    Determined,
+    DiscreteGaussianLaw,
+    Noises,
+    best_combinations,
+    solved,
+)
 from tallyveil.knowledge.drawn import DRAWS
 from tallyveil.knowledge.estimate import Estimate, Weights
 from tallyveil.knowledge.matrix import related
@@ -92,15 +99,22 @@ class System:
         matrices: int = sum(part.nbytes for part in parts)
         return matrices + 40 * len(self.values)
 
-    def estimates(self) -> list[Estimate | None]:
-        """The best of each of the question's rows, None where it is not determined."""
+    def solved(self) -> tuple[list[Estimate | None], Determined | None]:
+        """The best estimate of each of the question's rows, None where it is not determined; and
+        what is determined of all together, if they are so few that each may have a law."""
+        found = solved(self.history, self.noises, self.question)
+        few = self.question.shape[0] <= self.kinds
+        return self.estimates(found.combinations), found.determined if few else None
+
+    def estimates(self, combinations: Sequence[Combination | None]) -> list[Estimate | None]:
+        """Of the question's rows by combinations of the history."""
         weights: dict[int, Weights] = {}
         kinds = self.kinds if self.noises.together is None else min(self.kinds, _KINDS_TOGETHER)
         basis = Basis(self.used)
         together = self.noises.together
         rows = () if together is None else (_in_order(self.history), _in_order(self.question))
         result: list[Estimate | None] = []
-        for found in best_combinations(self.history, self.noises, self.question):
+        for found in combinations:
             # Of exact rows alone: that it is exact takes a certificate (`exact`).
             exact = found is None or bool((self.numbers[found.places] < 0).all())
             if found is None or exact or self._says_itself(len(result), found, *rows):

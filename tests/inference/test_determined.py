@@ -1,0 +1,130 @@
+"""Estimates once rows have answers of their own are those of a solve of the whole system."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tallyveil.inference import (
+    Combination,
+    Determined,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    Noises,
+    best_combinations,
+    combinations,
+    exchangeable,
+    solved,
+)
+from tests.inference.exact import least_variances
+
+
+@pytest.fixture(autouse=True)
+def _whatever_it_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combinations, "_WORTH", 0.0)
+
+
+def _system(rng: np.random.Generator) -> tuple[np.ndarray, Noises, np.ndarray, Determined | None]:
+    """A history with its noises, a question some of whose rows it determines, and what it does."""
+    history = rng.integers(-1, 3, (int(rng.integers(2, 9)), int(rng.integers(2, 8))))
+    history = np.concatenate([history, history[:1] + history[-1:]])
+    scales = rng.choice([1.0, 3.0, 30.0], len(history))
+    inside = rng.integers(-1, 2, (2, len(history))) @ history
+    anywhere = rng.integers(-1, 2, (int(rng.integers(0, 4)), history.shape[1]))
+    question = np.concatenate([inside, anywhere, anywhere[:1] + inside[:1]])
+    noises = Noises.of(DiscreteLaplaceLaw, scales)
+    found = solved(_sparse(history), noises, _sparse(question))
+    return history, noises, question, found.determined
+
+
+def _sparse(rows: np.ndarray) -> sparse.csr_matrix:
+    matrix = sparse.csr_matrix(rows)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _dense(found: Combination, rows: int) -> np.ndarray:
+    weights = np.zeros(rows)
+    weights[found.places] = found.weights
+    return weights
+
+
+@pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 150, 50)])
+@pytest.mark.parametrize("every", [True, False])
+def test_they_are_those_of_the_whole_system(seeds: range, every: bool) -> None:
+    compared = 0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        history, noises, question, determined = _system(rng)
+        if determined is None:
+            continue
+        answered = rng.permutation(len(question))
+        if not every:
+            answered = answered[: int(rng.integers(0, len(question)))]
+        fresh = Noises.of(DiscreteGaussianLaw, rng.choice([2.0, 5.0, 300.0], len(answered)))
+        whole, joined = np.concatenate([history, question[answered]]), [noises, fresh]
+        together = Noises.concatenated(joined)
+        found = determined.combined(together, answered, len(question))
+        if found is None:  # a row without an answer follows from nothing but the others' answers
+            assert not every
+            continue
+        expected = best_combinations(_sparse(whole), together, _sparse(question))
+        exactly = [Fraction(each).limit_denominator(10**7) for each in together.variances.tolist()]
+        least = least_variances(whole, exactly, question)
+        for one, other, best, query in zip(found, expected, least, question, strict=True):
+            if one is None:
+                assert not query.any() or not len(determined.basis) or other is None
+                continue
+            assert best is not None
+            weights = _dense(one, len(whole))
+            np.testing.assert_allclose(weights @ whole, query, atol=1e-10)
+            if other is not None:  # it may be too near to call
+                noise = np.sqrt(together.variances)
+                off = (weights - _dense(other, len(whole))) * noise
+                np.testing.assert_allclose(off, 0, atol=1e-6 * np.abs(weights * noise).max())
+            variance = float((weights**2 * together.variances).sum())
+            assert variance == pytest.approx(float(best), rel=1e-6)
+            compared += 1
+    assert compared > 20
+
+
+def test_a_history_that_says_nothing_leaves_the_answers() -> None:
+    """By two numbers of which nothing follows, rows stay as they were answered."""
+    nothing = Determined.nothing(np.array([0, 2]), 3)
+    noises = Noises.of(DiscreteLaplaceLaw, np.ones(4))
+    first, empty, last = nothing.combined(noises, np.array([2]), 3) or ()
+    assert first is None
+    assert empty is None
+    assert last is not None
+    assert last.places.tolist() == [3]
+    assert last.weights.tolist() == [1.0]
+
+
+def test_two_answers_of_a_row_take_a_solve() -> None:
+    nothing = Determined.nothing(np.array([0]), 1)
+    noises = Noises.of(DiscreteLaplaceLaw, np.ones(3))
+    assert nothing.combined(noises, np.array([0, 0]), 1) is None
+
+
+def test_what_is_too_large_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the answers beside it, it would be larger still."""
+    for module, name in ((combinations, "_SMALL"), (exchangeable, "LARGEST")):
+        monkeypatch.setattr(module, name, 0)
+    history = np.concatenate([np.eye(3, dtype=np.int64), np.ones((1, 3), dtype=np.int64)])
+    noises = Noises.of(DiscreteLaplaceLaw, np.ones(4))
+    found = solved(_sparse(history), noises, _sparse(history[:2]))
+    assert found.combinations == [None, None]
+    assert found.determined is not None
+    assert not len(found.determined.basis)
+
+
+@pytest.mark.parametrize("scales", [[0.0, 1.0], [1.0, 0.0]])
+def test_what_is_exact_is_left_to_a_solve(scales: list[float]) -> None:
+    history = np.array([[1, 1, 0], [1, 1, 1]])
+    noises = Noises.of(DiscreteLaplaceLaw, scales)
+    found = solved(_sparse(history), noises, _sparse(np.array([[0, 0, 2], [1, 1, 3]])))
+    assert None not in found.combinations
+    assert found.determined is None
