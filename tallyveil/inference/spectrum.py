@@ -23,7 +23,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -135,15 +135,23 @@ class Bracket(Spectrum):
 
     @cached_property
     def _table(self) -> FloatArray:
-        share = self.numbers / self.degree
-        f = -(1 - share) / np.tan(math.pi * share) - 1 / math.pi
-        return _spread_out(np.array([f * self.phi, (1 - share) * self.phi]), self.numbers)
+        phi = _spread_out(self.phi[None, :], self.numbers)
+        return _selberg(self.degree)[:, : phi.shape[1]] * phi
 
     def _within(self, h: float, strict: bool) -> Bounds:
         waves = _waves(self._table, 2 * math.pi / self.period * h)
         middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
         off = (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
         return Bounds.clipped(middle - off - self.neglected, middle + off)
+
+
+@lru_cache(maxsize=4)
+def _selberg(degree: int) -> FloatArray:
+    """f(j/N) and 1 − j/N as tables, for 0 < j < N."""
+    numbers = np.arange(1, degree, dtype=np.float64)
+    share = numbers / degree
+    f = -(1 - share) / np.tan(math.pi * share) - 1 / math.pi
+    return _spread_out(np.array([f, 1 - share]), numbers)
 
 
 def _spread_out(weights: FloatArray, numbers: FloatArray) -> FloatArray:
@@ -181,24 +189,28 @@ def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | No
         number //= 2
     if number < _FEWEST_POINTS:
         return None
-    numbers, phi = _alive(law, number - 1, math.pi / reach)
-    return Bracket(2 * reach, reach, neglected, numbers, phi, number)
+    # With φ below a level where it is left out, that is at most Σ_j (2/π + 2j/N) level/j.
+    level = math.log(neglected / (10 * (2 + math.log(number))))
+    numbers, phi = _alive(law, number - 1, math.pi / reach, level)
+    return Bracket(2 * reach, reach, 1.1 * neglected, numbers, phi, number)
 
 
-def _alive(law: WeightedNoise, count: int, unit: float) -> tuple[FloatArray, FloatArray]:
-    """The j ≤ count for which φ(j · unit) is not negligible, and φ there."""
+def _alive(
+    law: WeightedNoise, count: int, unit: float, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """The j ≤ count for which ln φ(j · unit) is not below a level, and φ there."""
     numbers: list[FloatArray] = [np.zeros(0)]
     logs: list[FloatArray] = [np.zeros(0)]
     start = 1
     while start <= count:
         stop = min(2 * start if start > 1 else _FIRST_BLOCK, count + 1)
-        if start > 1 and law.dead_between(start * unit, (stop - 1) * unit):
-            if law.dead_between(start * unit, count * unit):
+        if start > 1 and law.dead_between(start * unit, (stop - 1) * unit, level):
+            if law.dead_between(start * unit, count * unit, level):
                 break
         else:
             block = np.arange(start, stop, dtype=np.float64)
             found = law.log_phi(block * unit)
-            keep = found > -math.inf
+            keep = found >= level
             numbers.append(block[keep])
             logs.append(found[keep])
         start = stop
@@ -236,12 +248,12 @@ def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | No
     half = math.ceil((reach + slack) / step) + 1
     size = 2 * half + 1
     exact, unit = law.in_units(step), 2 * math.pi / size
-    # With φ below a level from T on, what is left out is at most Σ_j level/j ≤ level · ln M.
+    # With φ below a level where it is left out, that is at most Σ_j level/j ≤ level · ln M.
     level, number = math.log(neglected / (10 * math.log(half + 2))), _FEWEST_POINTS
     while number < half and not exact.dead_between(number * unit, half * unit, level):
         number *= 2
     number = min(number, half)
     if number > _LATTICE_POINTS or number * law.work > _WORK:
         return None
-    numbers, phi = _alive(exact, number, unit)
+    numbers, phi = _alive(exact, number, unit, level)
     return Lattice(step * size, reach, 1.1 * neglected, numbers, phi, step, slack)

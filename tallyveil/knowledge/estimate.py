@@ -63,6 +63,16 @@ class Weights:
         key = "half", unit, confidence
         return size * _WIDTHS.get(key, lambda: _error(*unit).half_width(confidence)) * _ROUNDED_UP
 
+    def has_half_width(self, half: float, confidence: Fraction) -> bool:
+        """Whether the half-width is no more, or hardly; quicker than to work it out."""
+        if self.rough:
+            return self.outer_half_width(confidence) <= half
+        size, unit = self._unit
+        known = _WIDTHS.find(("half", unit, confidence))
+        if known is not None:
+            return size * known * _ROUNDED_UP <= half
+        return _error(*unit).has_half_width(half / (size * _ROUNDED_UP), confidence)
+
     def outer_half_width(self, confidence: Fraction) -> float:
         """No less than the half-width, and quick."""
         key: Hashable = "outer", self.signature, confidence
@@ -193,4 +203,4 @@ def _no_wider(new: Estimate, reported: WithError, confidence: Fraction) -> bool:
     half, far = reported.half_width(confidence), new.variance < _FAR * reported.variance
     if far and new.weights.outer_half_width(confidence) <= half:
         return True
-    return new.half_width(confidence) <= half
+    return new.weights.has_half_width(half, confidence)
