@@ -44,7 +44,6 @@ def most_expensive(meter: Meter, domain: Domain) -> str | None:
             if classes is not None and classes.highest >= tally.two_highest:
                 return _of_pair(classes, domain)
             return _of_tally(tally, domain)
-    raise TypeError(f"no meter: {type(meter).__name__}")
 
 
 def _of_tally(tally: Tally, domain: Domain) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -75,20 +75,6 @@ class Tally:
         return all(g.exact for g in self.groups) and independent([g.axes for g in self.groups])
 
 
-class Meter(Protocol):
-    @property
-    def spent(self) -> int:
-        """Units of 10⁻¹² ε or ρ: at least what the unit worst off has lost, equal if ``exact``."""
-        ...
-
-    @property
-    def exact(self) -> bool: ...
-
-    def after(self, loss: Loss) -> Meter:
-        """Raises TypeError for a loss under the other relation or in the other measure."""
-        ...
-
-
 @dataclass(frozen=True)
 class CellMeter:
     """Under add/remove: the loss of the cell worst off."""
@@ -98,6 +84,7 @@ class CellMeter:
 
     @property
     def spent(self) -> int:
+        """Units of 10⁻¹² ε or ρ: at least what the unit worst off has lost, equal if ``exact``."""
         return self.tally.highest
 
     @property
@@ -105,6 +92,7 @@ class CellMeter:
         return self.tally.exact
 
     def after(self, loss: Loss) -> CellMeter:
+        """Raises TypeError for a loss under the other relation or in the other measure."""
         if not isinstance(loss, CellLoss):
             raise TypeError("a loss per pair of cells on a meter for add/remove")
         _check(self.measure, loss)
@@ -130,6 +118,7 @@ class PairMeter:
 
     @property
     def spent(self) -> int:
+        """As of `CellMeter`."""
         exact = self.classes.highest if self.classes is not None else 0
         return exact + min(self.from_zero.two_highest, self.from_midrange.two_highest)
 
@@ -138,6 +127,7 @@ class PairMeter:
         return not self.from_zero.groups
 
     def after(self, loss: Loss) -> PairMeter:
+        """As of `CellMeter`."""
         if not isinstance(loss, PairLoss):
             raise TypeError("a loss per cell on a meter for replace")
         _check(self.measure, loss)
@@ -152,6 +142,9 @@ class PairMeter:
             self.from_zero.after(loss.from_zero),
             self.from_midrange.after(loss.from_midrange),
         )
+
+
+Meter: TypeAlias = CellMeter | PairMeter
 
 
 def meter_for(relation: Relation, measure: Measure) -> Meter:

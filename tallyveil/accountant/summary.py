@@ -175,8 +175,6 @@ class _Writer:
                 tallies, classes = [meter.tally], None
             case PairMeter():
                 tallies, classes = [meter.from_zero, meter.from_midrange], meter.classes
-            case _:
-                raise TypeError(f"no meter: {type(meter).__name__}")
         about = {
             "measure": meter.measure,
             "tallies": [[self._tensor(group) for group in tally.groups] for tally in tallies],

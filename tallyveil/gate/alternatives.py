@@ -1,4 +1,5 @@
-"""What to write instead, where a mechanism cannot serve: the ends of refusals, and their hints."""
+"""Which mechanisms a table allows, and what to write instead where one cannot serve: the ends of
+refusals, and their hints."""
 
 from __future__ import annotations
 
@@ -10,17 +11,31 @@ from tallyveil.accountant import Account
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Target
 from tallyveil.mechanisms import (
+    AnyMechanism,
+    CountMechanism,
     Measure,
     Mechanism,
+    canonical,
     family_of,
     lacks_range,
     mechanism,
     mechanism_names,
     with_range,
 )
+from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
-__all__ = ["Alternatives", "completed", "reason_against", "unfit", "without_range"]
+__all__ = [
+    "Alternatives",
+    "allowed",
+    "completed",
+    "reason_against",
+    "unfit",
+    "without_range",
+]
+
+# Of the mechanisms with a public range, what "auto" considers of itself.
+_FLOWCHART: Final = "truncated_geometric"
 
 _NONE_FIT: Final = "None of those its policy allows does; ask for plain counts."
 
@@ -45,6 +60,20 @@ class Alternatives:
 
     accounts: Mapping[str, Account]
     allowed: Mapping[str, tuple[str, ...] | None]
+
+    def considered(self, table: str) -> tuple[str, ...]:
+        """What "auto" chooses from, unless it cannot serve."""
+        return self.allowed[table] or (*_additive(), _FLOWCHART)
+
+    def allows(self, table: str, asked: str, noise: AnyMechanism | None) -> bool:
+        """Whether it, or it with any n, or all of its family are allowed."""
+        names = {asked, family_of(asked)}
+        if noise is not None:
+            names.add(noise.name)
+        if isinstance(noise, CountMechanism):
+            names.add(noise.kind)
+        allowed = self.allowed[table]
+        return allowed is None or not names.isdisjoint(allowed)
 
     def others(self, workload: Workload, additive: bool) -> str:
         """A hint that says which mechanisms can serve."""
@@ -80,6 +109,18 @@ class Alternatives:
         if ranged:
             return f"{one}, with a bound that you know of."
         return f"{one}." if target.epsilon is None else f"SET dp.rho instead, or {one}."
+
+
+def allowed(table: Table) -> tuple[str, ...] | None:
+    """Those the policy allows, None for all. How precise an answer of a mechanism with a public
+    range is depends on the answer, so inference control allows none of these."""
+    if table.mechanisms is not None:
+        return tuple(map(canonical, table.mechanisms))
+    return None if table.inference_control is None else _additive()
+
+
+def _additive() -> tuple[str, ...]:
+    return tuple(name for name in mechanism_names() if family_of(name) is None)
 
 
 def without_range(asked: str, written: str, table: str) -> FeatureNotSupported:

@@ -1,4 +1,4 @@
-"""What is said of a charge: what it cost, and in an error after it that it is kept."""
+"""What is said of a charge: its cost, what remains, and in an error after it that it is kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
-from tallyveil.accountant import Quote
+from tallyveil.accountant import Accountant, Balance, Quote
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.request import Request
 
-__all__ = ["charge_explained", "cost_text", "number"]
+__all__ = ["charge_explained", "cost_text", "number", "remaining"]
 
 
 def number(value: Fraction | float) -> str:
@@ -23,6 +23,25 @@ def cost_text(quote: Quote) -> str:
     return "cost " + " + ".join(
         f"{t.measure} {number(t.cost)}" + (f" ({t.table})" if several else "") for t in quote.tables
     )
+
+
+def remaining(accountant: Accountant, table: str, analyst: str) -> str:
+    """What the table has left, and where its budget has shares, what the analyst has."""
+    balance, share = accountant.balance(table), accountant.share(table, analyst)
+    whole = f"{_left(balance)} remains for {table}"
+    if balance.delta is not None:
+        whole += (
+            f", where epsilon {float(balance.epsilon_spent):.6g} of"
+            f" {float(balance.epsilon_budget):.6g} is spent at delta {float(balance.delta):g}"
+        )
+    if share is None:
+        return whole
+    return f"{whole}; {_left(share) if share.budget else 'nothing'} of it for {analyst}"
+
+
+def _left(balance: Balance) -> str:
+    unit = "" if balance.delta is None else "rho "
+    return f"{number(balance.remaining)} of {unit}{number(balance.budget)}"
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from tallyveil.accountant import Account
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.alternatives import (
     Alternatives,
+    allowed,
     completed,
     reason_against,
     unfit,
@@ -40,12 +41,9 @@ from tallyveil.mechanisms import (
     AUTO,
     AnyMechanism,
     CountMechanism,
-    canonical,
     chart_of,
-    family_of,
     lacks_range,
     mechanism,
-    mechanism_names,
     statement_scales,
     with_range,
 )
@@ -56,9 +54,6 @@ from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
 __all__ = ["Choice", "Noise"]
-
-# Of the mechanisms with a public range, what "auto" considers of itself.
-_FLOWCHART: Final = "truncated_geometric"
 
 # So that what is rounded to units of cost does not stay below the least.
 _INWARDS: Final = 1 - 2**-30
@@ -101,8 +96,9 @@ class Choice:
     ) -> None:
         self._accounts = accounts
         self._ranges = ranges
-        self._allowed = {name: _allowed(table) for name, table in tables.items()}
-        self._alternatives = Alternatives(accounts, self._allowed)
+        self._alternatives = Alternatives(
+            accounts, {name: allowed(table) for name, table in tables.items()}
+        )
         self._latest: WeakKeyDictionary[Workload, tuple[_Asked, Noise]] = WeakKeyDictionary()
 
     def noise(
@@ -213,18 +209,15 @@ class Choice:
     def _named(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
         table, measure = workload.table, self._accounts[workload.table].measure
         noise, origin = self._with_range(asked, workload)
-        reason = reason_against(noise, measure) if noise is not None else None
-        if not self._allows(table, asked, noise):
-            reason = "is not among the mechanisms of its policy"
-        elif noise is None:
-            raise without_range(asked, completed(asked), table)
-        else:
-            reason = reason or unfit(noise, workload, additive)
-        if noise is None or reason is not None:
-            raise FeatureNotSupported(
-                f'{asked} cannot answer this about table "{table}": it {reason}',
-                hint=self._alternatives.others(workload, additive),
+        if not self._alternatives.allows(table, asked, noise):
+            raise self._refused(
+                asked, "is not among the mechanisms of its policy", workload, additive
             )
+        if noise is None:
+            raise without_range(asked, completed(asked), table)
+        reason = reason_against(noise, measure) or unfit(noise, workload, additive)
+        if reason is not None:
+            raise self._refused(asked, reason, workload, additive)
         scales = self.scales(noise, workload, target)
         _work_out(noise, scales)
         return Noise(noise, scales, origin=origin)
@@ -243,17 +236,22 @@ class Choice:
         geometric = CountMechanism("truncated_geometric", n)
         reason = unfit(geometric, workload, additive)
         if reason is not None:
-            raise FeatureNotSupported(
-                f'{chart.name} cannot answer this about table "{workload.table}": it {reason}',
-                hint=self._alternatives.others(workload, additive),
-            )
+            raise self._refused(chart.name, reason, workload, additive)
         chosen = chart.chosen(n, self.scales(geometric, workload, target))
         return replace(self._named(workload, target, chosen.name, additive), origin=origin)
+
+    def _refused(
+        self, asked: str, reason: str, workload: Workload, additive: bool
+    ) -> FeatureNotSupported:
+        return FeatureNotSupported(
+            f'{asked} cannot answer this about table "{workload.table}": it {reason}',
+            hint=self._alternatives.others(workload, additive),
+        )
 
     def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:
         """What "auto" chooses from."""
         account, seen = self._accounts[workload.table], []
-        for spec in self._considered(workload.table):
+        for spec in self._alternatives.considered(workload.table):
             noise, origin = self._with_range(spec, workload)
             if noise is None or reason_against(noise, account.measure) is not None:
                 continue
@@ -272,12 +270,6 @@ class Choice:
             _work_out(noise, scales)
             yield Noise(noise, scales, by_auto=True, origin=origin)
 
-    def _considered(self, table: str) -> tuple[str, ...]:
-        allowed = self._allowed[table]
-        if allowed is not None:
-            return allowed
-        return (*_additive(), _FLOWCHART)
-
     def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
         """The mechanism, and where n is from if the text does not say n; None if none is known."""
         if not lacks_range(spec):
@@ -286,15 +278,6 @@ class Choice:
         if known is None:
             return None, None
         return with_range(spec, known.n), known.origin
-
-    def _allows(self, table: str, asked: str, noise: AnyMechanism | None) -> bool:
-        """Whether it, or it with any n, or all of its family are allowed."""
-        allowed, names = self._allowed[table], {asked, family_of(asked)}
-        if noise is not None:
-            names.add(noise.name)
-        if isinstance(noise, CountMechanism):
-            names.add(noise.kind)
-        return allowed is None or not names.isdisjoint(allowed)
 
     def _rank(self, noise: Noise, workload: Workload, target: Target) -> float:
         if target.half_width is None:
@@ -305,18 +288,6 @@ class Choice:
         account = self._accounts[workload.table]
         loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
         return float(loss.bound)
-
-
-def _allowed(table: Table) -> tuple[str, ...] | None:
-    """Those the policy allows, None for all. How precise an answer of a mechanism with a public
-    range is depends on the answer, so inference control allows none of these."""
-    if table.mechanisms is not None:
-        return tuple(map(canonical, table.mechanisms))
-    return None if table.inference_control is None else _additive()
-
-
-def _additive() -> tuple[str, ...]:
-    return tuple(name for name in mechanism_names() if family_of(name) is None)
 
 
 def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:

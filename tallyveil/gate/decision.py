@@ -126,10 +126,10 @@ class Decision:
         """The intervals over all looks of what was answered."""
         confidence = request.target.confidence
         return {
-            table: self.knowledge[table].over_all_looks(workload.columns, rows, confidence)
-            for (table, workload), rows in zip(
-                request.workloads.items(), answered.columns.values(), strict=True
+            table: self.knowledge[table].over_all_looks(
+                workload.columns, answered.columns[table], confidence
             )
+            for table, workload in request.workloads.items()
         }
 
     def forecast(self, request: Request) -> Forecast:
@@ -143,17 +143,14 @@ class Decision:
             for p in purchases
             if not p.indirect
         }
-        refused = self.control.refusal([p.charge for p in purchases], request)
-        known = {table: one.rows for table, one in found.items()}
-        bought = sum(p.height for p in purchases)
         exact = self.by_invariants
         return Forecast(
-            known,
-            bought,
+            {table: one.rows for table, one in found.items()},
+            sum(p.height for p in purchases),
             wanted,
             scales,
             quote,
-            refused,
+            self.control.refusal([p.charge for p in purchases], request),
             exact.savings(plain, purchases),
             exact.spreads(purchases),
             exact.comparisons(plain, purchases),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
-from tallyveil.accountant import Account, Accountant, Balance
-from tallyveil.gate.charged import cost_text, number
+from tallyveil.accountant import Account, Accountant
+from tallyveil.gate.charged import cost_text, number, remaining
 from tallyveil.gate.choice import Noise
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.outcome import Answered, Forecast, Looks
@@ -55,7 +55,7 @@ def notice(
     if ranged:
         parts.append(_widths([known.interval(confidence) for known in ranged], confidence))
         parts.append(_from(ranged, answered.noise))
-    parts += [_remaining(accountant, table, request.analyst) for table in request.workloads]
+    parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
     bare = sum(one.without_ends for columns in (looks or {}).values() for one in columns)
     if not answered.agree:
@@ -77,15 +77,15 @@ def _over_all_looks(request: Request, looks: Looks) -> set[Fraction]:
     }
 
 
+def _some(number: int, height: int, alone: str) -> str:
+    return alone if height == 1 else f"{number} of the {height} different numbers in the result"
+
+
 def _no_answer_of_its_own(rows: int, height: int) -> str:
-    which = (
-        "the row itself was"
-        if height == 1
-        else f"{rows} of the {height} different numbers in the result were"
-    )
+    which = _some(rows, height, "the row itself")
     return (
-        f"No interval over all looks: {which} never answered, it follows from others."
-        " SET dp.source = fresh buys an answer."
+        f"No interval over all looks: {which} {'was' if height == 1 else 'were'} never answered, it"
+        " follows from others. SET dp.source = fresh buys an answer."
     )
 
 
@@ -107,9 +107,8 @@ def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
 
 
 def _unknown(missing: int, rows: int) -> str:
-    which = "it" if rows == 1 else f"{missing} of the {rows} different numbers in the result"
     return (
-        f"NULL: what was answered so far does not determine {which}."
+        f"NULL: what was answered so far does not determine {_some(missing, rows, 'it')}."
         " SET dp.source = auto to buy what is missing."
     )
 
@@ -145,107 +144,84 @@ def _from(ranged: Collection[Known], noise: Mapping[str, Noise]) -> str:
     )
 
 
-def _remaining(accountant: Accountant, table: str, analyst: str) -> str:
-    """What the table has left, and where its budget has shares, what the analyst has."""
-    balance, share = accountant.balance(table), accountant.share(table, analyst)
-    whole = f"{_left(balance)} remains for {table}"
-    if balance.delta is not None:
-        whole += (
-            f", where epsilon {float(balance.epsilon_spent):.6g} of"
-            f" {float(balance.epsilon_budget):.6g} is spent at delta {float(balance.delta):g}"
-        )
-    if share is None:
-        return whole
-    return f"{whole}; {_left(share) if share.budget else 'nothing'} of it for {analyst}"
-
-
-def _left(balance: Balance) -> str:
-    unit = "" if balance.delta is None else "rho "
-    return f"{number(balance.remaining)} of {unit}{number(balance.budget)}"
-
-
 def explanation(
     plan: Plan,
     request: Request,
     forecast: Forecast,
     accountant: Accountant,
-    account: dict[str, Account],
-) -> list[str]:
+    accounts: Mapping[str, Account],
+) -> Iterator[str]:
     """The lines of EXPLAIN: the linear query, its sensitivity, cost, interval, what remains."""
     if not plan.noisy:
-        return ["Public query: no protected table, no cost", f"  SQL: {plan.sql}"]
-    lines = [f"Over the noisy rows: {plan.sql}"]
+        yield from ("Public query: no protected table, no cost", f"  SQL: {plan.sql}")
+        return
+    yield f"Over the noisy rows: {plan.sql}"
     for query in plan.domain_queries:
-        lines.append(f"Coefficients, on the public domain: {query}")
-    lines += plan.remarks
+        yield f"Coefficients, on the public domain: {query}"
+    yield from plan.remarks
     for table, workload in plan.workloads.items():
-        lines.append(
+        line = (
             f"Linear query on {table}: {_rows(sum(c.height for c in workload.columns))} over "
             f"{', '.join(sorted(workload.axes)) or 'no attribute'}"
         )
         if not workload.columns:
+            yield line
             continue
         noise = forecast.noise[table]
-        lines[-1] += f", by {noise.mechanism.name}"
-        lines[-1] += f", n from {noise.origin}" if noise.origin is not None else ""
-        for index, column in enumerate(workload.columns):
-            scale = noise.scales[index]
-            lines.append(
+        origin = "" if noise.origin is None else f", n from {noise.origin}"
+        yield f"{line}, by {noise.mechanism.name}{origin}"
+        for index, (column, scale) in enumerate(zip(workload.columns, noise.scales, strict=True)):
+            yield (
                 f"  aggregate {index + 1}: {_rows(column.height)}, "
                 f"{_counted(column.entries, 'non-zero coefficient')}, "
-                f"{_sensitivity(column, noise, account[table])}, "
+                f"{_sensitivity(column, noise, accounts[table])}, "
                 f"scale {number(float(column.multiplier) * scale)}, "
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
-    lines += _known(plan, request, forecast)
+    yield from _known(plan, request, forecast)
     if forecast.refused is not None:
-        lines.append(f"It would be refused: {forecast.refused.message}")
-        lines.append(f"  {forecast.refused.hint}")
-    lines += _savings(forecast)
-    lines += _spreads(forecast)
-    lines += _costs(forecast, plan, accountant, request.analyst)
-    return lines
+        yield f"It would be refused: {forecast.refused.message}"
+        yield f"  {forecast.refused.hint}"
+    yield from _savings(forecast)
+    yield from _spreads(forecast)
+    yield from _costs(forecast, plan, accountant, request.analyst)
 
 
-def _savings(forecast: Forecast) -> list[str]:
+def _savings(forecast: Forecast) -> Iterator[str]:
     """What is charged in the place of rows, where counts are exact."""
-    lines = []
     for table, saving in forecast.savings.items():
         for index, step in saving.sensitivities.items():
-            lines.append(
+            yield (
                 f"  aggregate {index + 1}: charged as a translate by exact counts, sensitivity"
                 f" {number(step)}"
             )
         measure = "epsilon" if forecast.quote is None else forecast.quote[table].measure
-        lines.append(
+        yield (
             f"Saved by invariants of {table}: {measure} {number(saving.saved)}, by"
             f" {'; '.join(saving.invariants)}"
         )
     for table, own in forecast.comparisons.items():
-        lines.append(
+        yield (
             f"Squared error of all rows of {table}, times 2 rho: {number(own.plain)} as asked,"
             f" {number(own.charged)} as charged, {number(own.optimal)} by dp.mechanism = optimal;"
             f" no Gaussian noise has less than {number(own.bound)}"
         )
-    return lines
 
 
-def _spreads(forecast: Forecast) -> list[str]:
+def _spreads(forecast: Forecast) -> Iterator[str]:
     """What is saved by drawing noise together, which costs what independent noise costs."""
-    lines = []
     for table, spread in forecast.spreads.items():
         for index, (least, most, alone) in spread.deviations.items():
             ends = dict.fromkeys(format(one, ".6g") for one in (least, most))
-            lines.append(
+            yield (
                 f"  aggregate {index + 1}: noise drawn together, standard deviation"
                 f" {' to '.join(ends)} instead of {alone:.6g}"
             )
         by = "; ".join(spread.invariants) or "the rows' own sums"
-        lines.append(f"Conditioned on what is exact of {table}: {by}")
-    return lines
+        yield f"Conditioned on what is exact of {table}: {by}"
 
 
-def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
+def _known(plan: Plan, request: Request, forecast: Forecast) -> Iterator[str]:
     """What history gives, and what would be bought."""
     confidence = request.target.confidence
     rows = [
@@ -257,21 +233,20 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> list[str]:
     half = widest(rows, confidence)
     known = sum(row is not None for _, row in rows)
     worst = "" if half is None else f", {_interval([half], confidence)} or better"
-    lines = [f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"]
+    yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
     exact = sum(row is not None and row.exact for _, row in rows)
     if exact:
-        lines.append(f"  exact, by what is public: {_rows(exact)}")
+        yield f"  exact, by what is public: {_rows(exact)}"
     for table, scales in forecast.scales.items():
+        together = table in forecast.spreads
+        why = "noise drawn together" if together else "history makes up for the rest"
         for index, scale in scales.items():
             column, wanted = plan.workloads[table].columns[index], forecast.noise[table]
             if request.target.half_width is not None and scale > wanted.scales[index]:
-                together = table in forecast.spreads
-                why = "noise drawn together" if together else "history makes up for the rest"
-                lines.append(
+                yield (
                     f"  aggregate {index + 1}: {why}, scale"
                     f" {number(float(column.multiplier) * scale)} suffices"
                 )
-    return lines
 
 
 def _rows(number: int) -> str:
@@ -299,17 +274,16 @@ def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
     return f"{'L2 ' if squared else ''}sensitivity {number(step)} ({relation.neighbours})"
 
 
-def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> list[str]:
+def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:
     if forecast.quote is None:
-        left = (_remaining(accountant, table, analyst) for table in plan.workloads)
-        return ["Cost: nothing", *left]
-    lines = []
+        yield "Cost: nothing"
+        yield from (remaining(accountant, table, analyst) for table in plan.workloads)
+        return
     for quote in (*forecast.quote.shares, *forecast.quote.tables):
         whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "
         after = f", {number(quote.remaining_after)} after"
-        lines.append(
+        yield (
             f"Cost: {quote.measure} {number(quote.cost)} of {whose}{quote.table}'s budget; "
             f"{number(quote.remaining_before)} remains"
             + (after if quote.allowed else ": it would be refused")
         )
-    return lines

@@ -233,7 +233,7 @@ class GateSession:
             request = self._planner.request(plan, query)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
-        rows = [(line,) for line in lines]
+            rows = [(line,) for line in lines]
         return Result(_EXPLAIN_COLUMNS, rows, "EXPLAIN", notices)
 
     # The session's own statements
