@@ -7,7 +7,6 @@ proposes the outcomes that lie beyond the tables of `conditioned`.
 from __future__ import annotations
 
 import math
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.noise import FloatArray
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
+from tallyveil.mechanisms.noise.inversion import Bounds, decided
 from tallyveil.mechanisms.noise.laplace import geometric_numbers, integer_noise
 from tallyveil.mechanisms.units import decimal
 
@@ -213,13 +213,11 @@ def weights_of(law: NoiseLaw) -> Weights:
 def happens(chance: Callable[[], Decimal], word: int) -> bool:
     """Whether a U that begins with the 64 bits of ``word`` is less than a chance, which is worked
     out to as many digits as that takes."""
-    bits = 64
-    while True:
+
+    def bounds(bits: int) -> Bounds:
         with localcontext(prec=bits // 3 + 40):
             scaled = chance() * (1 << bits)
             room = scaled.scaleb(-bits // 3 - 20) + 1
-            if word + 1 <= scaled - room:
-                return True
-            if word >= scaled + room:
-                return False
-        word, bits = word << 64 | secrets.randbits(64), bits + 64
+            return [int(scaled - room), 1 << bits], [int(scaled + room), 1 << bits]
+
+    return decided(word, bounds) == 0

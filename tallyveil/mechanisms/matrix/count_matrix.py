@@ -81,15 +81,16 @@ class CountMatrix:
             sums = [*accumulate(column[:-1])]
             for one in sums:
                 if one not in known:
-                    known[one] = self._bounded(one)
+                    at_most, less = self.bounded(one, 64)
+                    known[one] = min(at_most, 2**64 - 1), min(max(less, 0), 2**64 - 1)
             told = np.array([known[one] for one in sums], dtype=np.uint64)
             low[truth, : self.n], high[truth, : self.n] = told.T
         return low, high
 
-    def _bounded(self, weight: int) -> tuple[int, int]:
-        """The largest integers that are at most 2⁶⁴ times a probability, and that are less."""
-        whole, rest = divmod(weight << 64, self.total)
-        return min(whole, 2**64 - 1), whole if rest else max(whole - 1, 0)
+    def bounded(self, weight: int, bits: int) -> tuple[int, int]:
+        """The largest integers that are at most 2^bits times a probability, and that are less."""
+        whole, rest = divmod(weight << bits, self.total)
+        return whole, whole if rest else whole - 1
 
     def probability(self, output: int, truth: int) -> Fraction:
         """P[output | truth], exactly."""

@@ -8,19 +8,16 @@ once in 2⁵⁰ draws or so; then it is continued. The bounds for all truths are
 
 from __future__ import annotations
 
-import secrets
-from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
 
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
-from tallyveil.mechanisms.noise.inversion import random_words
+from tallyveil.mechanisms.noise.inversion import Bounds, decided, random_words
 
 __all__ = ["draw"]
-
-_WORD = 64
 
 
 def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
@@ -37,16 +34,11 @@ def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
     while step := step // 2:
         found += step * (high[inside, found + (step - 1)] < words)
     for at in np.flatnonzero(low[inside, found] <= words):
-        found[at] = _decided(matrix, int(inside[at]), int(words[at]))
+        found[at] = decided(int(words[at]), partial(_bounds, matrix, int(inside[at])))
     return tuple(found.tolist())
 
 
-def _decided(matrix: CountMatrix, truth: int, word: int) -> int:
-    """The output for a U that begins with ``word``."""
-    sums, bits = list(accumulate(matrix.weights[truth])), _WORD
-    while True:
-        word, bits = word << _WORD | secrets.randbits(_WORD), bits + _WORD
-        # The output is the same for the least and for the largest U that begins like this.
-        first = bisect_right(sums, word * matrix.total >> bits)
-        if first == bisect_right(sums, ((word + 1) * matrix.total - 1) >> bits):
-            return first
+def _bounds(matrix: CountMatrix, truth: int, bits: int) -> Bounds:
+    """Of the probabilities of the outputs 0 … i, as `decided` needs them."""
+    pairs = [matrix.bounded(one, bits) for one in accumulate(matrix.weights[truth])]
+    return [low for low, _ in pairs], [high for _, high in pairs]

@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 import secrets
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
@@ -28,12 +28,14 @@ import numpy.typing as npt
 from tallyveil.mechanisms.units import IntArray, decimal
 
 __all__ = [
-    "LARGEST_BOUND", "Integers", "Table", "Words", "chances", "random_words", "uniform_below",
+    "LARGEST_BOUND", "Bounds", "Integers", "Table", "Words", "chances", "decided", "random_words",
+    "uniform_below",
 ]  # fmt: skip
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[Any]
 """Of 64 bits, or Python's where one does not fit these."""
+Bounds: TypeAlias = tuple[list[int], list[int]]
 
 _WORD: Final = 64
 LARGEST_BOUND: Final = 2**_WORD - 1
@@ -66,6 +68,21 @@ def uniform_below(bounds: Words) -> Words:
     return found
 
 
+def decided(word: int, bounds: Callable[[int], Bounds]) -> int:
+    """The outcome for a U that begins with the 64 bits of ``word``: the first j with U < C_j.
+
+    ``bounds(bits)`` are l_j and h_j, ascending, with l_j ≤ 2^bits C_j < h_j + 1. If the first
+    ``bits`` of U are less than l_j, then U < C_j; if more than h_j, U ≥ C_j.
+    """
+    bits = _WORD
+    while True:
+        word, bits = word << _WORD | secrets.randbits(_WORD), bits + _WORD
+        low, high = bounds(bits)
+        found = bisect_left(high, word)
+        if found < len(low) and word < low[found]:
+            return found
+
+
 class Table:
     """The law with weights W_0 = 1, W_{j+1} = W_j e^{−(exponent + j change)}: ``count`` of them, or
     without end. Then each is at most e^{−1/16} of the one before, or is where W_j < 2⁻⁶⁴."""
@@ -83,24 +100,11 @@ class Table:
         words = random_words(count)
         found = np.searchsorted(self._high, words, side="left").astype(np.int64)
         for at in np.flatnonzero(self._low[found] <= words):
-            found[at] = self._decided(int(words[at]))
+            found[at] = decided(int(words[at]), self._bounds)
         return found
 
-    def _decided(self, word: int) -> int:
-        """The outcome for a U that begins with ``word``."""
-        bits = _WORD
-        while True:
-            word, bits = word << _WORD | secrets.randbits(_WORD), bits + _WORD
-            low, high = self._bounds(bits)
-            found = bisect_left(high, word)
-            if found < len(low) and word < low[found]:
-                return found
-
-    def _bounds(self, bits: int) -> tuple[list[int], list[int]]:
-        """Integers l_j and h_j, ascending, with l_j ≤ 2^bits C_j < h_j + 1.
-
-        If the first ``bits`` of U are less than l_j, then U < C_j; if more than h_j, U ≥ C_j.
-        """
+    def _bounds(self, bits: int) -> Bounds:
+        """As `decided` needs them."""
         sums = list(accumulate(_falling(*self._law, bits + _SPARE)))
         error = len(sums) + 1
         most, least = sums[-1] + error, sums[-1] - error
@@ -121,7 +125,7 @@ def chances(numbers: Integers, exponent: Fraction) -> npt.NDArray[np.bool_]:
         words = random_words(len(digits))
         yes = words < low[digits]
         for at in np.flatnonzero(~yes & (words <= high[digits])):
-            yes[at] = _happens(int(words[at]), int(digits[at]), rate)
+            yes[at] = not decided(int(words[at]), partial(_of_digit, rate, int(digits[at])))
         found &= yes
         rest, rate = rest >> 8, rate * 256
     return found
@@ -134,17 +138,13 @@ def _chances(rate: Fraction) -> tuple[Words, Words]:
     return _words(low), _words(high)
 
 
-def _happens(word: int, digit: int, rate: Fraction) -> bool:
-    """Whether a U that begins with ``word`` is less than e^{−digit rate}."""
-    bits = _WORD
-    while True:
-        word, bits = word << _WORD | secrets.randbits(_WORD), bits + _WORD
-        low, high = (bounds[digit] for bounds in _between(rate, bits))
-        if not low <= word <= high:
-            return word < low
+def _of_digit(rate: Fraction, digit: int, bits: int) -> Bounds:
+    """That it is yes, and that it is either."""
+    low, high = _between(rate, bits)
+    return [low[digit], 1 << bits], [high[digit], 1 << bits]
 
 
-def _between(rate: Fraction, bits: int) -> tuple[list[int], list[int]]:
+def _between(rate: Fraction, bits: int) -> Bounds:
     """As `Table._bounds`, for e^{−digit rate} of each digit."""
     found = _falling(rate, Fraction(0), 256, bits + _SPARE)
     return [max(0, one - 1) >> _SPARE for one in found], [one + 1 >> _SPARE for one in found]

@@ -30,7 +30,7 @@ class Source:
         first = np.array([one[0] for one in words], dtype=np.uint64)
         self._later = iter([bits % 2**64 for one in words for bits in one[1:]])
         patch.setattr(sampling, "random_words", lambda count: first[:count])
-        patch.setattr(sampling.secrets, "randbits", lambda bits: next(self._later))
+        patch.setattr(inversion.secrets, "randbits", lambda bits: next(self._later))
 
     @property
     def used_up(self) -> bool:
