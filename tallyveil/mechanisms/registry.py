@@ -50,12 +50,7 @@ def register(family: Additive) -> None:
     if family.name in _families or family.name in _others or family.name in FAMILIES:
         raise ValueError(f"there is a mechanism {family.name} already")
     _families[family.name] = family
-    _by_law.setdefault(_law_name(family), family)
-
-
-@lru_cache(maxsize=4096)
-def _ranged(spec: str) -> CountMechanism:
-    return count_mechanism(read(spec))
+    _by_law.setdefault(family.law_type.name, family)
 
 
 def mechanism(spec: str) -> AnyMechanism:
@@ -67,7 +62,7 @@ def mechanism(spec: str) -> AnyMechanism:
         return _families[spec]
     asked = read(spec)
     if asked.name in FAMILIES:
-        return _ranged(spec)
+        return count_mechanism(asked)
     if asked.name not in _families:
         raise InvalidParameterValue(
             f'there is no mechanism "{spec}"', hint=f"Known: {', '.join(mechanism_names())}."
@@ -77,14 +72,10 @@ def mechanism(spec: str) -> AnyMechanism:
     return _families[asked.name]
 
 
-def _law_name(family: Additive) -> str:
-    return family.law(1.0).name
-
-
 def law_name(name: str) -> str | None:
     """What a ledger calls the law of the noise that a mechanism adds, for good; None where the
     error depends on the truth, records are released, or the mechanism is unknown."""
-    return None if name not in _families else _law_name(_families[name])
+    return _families[name].law_type.name if name in _families else None
 
 
 def additive_by_law(name: str) -> Additive:

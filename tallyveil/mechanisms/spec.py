@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, cast
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
-from tallyveil.mechanisms.matrix.named import named
-from tallyveil.mechanisms.matrix.objective import Objective
+from tallyveil.mechanisms.matrix.named import NAMED
+from tallyveil.mechanisms.matrix.objective import Aggregate, Objective, Penalty
 from tallyveil.mechanisms.matrix.properties import closure
 
 __all__ = ["PARAMETERS", "Spec", "count_mechanism", "read"]
@@ -22,18 +22,7 @@ PARAMETERS: Final = MappingProxyType(
     {family: ("n", *(_DESIGN if family == "designed" else ())) for family in FAMILIES}
 )
 
-# The names of COUNT, in `matrix.NAMED`, and what they are called here.
-_OTHER_NAMES: Final = MappingProxyType(
-    {
-        "gm": ("truncated_geometric", None),
-        "em": ("fair", None),
-        "wh": ("weakly_honest", None),
-        "wm": ("designed", "wh+rm+cm"),
-        "best": ("designed", None),
-    }
-)
-_SHELL_ONLY: Final = ("rr", "exp", "um")
-
+_ONE_OF: Final = MappingProxyType({"objective": ("l0", "l1", "l2"), "over": ("sum", "max")})
 # Longer than any that says something; whoever reads it has no more to do than that.
 _LONGEST: Final = 200
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -60,9 +49,10 @@ def read(text: str) -> Spec:
     name = name.strip()
     if not _NAME.fullmatch(name) or (opened and not rest.endswith(")")):
         raise _malformed(text)
-    if name in _SHELL_ONLY:
+    known = NAMED.get(name.upper())
+    if known is not None and known.family is None:
         raise InvalidParameterValue(
-            f"{named(name).name} is there to be compared with, and answers no query",
+            f"{known.name} is there to be compared with, and answers no query",
             hint="To look at it: tallyveil mechanism show. To ask with: fair or weakly_honest.",
         )
     found: dict[str, str] = {}
@@ -71,16 +61,17 @@ def read(text: str) -> Spec:
         if not (equals and _NAME.fullmatch(key) and value) or key in found:
             raise _malformed(text)
         found[key] = value
-    family, properties = _OTHER_NAMES.get(name, (name, None))
-    if properties is not None:
+    family = name if known is None or known.family is None else known.family
+    if known is not None and known.properties:
         if "properties" in found:
             raise InvalidParameterValue(
-                f"{name.upper()} has the properties it has", hint="They are chosen for designed."
+                f"{known.name} has the properties it has", hint="They are chosen for designed."
             )
-        found["properties"] = properties
-    return Spec(family, tuple(found.items()))
+        found["properties"] = "+".join(known.properties)
+    return Spec("designed" if name == "best" else family, tuple(found.items()))
 
 
+@lru_cache(maxsize=4096)
 def count_mechanism(spec: Spec) -> CountMechanism:
     """The mechanism of a family of `FAMILIES`. n may be anything from 1; what it is used at is
     checked there, so that a ledger stays readable whatever is offered now.
@@ -98,24 +89,20 @@ def count_mechanism(spec: Spec) -> CountMechanism:
         raise InvalidParameterValue(
             f"{family} needs a public range 0..n", hint=f"Write {family}(n=20), say."
         )
-    options: dict[str, Any] = {}
-    if given.get("objective", "l0") not in ("l0", "l1", "l2"):
-        raise _wrong("objective", given["objective"], "l0, l1 or l2")
-    if given.get("over", "sum") not in ("sum", "max"):
-        raise _wrong("over", given["over"], "sum or max")
-    if "objective" in given:
-        options["penalty"] = given["objective"].upper()
-    if "beyond" in given:
-        options["beyond"] = _whole("beyond", given["beyond"])
-    if "over" in given:
-        options["aggregate"] = given["over"]
+    for key, values in _ONE_OF.items():
+        if given.get(key, values[0]) not in values:
+            *some, last = values
+            raise _wrong(key, given[key], f"{', '.join(some)} or {last}")
+    objective = Objective(
+        cast(Penalty, given.get("objective", "l0").upper()),
+        beyond=_whole("beyond", given.get("beyond", "0")),
+        aggregate=cast(Aggregate, given.get("over", "sum")),
+    )
     n = _whole("n", given["n"])
     if n < 1:
         raise _wrong("n", given["n"], "a whole number of at least 1")
     names = (name.strip().upper() for name in given.get("properties", "").split("+"))
-    return CountMechanism(
-        family, n, closure([name for name in names if name]), Objective(**options)
-    )
+    return CountMechanism(family, n, closure([name for name in names if name]), objective)
 
 
 def _whole(key: str, value: str) -> int:

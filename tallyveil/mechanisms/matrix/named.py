@@ -24,13 +24,16 @@ __all__ = ["NAMED", "Named", "named"]
 @dataclass(frozen=True)
 class Named:
     """``make(n, α)`` gives the matrix on 0..n. α-DP holds for truths that differ by one, or, with
-    ``any_two``, for any two truths.
+    ``any_two``, for any two truths. In SQL it is this ``family``, with these ``properties``; those
+    without one are there to be compared with.
     """
 
     name: str
     title: str
     when: str
     make: Callable[[int, Fraction], CountMatrix]
+    family: str | None = None
+    properties: tuple[str, ...] = ()
     any_two: bool = False
 
     @property
@@ -45,7 +48,9 @@ def named(name: str) -> Named:
 
     Raises InvalidParameterValue for an unknown name.
     """
-    found = NAMED.get(_IN_SQL.get(name.lower(), name.upper()))
+    found = NAMED.get(name.upper()) or next(
+        (one for one in NAMED.values() if one.family == name.lower() and not one.properties), None
+    )
     if found is None:
         raise InvalidParameterValue(
             f'there is no count mechanism "{name}"', hint=f"Known: {', '.join(NAMED)}."
@@ -53,7 +58,7 @@ def named(name: str) -> Named:
     return found
 
 
-_IN_SQL: Final = {"truncated_geometric": "GM", "fair": "EM", "weakly_honest": "WH"}
+_WM: Final = ("wh", "rm", "cm")
 
 NAMED: Final = {
     one.name: one
@@ -63,24 +68,29 @@ NAMED: Final = {
             "clamped geometric",
             "the truth as often as can be, over all counts; much weight on 0 and n",
             geometric,
+            "truncated_geometric",
         ),
         Named(
             "WH",
             "weakly honest",
             "no count is told less often than by a guess",
             lambda n, alpha: choose(n, alpha, ["WH"]),
+            "weakly_honest",
         ),
         Named(
             "WM",
             "weakly honest, monotone",
             "the same, and nearer outputs are never less likely",
-            lambda n, alpha: choose(n, alpha, ["WH", "RM", "CM"]),
+            lambda n, alpha: choose(n, alpha, _WM),
+            "designed",
+            _WM,
         ),
         Named(
             "EM",
             "explicit fair",
             "every count is told equally often; all seven properties, no solver",
             explicit_fair,
+            "fair",
         ),
         Named(
             "RR",
