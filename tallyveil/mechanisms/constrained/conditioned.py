@@ -22,7 +22,6 @@ kept has the law P, to the last bit and without end.
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from tallyveil.inference.tree import Node, Tree
 from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import MOST, Bounds, Tables, too_many_sums
 from tallyveil.mechanisms.constrained.weights import happens, weights_of
+from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.mechanisms.units import decimal
 
 __all__ = ["Atom", "Conditioned"]
@@ -181,7 +181,7 @@ class Atom:
     def _inside(self) -> list[int] | None:
         """A proposal of the tables, if it is kept."""
         values = [0] * len(self._places)
-        words = np.frombuffer(os.urandom(8 * (len(self.tables.of) + 2)), np.uint64)
+        words = random_words(len(self.tables.of) + 2)
         draws, counts = iter((words >> np.uint64(64 - _BITS)).astype(np.int64)), list[int]()
         root = self.tables.of[self.root.number]
         start = 0

@@ -25,6 +25,7 @@ from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.tree import Node
 from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, total
+from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["Groups"]
@@ -43,7 +44,7 @@ class _Table:
     error: float
 
     def draw(self, count: int) -> IntArray:
-        words = np.frombuffer(os.urandom(8 * count), np.uint64)
+        words = random_words(count)
         drawn = words * 2.0**-64
         places = self.sums.searchsorted(drawn, side="right")
         edges = np.concatenate([[0.0], self.sums, [1.0]])
@@ -151,7 +152,7 @@ class Groups:
         starts, bars = ends - lengths, self._cells - 1
         some = np.flatnonzero(bars > 0)
         while True:
-            words = np.frombuffer(os.urandom(8 * len(groups)), np.uint64) >> np.uint64(bits)
+            words = random_words(len(groups)) >> np.uint64(bits)
             words[ends - 1] = (1 << 64 - bits) - 1
             words |= groups << np.uint64(64 - bits)
             order = words.argsort()

@@ -25,7 +25,6 @@ from tallyveil.mechanisms.losses.tensors import (
     place,
 )
 from tallyveil.mechanisms.losses.weights import (
-    Part,
     Weights,
     check_magnitude,
     from_midrange,
@@ -143,7 +142,7 @@ def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
     )
 
 
-def _kinds(parts: Sequence[Part]) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
+def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
     """For axes that every part has for itself: the kind of each coordinate, and a coordinate of
     each kind. Coordinates of one kind have the same weight in every part.
     """
@@ -198,7 +197,7 @@ def _totals(
 
 
 def _multiplied(
-    parts: Sequence[Part], kinds: Mapping[str, IntArray], axes: Sequence[str]
+    parts: Sequence[Tensor], kinds: Mapping[str, IntArray], axes: Sequence[str]
 ) -> IntArray:
     """Over ``axes``, for one coordinate of each kind."""
     product: IntArray = np.ones((1,) * len(axes), dtype=np.int64)

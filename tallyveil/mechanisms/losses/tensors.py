@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.alike import coded
 from tallyveil.mechanisms.units import CEILING, IntArray
 
 __all__ = ["CELL_LIMIT", "Tensor", "align", "independent", "join_axes", "place"]
@@ -25,7 +26,7 @@ CELL_LIMIT = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """Units of loss over ``axes``; ``outside`` is what a record outside the cube pays.
+    """Units of loss, or steps, over ``axes``; ``outside`` is what a record outside the cube pays.
 
     ``exact``: a cell of the cube pays the entry it projects to, and not less.
     ``alike``: no query in it tells the cells that project to one entry apart.
@@ -44,6 +45,21 @@ class Tensor:
     @cached_property
     def highest(self) -> int:
         return max(int(self.values.max()), self.outside)
+
+    @cached_property
+    def coded(self) -> tuple[IntArray, IntArray]:
+        """The kind of each entry, and the value of each kind (`alike.coded`)."""
+        return coded(self.values)
+
+    @cached_property
+    def merged(self) -> Tensor:
+        """Without the axes along which nothing changes."""
+        axes, values = self.axes, self.values
+        for n in reversed(range(len(axes))):
+            first = values.take([0], axis=n)
+            if (values == first).all():
+                axes, values = axes[:n] + axes[n + 1 :], first.squeeze(n)
+        return self if axes == self.axes else replace(self, axes=axes, values=values)
 
     @cached_property
     def two_highest(self) -> int:

@@ -12,47 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import coded
 from tallyveil.errors import StatementTooComplex
-from tallyveil.mechanisms.losses.tensors import CELL_LIMIT
-from tallyveil.mechanisms.units import IntArray
+from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["Part", "Weights", "can_account", "check_magnitude", "from_midrange", "from_zero"]
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A weight for each cell of ``axes``; a number where there are none."""
-
-    axes: tuple[str, ...]
-    values: IntArray
-
-    @cached_property
-    def highest(self) -> int:
-        return int(self.values.max(initial=0))
-
-    @cached_property
-    def coded(self) -> tuple[IntArray, IntArray]:
-        """The kind of each cell, and the weight of each kind (`alike.coded`)."""
-        return coded(self.values)
-
-    @cached_property
-    def merged(self) -> Part:
-        """Without the axes along which nothing changes."""
-        axes, values = self.axes, self.values
-        for n in reversed(range(len(axes))):
-            first = values.take([0], axis=n)
-            if (values == first).all():
-                axes, values = axes[:n] + axes[n + 1 :], first.squeeze(n)
-        return self if axes == self.axes else Part(axes, values)
+__all__ = ["Weights", "can_account", "check_magnitude", "from_midrange", "from_zero"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +34,7 @@ class Weights:
     ``alike``: no row tells the cells that project to one entry apart.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Tensor, ...]
     outside: int = 0
     exact: bool = True
     alike: bool = True
@@ -122,7 +92,7 @@ def from_zero(column: Column, power: int, *, merge: bool) -> Weights:
     bounds = math.prod(p.highest for p, keep in zip(parts, kept, strict=True) if not keep)
     spelled = [part for part, keep in zip(parts, kept, strict=True) if keep]
     if bounds != 1:
-        spelled.append(Part((), np.array(bounds, dtype=np.int64)))
+        spelled.append(Tensor((), np.array(bounds, dtype=np.int64)))
     return Weights(tuple(spelled), 0, exact and whole, whole and not merge)
 
 
@@ -143,11 +113,11 @@ def from_midrange(column: Column, power: int, closed: bool) -> Weights:
     ranges = 1 if all((f.coefficients > 0).all() for f in column.factors) else 2**power
     for factor in column.factors:
         ranges *= int((factor.largest_by_row**power).sum())
-    bound = Part((), np.array(ranges, dtype=np.int64))
+    bound = Tensor((), np.array(ranges, dtype=np.int64))
     return Weights((bound,), ranges, exact=False, alike=False)
 
 
-def _plain(factor: Factor, power: int) -> Part:
+def _plain(factor: Factor, power: int) -> Tensor:
     """Kept for a small factor: columns share those of an attribute's conditions."""
     kept = _PARTS.get(factor, {}).get(power)
     if kept is not None:
@@ -161,19 +131,19 @@ def _plain(factor: Factor, power: int) -> Part:
             deadline.check()
             some = slice(start, start + _PORTION)
             np.add.at(weights, factor.cells[some], np.abs(factor.coefficients[some]) ** power)
-    part = Part(factor.axes, weights.reshape(factor.shape))
+    part = Tensor(factor.axes, weights.reshape(factor.shape))
     if factor.size <= _SMALL:
         _PARTS.setdefault(factor, {})[power] = part
     return part
 
 
-_PARTS: Final[WeakKeyDictionary[Factor, dict[int, Part]]] = WeakKeyDictionary()
+_PARTS: Final[WeakKeyDictionary[Factor, dict[int, Tensor]]] = WeakKeyDictionary()
 _SMALL: Final = 4096
 _PORTION: Final = 1 << 18
 """Entries between two looks at the deadline."""
 
 
-def _fitting(parts: Sequence[Part]) -> list[bool]:
+def _fitting(parts: Sequence[Tensor]) -> list[bool]:
     """Which factors to multiply out within `CELL_LIMIT`, the smallest first.
 
     A factor that is alone is kept whatever its size: it is spelled out already.
@@ -206,5 +176,5 @@ def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> Weights:
             of[start : start + _PORTION] for of in (factor.rows, factor.cells, factor.coefficients)
         )
         np.add.at(weights, cells, np.abs(2 * coefficients - s[rows]) ** power - away[rows])
-    part = Part(factor.axes, weights.reshape(factor.shape))
+    part = Tensor(factor.axes, weights.reshape(factor.shape))
     return Weights((part,), 0 if closed else untouched)
