@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant.account import Account, Amount
@@ -13,7 +13,7 @@ from tallyveil.accountant.chain import START, Position, StoredCharge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.codec import decode_answers, encode_answers
 from tallyveil.accountant.filters import Filters
-from tallyveil.accountant.ledger import Ledger, StoredAnswer
+from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.pricing import Priced, Pricing, charge_of
 from tallyveil.accountant.quote import Quote, Recording
@@ -23,8 +23,6 @@ from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, T
 
 __all__ = ["Books"]
 
-T = TypeVar("T")
-
 # Rows that are taken in at a time when a ledger is opened: those that have to be worked out, and
 # those that only have to be what they were.
 _BATCH: Final = 16
@@ -32,6 +30,12 @@ _MANY: Final = 2_000
 
 # Of derivations, by table and analyst: those of half a million rows.
 _DERIVED_BYTES: Final = 1 << 22
+
+_NOTHING: Final = Summary(START, START, {}, {}, {}, {}, {})
+
+
+class _OfAnother(Exception):
+    """A summary is of another ledger, or lacks a table that was charged."""
 
 
 class Books:
@@ -50,29 +54,38 @@ class Books:
         self.pricing = Pricing(accounts)
         self.recomposition = Recomposition(ledger, self.pricing, accounts)
         self._opened = False
-        self._begin()
-        summary = read_summary(ledger.path, accounts)
-        if summary is not None and not self._adopt(summary):
-            self._begin()
-        self._replay()
-        self._opened = True
+        try:
+            self._open(read_summary(ledger.path, accounts) or _NOTHING)
+        except _OfAnother:
+            self._open(_NOTHING)
+        self._opened, self._covered = True, _NOTHING
 
-    def _begin(self) -> None:
-        self.filters = Filters.unused(self._accounts)
-        self.readings: dict[int, tuple[int, bool]] = {}
+    def _open(self, summary: Summary) -> None:
+        """Take in a whole ledger, what the summary covers as it says.
+
+        Raises _OfAnother if it is not one of this ledger.
+        """
+        self._covered = summary
+        unused = Filters.unused(self._accounts)
+        tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
+        self.filters = Filters(unused.accounts, tables, shares)
+        self.readings = dict(summary.readings)
         """By charge what its table has spent after it, and whether that is exact."""
         self.memory = Memory()
         self.recording = Recording(self._accounts)
+        for (table, analyst), amount in summary.amounts.items():
+            self.recording.add(table, analyst, amount)
         self._charges = self._answers = self._derivations = START
-        self.translated: set[str] = set()
+        self.translated = set(summary.tables)
         """The tables whose charges may be translates."""
         self._version: int | None = None
-        self._summarised = 0
+        self._summarised = summary.charges.number
         self.taken_in = 0
         """How many charges and answers were read from the ledger: those of other processes, above
         all."""
-        self.derived: dict[str, Arrays] = {}
+        self.derived = dict(summary.derived)
         """By table what others have derived from its first releases, until they ask for it."""
+        self._replay()
 
     # Reading
 
@@ -202,53 +215,6 @@ class Books:
 
     # Taking in
 
-    def _adopt(self, summary: Summary) -> bool:
-        """Start from a summary; False if it is not one of this ledger."""
-        lacking = set[str]()
-
-        def expect(stored: StoredCharge) -> None:
-            if stored.table in summary.tables:
-                self.memory.expect(_asked(stored))
-            elif stored.table in self._accounts:
-                lacking.add(stored.table)
-
-        def learn(answer: StoredAnswer) -> None:
-            if answer.charge_id in self.memory.asked:
-                self.memory.learn(answer.charge_id, answer.noisy)
-
-        ledger = self._ledger
-        self._charges = self._each(summary.charges, ledger.charges_after, expect)
-        if lacking:
-            return False
-        self._answers = self._each(summary.answers, ledger.answers_after, learn)
-        unused = self.filters
-        tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
-        self.filters = Filters(unused.accounts, tables, shares)
-        for (table, analyst), amount in summary.amounts.items():
-            self.recording.add(table, analyst, amount)
-        self.readings.update(summary.readings)
-        self._summarised = summary.charges.number
-        self.derived.update(summary.derived)
-        self.translated.update(summary.tables)
-        return (self._charges, self._answers) == (summary.charges, summary.answers)
-
-    def _each(
-        self,
-        end: Position,
-        after: Callable[[Position, int], Iterator[tuple[T, Position]]],
-        take: Callable[[T], None],
-    ) -> Position:
-        """All rows up to an end, if the ledger has them; where they end."""
-        seen: Position = START
-        before: Position | None = None
-        while seen.number < end.number and seen != before:
-            before = seen
-            with self._ledger.reading():
-                for row, position in after(before, min(_MANY, end.number - before.number)):
-                    take(row)
-                    seen = position
-        return seen
-
     @property
     def unsummarised(self) -> int:
         """How many charges the last summary does not cover."""
@@ -270,15 +236,22 @@ class Books:
         )
 
     def _replay(self) -> None:
-        """Take in a whole ledger, in transactions that are short enough for other processes to
-        write in between.
-        """
-        for charges, answers in ((_BATCH, 0), (-1, _BATCH)):
+        """In transactions that are short enough for other processes to write in between."""
+        charges, answers = self._covered.charges, self._covered.answers
+        for answering in (False, True):
             before = None
             while before != (self._charges, self._answers):
                 before = self._charges, self._answers
                 with self._ledger.reading():
-                    self._take_in(charges, answers)
+                    if answering:
+                        self._take_in(-1, _portion(self._answers, answers))
+                    else:
+                        self._take_in(_portion(self._charges, charges), 0)
+                for seen, end in ((self._charges, charges), (self._answers, answers)):
+                    if seen.number == end.number and seen != end:
+                        raise _OfAnother
+        if self._charges.number < charges.number or self._answers.number < answers.number:
+            raise _OfAnother
         self.refresh()
 
     @deadline.taking(None)
@@ -292,16 +265,23 @@ class Books:
 
         Raises what `deadline.check` raises.
         """
+        covered = self._covered
         for stored, position in self._ledger.charges_after(self._charges, charges):
             deadline.check()
             if stored.table in self._accounts:
-                self._work_out(stored)
+                if stored.id > covered.charges.number:
+                    self._work_out(stored)
+                elif stored.table in covered.tables:
+                    self.memory.expect(_asked(stored))
+                else:
+                    raise _OfAnother
                 self.taken_in += 1
             self._charges = position
         for answer, position in self._ledger.answers_after(self._answers, answers):
             awaited = self.memory.asked.get(answer.charge_id)
             if awaited is not None:
-                decode_answers(answer.noisy, awaited.decoded().heights)
+                if answer.id > covered.answers.number:
+                    decode_answers(answer.noisy, awaited.decoded().heights)
                 self.memory.learn(answer.charge_id, answer.noisy)
                 self.taken_in += 1
             self._answers = position
@@ -356,3 +336,9 @@ def _asked(stored: StoredCharge) -> Release:
 
 def _same(charge: Charge) -> Charge:
     return charge
+
+
+def _portion(seen: Position, covered: Position) -> int:
+    """How many rows are taken in at a time: never some that are covered and some that are not."""
+    left = covered.number - seen.number
+    return min(_MANY, left) if left > 0 else _BATCH
