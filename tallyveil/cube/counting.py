@@ -55,7 +55,7 @@ def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, A
     cells = [f"c{axis}" for axis in range(len(attributes))]
     coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
     kept, share, counted = [f"{cell} IS NOT NULL" for cell in cells], "", "count(*) AS n"
-    if table.privacy_unit.count is not None:
+    if table.count is not None:
         reads.append(f"{_weight(table, columns)} AS weight")
         coded.append("weight")
         counted = _WEIGHTED
@@ -99,7 +99,7 @@ def _unit(table: Table, columns: Mapping[str, str]) -> str:
 
 def _weight(table: Table, columns: Mapping[str, str]) -> str:
     """How many records a row stands for."""
-    key, column = f"tables.{table.name}.count", table.privacy_unit.count or ""
+    key, column = f"tables.{table.name}.count", table.count or ""
     found = _type(key, column, columns)
     expression = read_count(column, found)
     if expression is None:

@@ -90,7 +90,7 @@ def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
     codes = tuple(
         np.asarray(found[f"c{axis}"], dtype=np.int64) for axis in range(len(table.columns))
     )
-    if table.privacy_unit.count is not None:
+    if table.count is not None:
         _check_weights(table, found)
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
@@ -114,7 +114,7 @@ def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
     if wrong:
         raise SourceError(
             f"tables.{table.name}.count: expected a whole number from 0 to {MAX_RECORDS:,} in"
-            f" every row; some row's {table.privacy_unit.count} {'; some '.join(wrong)}",
+            f" every row; some row's {table.count} {'; some '.join(wrong)}",
             hint="A row of so many records needs their number. Survey weights, which estimate how"
             " many others a record is like, are not counts.",
         )

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from tallyveil.deadline import Phase, doing
 from tallyveil.gate.charged import charge_explained
-from tallyveil.gate.interface import ColumnType, Notice
+from tallyveil.gate.interface import ColumnType, Notice, Receive, Take
 from tallyveil.gate.notices import notice
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.rows import empty_tables, hand_on, noisy_tables, projected
 from tallyveil.rewriter import Plan, Query
 
-__all__ = ["Answering", "Released", "See", "Take"]
-
-See: TypeAlias = Callable[[tuple[ColumnType, ...]], object]
-"""Is called with the result's columns, and may refuse them."""
-
-Take: TypeAlias = Callable[[list[tuple[Any, ...]]], object]
-"""Is called with the result's rows, some at a time."""
+__all__ = ["Answering", "Released"]
 
 
 @dataclass(frozen=True)
 class Released:
-    """What the outer statement needs, and what the analyst is told beside its rows."""
+    """What the outer statement needs, and what the analyst is told beside its rows; ``take`` takes
+    these, if it is known already."""
 
     plan: Plan
     tables: dict[str, pa.Table]
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice, ...]
+    take: Take | None
 
 
 @dataclass(eq=False)
@@ -43,20 +37,20 @@ class Answering:
     planner: Planner
     guaranteed: frozenset[str] = frozenset()
 
-    def release(self, plan: Plan, query: Query, see: See, after: ExitStack) -> Released:
+    def release(self, plan: Plan, query: Query, begin: Receive, after: ExitStack) -> Released:
         """Everything the statement over the noisy rows needs. This is where budget is spent.
 
-        ``see`` is called before that. Errors that pass ``after`` from then on say what was charged.
+        ``begin``, which may refuse its columns, is called before that. Errors that pass ``after``
+        from then on say what was charged.
         """
         tables = empty_tables(plan) if not plan.private else {}
         notices: tuple[Notice, ...] = ()
-        if plan.private:
-            see(self.planner.columns(plan))
+        take = begin(self.planner.columns(plan)) if plan.private else None
         if plan.noisy:
             with doing(Phase.ANSWERING):
                 tables, notices = self._answered(plan, query, after)
             after.enter_context(doing(Phase.ROWS))
-        return Released(plan, tables | self.planner.relations(plan), notices)
+        return Released(plan, tables | self.planner.relations(plan), notices, take)
 
     def _answered(
         self, plan: Plan, query: Query, after: ExitStack
@@ -82,23 +76,14 @@ class Answering:
         self.guaranteed = told.union(tables)
         return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
 
-    def rows(
-        self, released: Released, begin: See, takers: Sequence[Take]
-    ) -> tuple[tuple[ColumnType, ...], int]:
-        """The statement over the noisy rows: its columns, and how many rows were handed on.
-
-        ``takers`` is whoever takes the rows, once ``begin`` was called.
-        """
+    def rows(self, released: Released, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
+        """The statement over the noisy rows: its columns, and how many rows were handed on."""
         plan = released.plan
         if plan.projection is not None:
             columns = self.planner.columns(plan)
-            if not takers:
-                begin(columns)
             found = projected(plan.projection, released.tables[plan.noisy[0].name])
-            return columns, hand_on(found, takers[0])
+            return columns, hand_on(found, released.take or begin(columns))
         with self.planner.cursor.tables(released.tables):
             columns = self.planner.present_columns(plan)
-            if not takers:
-                begin(columns)
-            kinds = [column.type for column in columns]
-            return columns, self.planner.cursor.values(plan.sql, kinds, takers[0])
+            take, kinds = released.take or begin(columns), [column.type for column in columns]
+            return columns, self.planner.cursor.values(plan.sql, kinds, take)

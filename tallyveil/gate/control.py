@@ -77,7 +77,8 @@ class Control:
             for found in self._knowledge[table].previews(charge):
                 sharp = _too_sharp(found, limit)
                 if sharp:
-                    return _refused(found, sharp, charge, limit, request)
+                    hint = _instead(found, sharp, charge, limit, request)
+                    return _refused(table, limit, hint)
         return None
 
 
@@ -155,33 +156,22 @@ def _large(
     return low >= limit.min_count
 
 
-def _refused(
-    found: Preview,
-    sharp: Sequence[int],
-    charge: Charge,
-    limit: InferenceControl,
-    request: Request,
-) -> InsufficientPrivilege:
+def _refused(table: str, limit: InferenceControl, hint: str) -> InsufficientPrivilege:
     small = "" if limit.min_count is None else f" of less than {limit.min_count:,}"
     return InsufficientPrivilege(
-        f'the inference control of table "{charge.workload.table}" does not allow this: a'
+        f'the inference control of table "{table}" does not allow this: a'
         f" count{small} would be known to less than ±{limit.min_half_width:g} at"
         f" {limit.confidence * 100:g} %",
         detail="Counted in are earlier answers, and groups that are two groups' difference.",
-        hint=_instead(found, sharp, charge, limit, request),
+        hint=hint,
     )
 
 
 def _instead(
-    found: Preview,
-    sharp: Sequence[int],
-    charge: Charge,
-    limit: InferenceControl,
-    request: Request,
+    found: Preview, sharp: list[int], charge: Charge, limit: InferenceControl, request: Request
 ) -> str:
     """The hint: how wide an interval may be bought, if any."""
-    known = "SET dp.source = history for what is known already"
-    part = found.take(sharp)
+    known, part = "SET dp.source = history for what is known already", found.take(sharp)
     factor = _least_factor(lambda f: not _too_sharp(part.wider(f), limit))
     if request.custodian:
         part_of_it = "" if factor is None else f", about 1/{_up(Fraction(factor))} of it"

@@ -27,6 +27,7 @@ __all__ = [
     "Receive",
     "Result",
     "Statement",
+    "Take",
     "nothing_aside",
 ]
 
@@ -171,8 +172,11 @@ class Result:
     repeatable: bool = False
 
 
-Receive: TypeAlias = Callable[[tuple[ColumnType, ...]], Callable[[list[tuple[Any, ...]]], object]]
-"""From the columns of a result to what takes its rows, portion by portion."""
+Take: TypeAlias = Callable[[list[tuple[Any, ...]]], object]
+"""Takes rows of a result, portion by portion."""
+
+Receive: TypeAlias = Callable[[tuple[ColumnType, ...]], Take]
+"""From the columns of a result to what takes its rows."""
 
 
 Aside: TypeAlias = Callable[[Piece], bool]

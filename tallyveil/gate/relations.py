@@ -58,7 +58,7 @@ def _balance(table: Table, analyst: str | None, balance: Balance, highest: str |
     return {
         "table_name": table.name,
         "neighbours": table.neighbours,
-        "privacy_unit": unit.words,
+        "privacy_unit": table.unit_words,
         "max_rows": unit.max_rows,
         "budget": float(balance.budget),
         "spent": float(balance.spent) if counted else None,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
-from tallyveil.gate.answering import Answering, Take
+from tallyveil.gate.answering import Answering
 from tallyveil.gate.commands import apply, parse_piece
 from tallyveil.gate.interface import (
     Aside,
@@ -139,7 +139,7 @@ class GateSession:
         query = _query(statement)
         with self.limited(), _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, (parameters, ()))
-            released = self._answering.release(plan, query, lambda columns: None, after)
+            released = self._answering.release(plan, query, lambda _: len, after)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(plan.sql)
         heard = self.settings.heard((*notices, *released.notices))
@@ -197,15 +197,11 @@ class GateSession:
 
     def _select(self, query: Query, given: _Given, receive: Receive | None) -> Result:
         rows: list[tuple[Any, ...]] = []
-        takers: list[Take] = []
-
-        def begin(columns: tuple[ColumnType, ...]) -> None:
-            takers.append(rows.extend if receive is None else receive(columns))
-
+        begin = receive or (lambda _: rows.extend)
         with _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, given)
             released = self._answering.release(plan, query, begin, after)
-            columns, count = self._answering.rows(released, begin, takers)
+            columns, count = self._answering.rows(released, begin)
         notices = (*notices, *released.notices)
         return Result(columns, rows, f"SELECT {count}", notices, self._repeatable(query, plan))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
@@ -55,6 +55,8 @@ __all__ = [
     "wrong",
 ]
 
+T = TypeVar("T")
+
 MAX_CELLS = 1_000_000
 # A range beyond it is of no use: no mechanism is offered for it.
 MAX_COUNT = 500
@@ -89,28 +91,27 @@ def exact_number(value: Any) -> Fraction | None:
     return Fraction(value)
 
 
-def _between(least: Fraction, most: Fraction, expected: str) -> Callable[[Any], Fraction]:
-    """A check for a number from ``least`` to ``most``, exactly as written."""
+def _number(
+    fits: Callable[[Fraction], bool], expected: str, kept: Callable[[Fraction], T]
+) -> Callable[[Any], T]:
+    """A check for a number that fits, exactly as written."""
 
-    def check(value: Any) -> Fraction:
+    def check(value: Any) -> T:
         exact = exact_number(value)
-        if exact is None or not least <= exact <= most:
+        if exact is None or not fits(exact):
             raise wrong(f"expected {expected}")
-        return exact
+        return kept(exact)
 
     return check
+
+
+def _between(least: Fraction, most: Fraction, expected: str) -> Callable[[Any], Fraction]:
+    return _number(lambda exact: least <= exact <= most, expected, Fraction)
 
 
 def positive(most: int, expected: str) -> Callable[[Any], float]:
     """A check for a number above 0 and up to ``most``."""
-
-    def check(value: Any) -> float:
-        exact = exact_number(value)
-        if exact is None or not 0 < exact <= most:
-            raise wrong(f"expected {expected}")
-        return float(exact)
-
-    return check
+    return _number(lambda exact: 0 < exact <= most, expected, float)
 
 
 def whole(most: int, expected: str) -> Callable[[Any], int]:
@@ -152,12 +153,9 @@ min_count = whole(10**15, "a whole number of records from 1 on")
 max_rows = whole_of("rows", MAX_CELLS)
 half_width = positive(10**15, "a positive number: how far from the truth an answer may lie")
 
-
-def confidence(value: Any) -> float:
-    exact = exact_number(value)
-    if exact is None or not 0 < float(exact) < 1:
-        raise wrong("expected a number strictly between 0 and 1, such as 0.95")
-    return float(exact)
+confidence = _number(
+    lambda exact: 0 < float(exact) < 1, "a number strictly between 0 and 1, such as 0.95", float
+)
 
 
 def mechanism(value: Any) -> str:

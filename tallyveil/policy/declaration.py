@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator
 
 from tallyveil.policy import checks
 from tallyveil.policy.axes import AttributeDeclaration
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.limits import Limits
-from tallyveil.policy.model import Budget, CountRange, Defaults, InferenceControl, Invariant
+from tallyveil.policy.model import (
+    Budget,
+    CountRange,
+    Defaults,
+    InferenceControl,
+    Invariant,
+    PrivacyUnit,
+)
 from tallyveil.policy.names import name_mistake
 from tallyveil.policy.server import CatalogChoice, Serving
 
@@ -26,7 +33,6 @@ __all__ = [
     "SourceDeclaration",
     "TableDeclaration",
     "TableShareDeclaration",
-    "UnitDeclaration",
     "ViewDeclaration",
 ]
 
@@ -60,22 +66,6 @@ class SourceDeclaration(Declaration):
     url: _Url = Field(description="a path in quotes")
 
 
-class UnitDeclaration(Declaration):
-    """``"row"``, or the column that says whose row it is."""
-
-    column: str | None = Field(default=None, min_length=1, description="the name of a column")
-    max_rows: Annotated[int, PlainValidator(checks.max_rows)] = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> Any:
-        if value == "row":
-            return {}
-        if not isinstance(value, dict):
-            raise checks.wrong('expected "row" or { column = "…", max_rows = 3 }')
-        return value
-
-
 class _FromDeclaration(Declaration):
     """What is read, by its name there if it is not said."""
 
@@ -87,8 +77,8 @@ class _FromDeclaration(Declaration):
 
 
 class TableDeclaration(_FromDeclaration):
-    privacy_unit: UnitDeclaration = Field(
-        default_factory=UnitDeclaration,
+    privacy_unit: PrivacyUnit = Field(
+        default_factory=PrivacyUnit,
         description='"row" or { column = "…", max_rows = 3 }',
     )
     count: str | None = Field(

@@ -18,7 +18,7 @@ from tallyveil.policy.conflicts import conflicts
 from tallyveil.policy.declaration import PolicyDeclaration, PublicDeclaration, TableDeclaration
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.mistakes import mistakes, refusal, written
-from tallyveil.policy.model import Defaults, Policy, PrivacyUnit, PublicTable, Source, Table
+from tallyveil.policy.model import Defaults, Policy, PublicTable, Source, Table
 from tallyveil.policy.shares import share_conflicts, shares
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 
@@ -117,9 +117,8 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
         name=name,
         origin=declared.origin or name,
         source_url=url,
-        privacy_unit=PrivacyUnit(
-            declared.privacy_unit.column, declared.privacy_unit.max_rows, declared.count
-        ),
+        privacy_unit=declared.privacy_unit,
+        count=declared.count,
         neighbours=declared.neighbours,
         budget=declared.budget,
         domain=Domain(name, tuple(axes.values())),

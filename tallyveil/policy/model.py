@@ -50,27 +50,25 @@ class Source:
     kind: SourceKind
 
 
-@dataclass(frozen=True)
-class PrivacyUnit:
-    """Whose presence is protected: one row, or all rows that share a value of ``column``.
+class PrivacyUnit(Declaration):
+    """Whose presence is protected: one row, written ``"row"``, or all rows that share a value of
+    ``column``.
 
     At most ``max_rows`` rows of a unit are counted, so one unit moves the cube by at most
-    ``max_rows`` in the L1 norm under add/remove. With ``count``, a column of whole numbers, each
-    row of the source stands for so many records, and each of these is a unit by itself.
+    ``max_rows`` in the L1 norm under add/remove.
     """
 
-    column: str | None = None
-    max_rows: int = 1
-    count: str | None = None
+    column: str | None = Field(default=None, min_length=1, description="the name of a column")
+    max_rows: Annotated[int, PlainValidator(checks.max_rows)] = 1
 
-    def __post_init__(self) -> None:
-        if self.count is not None and (self.column is not None or self.max_rows != 1):
-            raise ValueError("a row that stands for several records is no row of one unit")
-
-    @property
-    def words(self) -> str:
-        """What one unit is, in a few words."""
-        return self.column or ("row" if self.count is None else f"one of {self.count}")
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        if value == "row":
+            return {}
+        if not isinstance(value, dict):
+            raise checks.wrong('expected "row" or { column = "…", max_rows = 3 }')
+        return value
 
 
 class CountRange(Declaration):
@@ -166,8 +164,10 @@ class Table:
 
     ``origin`` is the source's table, view or SELECT; ``columns[i]`` is its column that holds
     ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
-    (``add_remove``) or exchanged for another (``replace``). ``mechanisms`` are the names of those
-    that may answer, None if all may. ``count_range`` bounds how many records are alike, and
+    (``add_remove``) or exchanged for another (``replace``). With ``count``, a column of whole
+    numbers, each row of the source stands for so many records, and each of these is a unit by
+    itself. ``mechanisms`` are the names of those that may answer, None if all may. ``count_range``
+    bounds how many records are alike, and
     ``inference_control`` how precisely a count may become known. ``limits`` bound what the ledger
     records. ``beside`` names tables the ledger knows, of the same rows or from former policies: the
     custodian knows that this one has a budget of its own beside theirs. ``invariants`` are what the
@@ -182,6 +182,7 @@ class Table:
     budget: Budget
     domain: Domain
     columns: tuple[str, ...]
+    count: str | None = None
     mechanisms: tuple[str, ...] | None = None
     count_range: CountRange | None = None
     inference_control: InferenceControl | None = None
@@ -192,8 +193,15 @@ class Table:
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.attributes):
             raise ValueError(f"table {self.name}: every attribute needs a column")
+        if self.count is not None and self.privacy_unit != PrivacyUnit():
+            raise ValueError("a row that stands for several records is no row of one unit")
         if self.count_range and not set(self.count_range.by) <= set(self.domain.names):
             raise ValueError(f"table {self.name}: a range of counts goes by its attributes")
+
+    @property
+    def unit_words(self) -> str:
+        """What one privacy unit is, in a few words."""
+        return self.privacy_unit.column or ("row" if self.count is None else f"one of {self.count}")
 
     @property
     def whole(self) -> bool:
@@ -234,7 +242,7 @@ class Table:
         later on.
         """
         own = self.privacy_unit
-        unit = (own.column, own.max_rows, *([] if own.count is None else [own.count]))
+        unit = (own.column, own.max_rows, *([] if self.count is None else [self.count]))
         origin = (self.name, self.origin, self.source_url)
         return digest(origin, self.neighbours, unit, self.domain, self.columns)
 

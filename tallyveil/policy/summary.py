@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
-from tallyveil.policy.model import Budget, InferenceControl, Policy, PrivacyUnit, PublicTable, Table
+from tallyveil.policy.model import Budget, InferenceControl, Policy, PublicTable, Table
 
 __all__ = ["summary"]
 
@@ -47,9 +47,9 @@ def _table(table: Table) -> Iterator[str]:
         yield f"  vouched for: at most {table.count_range.at_most} records {alike}"
     if table.inference_control is not None:
         yield f"  inference control: {_control(table.inference_control)}"
-    yield f"  protects: {_unit(table.privacy_unit, table.neighbours)}"
-    if table.privacy_unit.count is not None:
-        yield f"  each row of the source counts as many records as its {table.privacy_unit.count}"
+    yield f"  protects: {_unit(table)}"
+    if table.count is not None:
+        yield f"  each row of the source counts as many records as its {table.count}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
         yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
@@ -103,10 +103,11 @@ def _public(table: PublicTable) -> str:
     return f"public table {table.name}: {table.origin} from {where}, seen by everyone in full"
 
 
-def _unit(unit: PrivacyUnit, neighbours: str) -> str:
-    change = "added or removed" if neighbours == "add_remove" else "exchanged for another"
+def _unit(table: Table) -> str:
+    unit = table.privacy_unit
+    change = "added or removed" if table.neighbours == "add_remove" else "exchanged for another"
     if unit.column is None:
-        return f"one {'row' if unit.count is None else 'record'}, {change}"
+        return f"one {'row' if table.count is None else 'record'}, {change}"
     rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
     return f"all rows of one {unit.column}, {change}; at most {rows} of each are counted"
 

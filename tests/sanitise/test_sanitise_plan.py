@@ -104,8 +104,8 @@ def test_what_does_not_fit_the_table(planned: Planned, options: Any, words: str)
     "changed",
     [
         {"neighbours": "add_remove"},
-        {"privacy_unit": PrivacyUnit("state", 2)},
-        {"privacy_unit": PrivacyUnit("state", 1)},
+        {"privacy_unit": PrivacyUnit(column="state", max_rows=2)},
+        {"privacy_unit": PrivacyUnit(column="state", max_rows=1)},
         {"origin": "SELECT * FROM people"},
         {"source_url": "people.csv"},
     ],
