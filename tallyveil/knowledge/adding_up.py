@@ -78,8 +78,10 @@ def _with_exact_sums(
     kept = _SUMS.get(system)
     if kept is None or kept[0] != key:
         exact = _exact_sums(state, system, columns, values, spread)
-        some = system.question[np.flatnonzero(spread > 0)]
-        matrix = sparse.vstack([some, exact.matrix], format="csr")
+        known = np.flatnonzero(spread > 0)
+        matrix = system.question if len(known) == len(spread) else system.question[known]
+        if len(exact.values):
+            matrix = sparse.vstack([matrix, exact.matrix], format="csr")
         kept = _SUMS[system] = key, matrix, exact
     return kept[1:]
 
@@ -94,7 +96,7 @@ def _exact_sums(
     """Of rows of these values and variances."""
     rows = np.flatnonzero(system.numbers < 0)
     if not len(rows):
-        return Sums(system.history[rows], system.values[rows])
+        return Sums(system.question[:0], system.values[:0])
     values = np.where(spread > 0, np.nan, np.where(spread == 0, values, np.inf))
     declared = state.exact_columns(system.numbers[rows])
     return exact_sums(

@@ -120,19 +120,19 @@ def _product(value: int, factor: int) -> int:
 
 def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
     """Every row that is no sum of an earlier family's rows, in families of disjoint rows; and all
-    rows that are sums of a family's. The last family has all that is left, disjoint or not. Of
-    rows with the same cells the one with the least coefficients comes first: the others are
-    multiples of it, and it may be no whole multiple of them."""
-    order = np.lexsort([_sizes(matrix), np.diff(matrix.indptr)]).tolist()
-    left, families, sums = list(order), list[set[int]](), list[_Sum]()
+    rows that are sums of a family's. The last family has all that is left, disjoint or not.
+
+    Of rows of as many cells those of the least coefficients come first: a sum of numbers is a
+    whole multiple of the count of the same records, and not the other way round.
+    """
+    sizes = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((np.bincount(rows, np.abs(matrix.data), len(sizes)), sizes))
+    left, families, sums = order.tolist(), list[set[int]](), list[_Sum]()
     while left and len(families) < _FAMILIES:
         owners = _Owners(matrix)
         family = {row for row in deadline.stoppable(left) if owners.take(row)}
-        own = [
-            found
-            for row in deadline.stoppable(order)
-            if row not in family and (found := owners.sum(row)) is not None
-        ]
+        own = [one for one in owners.sums(rows) if one.row not in family]
         if not own and families:
             break
         families.append(family)
@@ -142,12 +142,6 @@ def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
     return [*families, set(left)], sums
 
 
-def _sizes(matrix: sparse.csr_matrix) -> FloatArray:
-    """Of each row, the sum of its coefficients' sizes."""
-    result: FloatArray = np.asarray(abs(matrix).sum(axis=1), dtype=np.float64).ravel()
-    return result
-
-
 class _Owners:
     """Which of some disjoint rows has each cell, and with which coefficient."""
 
@@ -155,38 +149,39 @@ class _Owners:
         self._matrix = matrix
         self._owner = np.full(matrix.shape[1], -1, dtype=np.int64)
         self._coefficients = np.ones(matrix.shape[1], dtype=np.int64)
-        self._sizes = np.diff(matrix.indptr)
 
     def take(self, row: int) -> bool:
         """Take up a row, if it has cells and nobody has them."""
-        cells, coefficients = self._entries(row)
-        if not len(cells) or (self._owner[cells] >= 0).any():
+        start, end = self._matrix.indptr[row : row + 2]
+        cells = self._matrix.indices[start:end]
+        if start == end or (self._owner[cells] >= 0).any():
             return False
-        self._owner[cells], self._coefficients[cells] = row, coefficients
+        self._owner[cells], self._coefficients[cells] = row, self._matrix.data[start:end]
         return True
 
-    def sum(self, row: int) -> _Sum | None:
-        """The row as a sum of whole multiples of those taken up, if it is one."""
-        cells, coefficients = self._entries(row)
-        owner = self._owner[cells]
-        if not len(cells) or (owner < 0).any():
-            return None
-        factors, rest = np.divmod(coefficients, self._coefficients[cells])
-        parts, first, which, counts = np.unique(
-            owner, return_index=True, return_inverse=True, return_counts=True
+    def sums(self, rows: IntArray) -> list[_Sum]:
+        """Every row that is a sum of whole multiples of those taken up. ``rows`` are those of the
+        matrix's entries."""
+        deadline.check()
+        matrix, sizes = self._matrix, np.diff(self._matrix.indptr)
+        owner = self._owner[matrix.indices]
+        factors, rest = np.divmod(matrix.data, self._coefficients[matrix.indices])
+        _, first, which, counts = np.unique(
+            rows * (len(sizes) + 1) + owner,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
         )
-        own = factors[first]
-        if (
-            rest.any()
-            or (factors != own[which.ravel()]).any()
-            or (counts != self._sizes[parts]).any()
-        ):
-            return None
-        return _Sum(row, parts, own)
-
-    def _entries(self, row: int) -> tuple[IntArray, IntArray]:
-        start, end = self._matrix.indptr[row : row + 2]
-        return self._matrix.indices[start:end], self._matrix.data[start:end]
+        parts, of = owner[first], rows[first]
+        differ = (owner < 0) | (rest != 0) | (factors != factors[first][which.ravel()])
+        no_sum = np.bincount(rows, differ, len(sizes)) > 0
+        no_sum[of[counts != sizes[parts]]] = True
+        found = np.flatnonzero(~no_sum & (sizes > 0))
+        starts, ends = (np.searchsorted(of, found, side) for side in ("left", "right"))
+        return [
+            _Sum(row, parts[start:end], factors[first[start:end]])
+            for row, start, end in zip(found.tolist(), starts, ends, strict=True)
+        ]
 
 
 def _relations(sums: Sequence[_Sum], rows: int) -> sparse.csr_matrix:
