@@ -140,11 +140,11 @@ class DiscreteGaussianLaw(NoiseLaw):
         return total
 
     @classmethod
-    def log_phi_bound(cls, a: Floats, scales: Floats, times: Floats, first: float) -> float:
+    def log_phi_bounds(cls, a: Floats, scales: Floats, first: Floats) -> Floats:
         """At most 2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the
         first."""
-        widths = (a * scales * first) ** 2
-        return float(times @ np.minimum(0.0, 0.7 - 0.5 * widths))
+        result: Floats = np.minimum(0.0, 0.7 - 0.5 * (a * scales * first) ** 2)
+        return result
 
     @classmethod
     def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:

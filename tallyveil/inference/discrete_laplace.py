@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
 from tallyveil.inference.laws import Floats, NoiseLaw
+from tallyveil.inference.waves import sines
 
 __all__ = ["DiscreteLaplaceLaw"]
 
 _CONTEXT = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _MARGIN = Decimal("1e-40")
 _TWO = Decimal(2)
-_FACTORS: Final = 16  # as many as this do not overflow when multiplied
 
 
 def _rounded_down(miss: Fraction) -> Decimal:
@@ -109,19 +109,24 @@ class DiscreteLaplaceLaw(NoiseLaw):
         """E e^{sK} = (1−a)² / ((1 − a e^s)(1 − a e^{−s})), which is 1 / (1 − 2v sinh²(s/2)) with
         s = λ A and v the variance."""
         spread = 2 * cls.variances(scales)
-        return -_log_product(-spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2, times)
+        excess = spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2
+        result: Floats = -times @ np.log1p(-excess)
+        return result
 
     @classmethod
     def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
         """φ(t) = (1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)) (MATH §4)."""
-        spread = 2 * cls.variances(scales)
-        return -_log_product(spread[:, None] * np.sin(a[:, None] / 2 * points) ** 2, times)
+        excess = sines(a / 2, points)
+        np.square(excess, out=excess)
+        excess *= 2 * cls.variances(scales)[:, None]
+        result: Floats = -times @ np.log1p(excess, out=excess)
+        return result
 
     @classmethod
-    def log_phi_bound(cls, a: Floats, scales: Floats, times: Floats, first: float) -> float:
+    def log_phi_bounds(cls, a: Floats, scales: Floats, first: Floats) -> Floats:
         """φ falls from 0 to π and has the period 2π: from s to 2π − s it is at most φ(s)."""
-        spread = 2 * cls.variances(scales)
-        return -float(times @ np.log1p(spread * np.sin(a / 2 * first) ** 2))
+        result: Floats = -np.log1p(2 * cls.variances(scales) * np.sin(a / 2 * first) ** 2)
+        return result
 
     @classmethod
     def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
@@ -134,16 +139,6 @@ class DiscreteLaplaceLaw(NoiseLaw):
         )
         factors: Floats = eulerian @ powers
         return a / -np.expm1(-1 / scales), factors
-
-
-def _log_product(excess: Floats, times: Floats) -> Floats:
-    """Σ_k times[k] ln(1 + excess[k]), with few logarithms where each is there once."""
-    if (times != 1).any():
-        repeated: Floats = times @ np.log1p(excess)
-        return repeated
-    starts = np.arange(0, len(excess), _FACTORS)
-    result: Floats = np.log(np.multiply.reduceat(1 + excess, starts, axis=0)).sum(axis=0)
-    return result
 
 
 @cache

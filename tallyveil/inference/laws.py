@@ -163,8 +163,8 @@ class NoiseLaw(ABC):
 
     @classmethod
     @abstractmethod
-    def log_phi_bound(cls, a: Floats, scales: Floats, times: Floats, first: float) -> float:
-        """At least Σ_k n_k ln φ_k(A_k t) at every t from ``first`` to 2π/max A − ``first``."""
+    def log_phi_bounds(cls, a: Floats, scales: Floats, first: Floats) -> Floats:
+        """At least ln φ_k(A_k t) at every t from ``first`` to 2π/A_k − ``first``."""
 
     @classmethod
     @abstractmethod

@@ -22,14 +22,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.waves import as_table, wave_sums
 from tallyveil.inference.weighted_noise import WeightedNoise, sum_bound
 
 __all__ = ["Bounds", "Lattice", "Outer", "Spectrum", "spectrum"]
@@ -43,7 +42,6 @@ _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double preci
 _LARGEST_RATIO: Final = 1000
 _ROUNDED: Final = 1e-9
 _OFF_THE_LATTICE: Final = 1e-6
-_WIDTH: Final = 128
 
 
 class Bounds(NamedTuple):
@@ -107,13 +105,13 @@ class Lattice(Spectrum):
         if n < 0:
             return 0.0
         share = self.step / self.period
-        terms = float(_waves(self._table, (2 * n + 1) * math.pi * share)[0].imag)
+        terms = float(wave_sums(self._table, (2 * n + 1) * math.pi * share)[0].imag)
         return (2 * n + 1 + 2 * terms) * share
 
     @cached_property
     def _table(self) -> FloatArray:
         weights = self.phi / np.sin(self.step / 2 * self.points)
-        return _spread_out(weights[None, :], self.numbers)
+        return as_table(weights[None, :], self.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +133,11 @@ class Bracket(Spectrum):
 
     @cached_property
     def _table(self) -> FloatArray:
-        phi = _spread_out(self.phi[None, :], self.numbers)
-        return _selberg(self.degree)[:, : phi.shape[1]] * phi
+        factors = _selberg(self.degree)[:, self.numbers.astype(np.int64)]
+        return as_table(factors * self.phi, self.numbers)
 
     def _within(self, h: float, strict: bool) -> Bounds:
-        waves = _waves(self._table, 2 * math.pi / self.period * h)
+        waves = wave_sums(self._table, 2 * math.pi / self.period * h)
         middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
         off = (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
         return Bounds.clipped(middle - off - self.neglected, middle + off)
@@ -147,29 +145,11 @@ class Bracket(Spectrum):
 
 @lru_cache(maxsize=4)
 def _selberg(degree: int) -> FloatArray:
-    """f(j/N) and 1 − j/N as tables, for 0 < j < N."""
-    numbers = np.arange(1, degree, dtype=np.float64)
-    share = numbers / degree
-    f = -(1 - share) / np.tan(math.pi * share) - 1 / math.pi
-    return _spread_out(np.array([f, 1 - share]), numbers)
-
-
-def _spread_out(weights: FloatArray, numbers: FloatArray) -> FloatArray:
-    """Each row of weights w_j of the numbers j, as a table with w_{128p+q} at p, q."""
-    places = numbers.astype(np.int64)
-    last = int(places[-1]) if len(places) else 0
-    table = np.zeros((len(weights), (last // _WIDTH + 1) * _WIDTH))
-    table[:, places] = weights
-    return table.reshape(len(weights), -1, _WIDTH)
-
-
-def _waves(tables: FloatArray, angle: float) -> npt.NDArray[np.complex128]:
-    """Σ_j w_j e^{ij·angle} for each table, as Σ_p e^{i·128p·angle} Σ_q w_{128p+q} e^{iq·angle}."""
-    fine = angle * np.arange(_WIDTH)
-    inner = tables @ np.cos(fine) + 1j * (tables @ np.sin(fine))
-    coarse = np.exp(1j * angle * _WIDTH * np.arange(inner.shape[1]))
-    result: npt.NDArray[np.complex128] = inner @ coarse
-    return result
+    """f(j/N) and 1 − j/N for j < N; f(0), which there is not, as 0."""
+    share = np.arange(degree) / degree
+    f = np.zeros(degree)
+    f[1:] = -(1 - share[1:]) / np.tan(math.pi * share[1:]) - 1 / math.pi
+    return np.array([f, 1 - share])
 
 
 def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
@@ -189,32 +169,30 @@ def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | No
         number //= 2
     if number < _FEWEST_POINTS:
         return None
-    # With φ below a level where it is left out, that is at most Σ_j (2/π + 2j/N) level/j.
-    level = math.log(neglected / (10 * (2 + math.log(number))))
+    level = _level(number, neglected)
     numbers, phi = _alive(law, number - 1, math.pi / reach, level)
     return Bracket(2 * reach, reach, 1.1 * neglected, numbers, phi, number)
+
+
+def _level(number: int, neglected: float) -> float:
+    """ln φ, below which φ may be left out at N points: that is at most Σ_j (2/π + 2j/N) φ/j, with a
+    `Lattice` Σ_j φ/j, which is η/10."""
+    return math.log(neglected / (10 * (2 + math.log(number))))
 
 
 def _alive(
     law: WeightedNoise, count: int, unit: float, level: float
 ) -> tuple[FloatArray, FloatArray]:
     """The j ≤ count for which ln φ(j · unit) is not below a level, and φ there."""
-    numbers: list[FloatArray] = [np.zeros(0)]
-    logs: list[FloatArray] = [np.zeros(0)]
-    start = 1
-    while start <= count:
-        stop = min(2 * start if start > 1 else _FIRST_BLOCK, count + 1)
-        if start > 1 and law.dead_between(start * unit, (stop - 1) * unit, level):
-            if law.dead_between(start * unit, count * unit, level):
-                break
-        else:
-            block = np.arange(start, stop, dtype=np.float64)
-            found = law.log_phi(block * unit)
-            keep = found >= level
-            numbers.append(block[keep])
-            logs.append(found[keep])
-        start = stop
-    return np.concatenate(numbers), np.exp(np.concatenate(logs))
+    starts = np.append(1, _FIRST_BLOCK << np.arange(count.bit_length()))
+    starts = starts[starts <= count]
+    stops = np.append(starts[1:], count + 1)
+    dead = law.dead_between(starts * unit, (stops - 1) * unit, level)
+    blocks = zip(starts[~dead].tolist(), stops[~dead].tolist(), strict=True)
+    numbers = np.concatenate([np.zeros(0), *(np.arange(*block, dtype=float) for block in blocks)])
+    logs = law.log_phi(numbers * unit, level) if len(numbers) else numbers
+    keep = logs > -math.inf
+    return numbers[keep], np.exp(logs[keep])
 
 
 def _common_denominator(ratios: FloatArray) -> int | None:
@@ -225,11 +203,22 @@ def _common_denominator(ratios: FloatArray) -> int | None:
         worst = int(np.argmax(off))
         if off[worst] <= _ROUNDED:
             return parts
-        found = Fraction(float(ratios[worst])).limit_denominator(_LARGEST_RATIO).denominator
-        wider = math.lcm(parts, found)
-        if wider == parts or wider > _LARGEST_RATIO:
+        own = _denominator(float(ratios[worst]))
+        if own is None or math.lcm(parts, own) > _LARGEST_RATIO:
             return None
-        parts = wider
+        parts = math.lcm(parts, own)
+
+
+def _denominator(ratio: float) -> int | None:
+    """The least q ≤ 1000 for which the ratio is a p/q but for a rounding error. It is among the
+    convergents of its continued fraction, as every p/q nearer than 1/2q² is."""
+    before, here, rest = 0, 1, ratio
+    while abs(ratio * here - round(ratio * here)) > _ROUNDED * here:
+        rest = 1 / (rest - math.floor(rest))
+        before, here = here, math.floor(rest) * here + before
+        if here > _LARGEST_RATIO:
+            return None
+    return here
 
 
 def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | None:
@@ -248,11 +237,10 @@ def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | No
     half = math.ceil((reach + slack) / step) + 1
     size = 2 * half + 1
     exact, unit = law.in_units(step), 2 * math.pi / size
-    # With φ below a level where it is left out, that is at most Σ_j level/j ≤ level · ln M.
-    level, number = math.log(neglected / (10 * math.log(half + 2))), _FEWEST_POINTS
-    while number < half and not exact.dead_between(number * unit, half * unit, level):
-        number *= 2
-    number = min(number, half)
+    level = _level(half, neglected)
+    ends = np.ldexp(float(_FEWEST_POINTS), np.arange(half.bit_length()))
+    dead = exact.dead_between(ends * unit, np.full(len(ends), half * unit), level)
+    number = int(min(half, *ends[dead | (ends >= half)]))
     if number > _LATTICE_POINTS or number * law.work > _WORK:
         return None
     numbers, phi = _alive(exact, number, unit, level)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WeightedNoise", "sum_bound"]
 
-_DEAD: Final = -41.0  # φ < 2e-18 counts as 0; `inversion` allows for it
+_DEAD: Final = -41.0  # φ < 2e-18
 _DUST: Final = 1e-12
-_CHUNK: Final = 8192
+_CHUNK: Final = 32768
 _SERIES_FROM: Final = 24  # fewer terms are evaluated one by one
 _ORDER: Final = 10  # of cumulants
 _NEAR: Final = 1 - np.geomspace(1e-3, 0.9, 16)  # shares of the limit
@@ -198,45 +198,50 @@ class WeightedNoise:
             rates = np.concatenate([rates[rates < 0.999 * self.limit], _NEAR * self.limit])
         return rates
 
-    def log_phi(self, points: FloatArray) -> FloatArray:
-        """ln φ(t) at ascending t ≥ 0, −∞ where φ < 2e-18; otherwise within 1e-12, of φ or of 1.
+    def log_phi(self, points: FloatArray, level: float = _DEAD) -> FloatArray:
+        """ln φ(t) at ascending t ≥ 0, −∞ where it is below ``level``; otherwise within 1e-12, of φ
+        or of 1.
 
         The terms for which t is small are summed up by their cumulants, the others one by one.
         """
         own = self.independent
         if own is not self:
-            alone = own.log_phi(points) if len(own.sizes) else np.zeros(len(points))
-            alive = np.flatnonzero(alone > _DEAD)
+            alone = own.log_phi(points, level) if len(own.sizes) else np.zeros(len(points))
+            alive = np.flatnonzero(alone > level)
             for one in self.joint:
                 alone[alive] += one.log_phi(points[alive])
-            return np.where(alone > _DEAD, alone, -np.inf)
+            return np.where(alone > level, alone, -np.inf)
         split = max(self._small_from(float(points[-1])), self._last_without_series)
         total = np.zeros(len(points))
         if split < len(self.sizes):
             total += self._series(split, points, -1.0)
-        alive = np.flatnonzero(total > _DEAD)
-        start = 0
-        while start < split and len(alive):
-            stop = min(start + max(4, _CHUNK // len(alive)), split)
+        start, left = 0, _stretch(total > level)
+        while start < split and left.stop:
+            stop = min(start + max(4, _CHUNK // (left.stop - left.start)), split)
             for law, terms in self._terms(slice(start, stop)):
-                total[alive] += law.log_phis(*terms, points[alive])
-            alive = alive[total[alive] > _DEAD]
+                total[left] += law.log_phis(*terms, points[left])
+            left = _stretch(total > level)
             start = stop
-        return np.where(total > _DEAD, total, -np.inf)
+        return np.where(total > level, total, -np.inf)
 
-    def dead_between(self, first: float, last: float, level: float = _DEAD) -> bool:
-        """Whether ln φ(t) < level, φ(t) < 2e-18 if not given, for all t from ``first`` to ``last``
-        follows from φ(first).
+    def dead_between(
+        self, first: FloatArray, last: FloatArray, level: float = _DEAD
+    ) -> npt.NDArray[np.bool_]:
+        """For each i whether ln φ(t) < level for all t from first_i to last_i follows from
+        φ(first_i).
 
         Of a term it does as long as A_k (first + last) ≤ 2π; no other counts, and none of those
         drawn together.
         """
         own = self.independent
         if own is not self:
-            return bool(len(own.sizes)) and own.dead_between(first, last, level)
-        within = np.flatnonzero(self.coefficients * (first + last) <= 2 * math.pi)
-        bounds = (law.log_phi_bound(*terms, first) for law, terms in self._terms(within))
-        return sum(bounds) < level
+            return own.dead_between(first, last, level)
+        total = np.zeros(len(first))
+        for law, (a, scales, times) in self._terms():
+            bounds = law.log_phi_bounds(a[:, None], scales[:, None], first)
+            total += times @ np.where(a[:, None] * (first + last) <= 2 * math.pi, bounds, 0.0)
+        dead: npt.NDArray[np.bool_] = total < level
+        return dead
 
     def _small_from(self, last: float) -> int:
         """The first term of those whose size is below 1/(5 ``last``)."""
@@ -270,6 +275,12 @@ class WeightedNoise:
         squares = np.broadcast_to(sign * (points * unit) ** 2, (len(terms), len(points)))
         result: FloatArray = terms[:, start:].sum(axis=1) @ np.multiply.accumulate(squares, axis=0)
         return result
+
+
+def _stretch(chosen: npt.NDArray[np.bool_]) -> slice:
+    """From the first that is chosen to the last: evenly spaced points stay so."""
+    some = np.flatnonzero(chosen)
+    return slice(int(some[0]), int(some[-1]) + 1) if len(some) else slice(0, 0)
 
 
 def sum_bound(sizes: FloatArray, miss: float) -> float:

@@ -21,6 +21,7 @@ from tallyveil.inference import (
     Noises,
 )
 from tallyveil.inference.error_law import _least
+from tallyveil.inference.spectrum import _denominator
 
 Family = type[NoiseLaw]
 TOLERANCE = 1e-9
@@ -265,3 +266,13 @@ def test_the_quick_bounds_hold_the_law(laws: list[int]) -> None:
         assert own.upper - 1e-9 <= quick.upper
         assert quick.upper - quick.lower <= 0.5
     assert error.outer_cdf(-9 * spread).upper < 0.01
+
+
+def test_denominators_are_found_but_for_rounding_errors() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(300):
+        q = int(random.integers(1, 1001))
+        ratio = Fraction(int(random.integers(1, q + 1)), q)
+        assert _denominator(float(ratio) + random.uniform(-8e-10, 8e-10)) == ratio.denominator
+    assert _denominator(math.sqrt(0.5)) is None
+    assert _denominator(1 / 1001) is None
