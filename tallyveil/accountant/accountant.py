@@ -291,9 +291,8 @@ class Accountant(Balances):
 
         Since such an estimate may cost nothing, a few megabytes are kept for each analyst at most.
         """
-        encoded = [
-            (table, encode_derivation(one)) for table, each in derivations.items() for one in each
-        ]
+        each = ((table, one) for table, own in derivations.items() for one in own)
+        encoded = [(table, encode_derivation(one)) for table, one in each]
         with self._lock:
             self._books.derive(encoded, analyst)
 

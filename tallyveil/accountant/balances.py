@@ -122,13 +122,12 @@ class Balances:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
         with self._lock, self._books.reading():
             entries, after = self._ledger.history(None), dict(self._books.readings)
-        readings = []
-        for entry in entries:
-            account = self._accounts.get(entry.table)
-            if account is not None:
-                spent, exact = after[entry.charge_id]
-                readings.append(Reading(entry, from_units(spent), exact, account.measure))
-        return readings
+        return [
+            Reading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
+            for entry in entries
+            if entry.table in self._accounts
+            for spent, exact in [after[entry.charge_id]]
+        ]
 
     def cost(self, charge: Charge) -> Fraction:
         """Of a charge by itself, in the measure of its table's budget."""

@@ -86,15 +86,12 @@ def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
     if hmac.compare_digest(known, found):
         return
     with ledger.reading():
-        asked = ledger.charged_tables()
-    if asked:
-        hint = (
-            "Restore the data the ledger was made with. To answer from other data, name another"
-            " file as ledger: it begins with the whole budget, and whoever is in both data can"
-            " lose both budgets."
+        hint = _restore(
+            ledger,
+            "data",
+            "To answer from other data, name another file as ledger: it begins with the whole"
+            " budget, and whoever is in both data can lose both budgets.",
         )
-    else:
-        hint = "Nothing was charged yet: delete the ledger, and it is made anew for this data."
     raise LedgerMismatch(
         f'the source holds other data of table "{table}" than the ledger {ledger.name} knows',
         detail='With data = "fixed", all answers about a table are about the same rows: they are'
@@ -104,20 +101,24 @@ def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
 
 
 def _redeclared(ledger: Ledger, table: str) -> LedgerMismatch:
-    if ledger.charged_tables():
-        hint = (
-            "Restore the policy the ledger was made with. Only if the table holds other people's"
-            " records than before, start a new ledger file: a new ledger starts with the whole"
-            " budget."
-        )
-    else:
-        hint = "Nothing was charged yet: delete the ledger, and it is made anew for this policy."
     return LedgerMismatch(
         f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
         detail="The source, the attributes, the neighbouring relation or the privacy unit of the"
         " policy differ from those the ledger was made with.",
-        hint=hint,
+        hint=_restore(
+            ledger,
+            "policy",
+            "Only if the table holds other people's records than before, start a new ledger file: a"
+            " new ledger starts with the whole budget.",
+        ),
     )
+
+
+def _restore(ledger: Ledger, what: str, otherwise: str) -> str:
+    """What to do about another one; inside `reading`."""
+    if ledger.charged_tables():
+        return f"Restore the {what} the ledger was made with. {otherwise}"
+    return f"Nothing was charged yet: delete the ledger, and it is made anew for this {what}."
 
 
 def _renamed(ledger: str, table: str, gone: list[str]) -> LedgerMismatch:

@@ -68,24 +68,19 @@ def refuse(policy: Policy, mistakes: Sequence[str]) -> None:
 
 
 def _declared(table: Table, cube: Cube, planner: _Planner) -> Declared:
-    parts: list[Workload] = []
-    given: list[tuple[int, ...] | None] = []
-    mistakes: list[str] = []
+    found, mistakes = list[tuple[Workload, tuple[int, ...] | None]](), list[str]()
     implied = int(table.total_public)
     for number, invariant in enumerate(table.exact):
         key = f"tables.{table.name}.invariants[{number - implied}]"
         try:
-            workload, values = planner.counts(table, invariant)
+            found.append(planner.counts(table, invariant))
         except StatementError as error:
             mistakes.append(_told(key, invariant, error))
         except _Mistake as error:
             mistakes.append(f"{key}.{_key(invariant)}: {error}")
-        else:
-            parts.append(workload)
-            given.append(values)
     _refuse_table(mistakes)
-    span = _span(table, cube, parts)
-    return Declared(table, cube, table.exact, tuple(parts), tuple(given), span)
+    parts, given = zip(*found, strict=True)
+    return Declared(table, cube, table.exact, parts, given, _span(table, cube, parts))
 
 
 def _span(table: Table, cube: Cube, parts: Sequence[Workload]) -> Span:

@@ -8,7 +8,7 @@ that the custodian has not acknowledged.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -101,7 +101,7 @@ def publish(
         values = tuple(v for columns in own for column in columns for v in column)
         found[table] = Published(one, values, disclosure(one.span, values, one.cube.domain))
         mistakes += _contradictions(one, own)
-        mistakes += _unacknowledged(found[table]) + _unneeded(found[table])
+        mistakes += _unacknowledged(found[table])
     refuse(policy, mistakes)
     for table, one in declared.items():
         new = unpublished(ledger, one)
@@ -133,51 +133,44 @@ def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:
                 )
 
 
-def _contradictions(declared: Declared, counted: Sequence[Sequence[Sequence[int]]]) -> list[str]:
+def _contradictions(
+    declared: Declared, counted: Sequence[Sequence[Sequence[int]]]
+) -> Iterator[str]:
     """Where the table holds others than a public table says: for the custodian alone, who may see
     which."""
-    found = []
     parts = zip(declared.invariants, declared.parts, declared.given, counted, strict=True)
     for invariant, workload, given, own in parts:
         if given is None or tuple(own[0]) == given:
             continue
         names = row_names(workload.columns[0], declared.cube.domain)
         off = [n for n, a, b in zip(names, own[0], given, strict=True) if a != b]
-        found.append(
+        yield (
             f"tables.{declared.table.name}.invariants from {invariant.source}: expected the counts"
             f" of the table; {len(off):,} differ: {_listed(off)}"
         )
-    return found
 
 
-def _unacknowledged(one: Published) -> list[str]:
-    """Small counts that would be known, and that the policy does not name."""
-    table = one.declared.table
-    named = {name for invariant in table.invariants for name in invariant.acknowledge}
-    small = [count.name for count in one.disclosure.small(SMALL) if count.name not in named]
-    if not small or not table.invariants:
-        return []
-    listed = json.dumps(small[:_ACKNOWLEDGED], ensure_ascii=False)
-    return [
-        f"tables.{table.name}.invariants: {len(small):,} counts of fewer than {SMALL} records would"
-        " be exact; expected an invariant that does not give them away, or in one of them"
-        f" acknowledge = {listed}"
-    ]
-
-
-def _unneeded(one: Published) -> list[str]:
-    """Names that the policy acknowledges and no exact count has; as far as all of these are known.
-    One whose count is large now may be needed when the data change."""
-    counts = {count.name for count in one.disclosure.counts}
-    table = one.declared.table
-    named = [name for invariant in table.invariants for name in invariant.acknowledge]
-    wrong = [name for name in named if name not in counts] if one.disclosure.whole else []
-    if not wrong:
-        return []
-    return [
-        f"tables.{table.name}.invariants: acknowledge names no exact count: {_listed(wrong)};"
-        " expected names as tallyveil check writes them"
-    ]
+def _unacknowledged(one: Published) -> Iterator[str]:
+    """Small counts that would be known, and that the policy does not name; and names that it
+    acknowledges and no exact count has, as far as all of these are known: one whose count is large
+    now may be needed when the data change."""
+    table, disclosed = one.declared.table, one.disclosure
+    named = dict.fromkeys(n for invariant in table.invariants for n in invariant.acknowledge)
+    small = [count.name for count in disclosed.small(SMALL) if count.name not in named]
+    if small and table.invariants:
+        listed = json.dumps(small[:_ACKNOWLEDGED], ensure_ascii=False)
+        yield (
+            f"tables.{table.name}.invariants: {len(small):,} counts of fewer than {SMALL} records"
+            " would be exact; expected an invariant that does not give them away, or in one of them"
+            f" acknowledge = {listed}"
+        )
+    counts = {count.name for count in disclosed.counts}
+    wrong = [name for name in named if name not in counts]
+    if wrong and disclosed.whole:
+        yield (
+            f"tables.{table.name}.invariants: acknowledge names no exact count: {_listed(wrong)};"
+            " expected names as tallyveil check writes them"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -44,8 +44,8 @@ def _values(value: Any) -> tuple[Any, ...]:
     kind = type(given[0])
     if kind not in (str, bool, int, dt.date) or any(type(v) is not kind for v in given):
         raise wrong(f"expected {expected}")
-    if kind is int and not all(-_INT64 <= v < _INT64 for v in given):
-        raise wrong("expected whole numbers of at most 64 bits")
+    if kind is int:
+        _need_64_bits(given)
     if kind is str and any("\0" in v for v in given):
         raise wrong("expected text without NUL characters")
     seen: set[Any] = set()
@@ -65,8 +65,8 @@ def _range_ends(value: Any) -> tuple[Any, Any]:
     low, high = given
     if low > high:
         raise wrong(f"expected {expected}, the lower end first")
-    if is_integer(low) and not (low >= -_INT64 and high < _INT64):
-        raise wrong("expected whole numbers of at most 64 bits")
+    if is_integer(low):
+        _need_64_bits(given)
     size = high - low + 1 if is_integer(low) else (high - low).days + 1
     if size > MAX_CELLS:
         raise wrong(f"expected at most {MAX_CELLS:,} cells, found {size:,}; declare bins")
@@ -84,14 +84,18 @@ def _bins(value: Any) -> tuple[int | float, ...]:
     edges: list[int | float]
     if all(is_integer(v) for v in given):
         edges = given
-        if not all(-_INT64 <= v < _INT64 for v in edges):
-            raise wrong("expected whole numbers of at most 64 bits")
+        _need_64_bits(given)
     else:
         edges = [float(v) + 0.0 for v in given]  # + 0.0 turns -0.0 into 0.0
     increasing = all(a < b for a, b in pairwise(edges))
     if not increasing or not all(math.isfinite(e) for e in edges):
         raise wrong(f"expected {expected}")
     return tuple(edges)
+
+
+def _need_64_bits(given: Sequence[int]) -> None:
+    if not all(-_INT64 <= v < _INT64 for v in given):
+        raise wrong("expected whole numbers of at most 64 bits")
 
 
 def _is_day(value: Any) -> bool:
