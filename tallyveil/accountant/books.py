@@ -11,11 +11,11 @@ from tallyveil import deadline
 from tallyveil.accountant.account import Account, Amount
 from tallyveil.accountant.chain import START, Position, StoredCharge
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.codec import decode_answers, encode_answers
+from tallyveil.accountant.codec import decode_answers, decode_charge, encode_answers
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
-from tallyveil.accountant.pricing import Priced, Pricing, charge_of
+from tallyveil.accountant.pricing import Priced, Pricing
 from tallyveil.accountant.quote import Quote, Recording
 from tallyveil.accountant.recomposition import Recomposition
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
@@ -331,7 +331,7 @@ class Books:
 
 def _asked(stored: StoredCharge) -> Release:
     row = stored.table, stored.mechanism
-    return Release(stored.id, *row, partial(charge_of, *row, stored.columns))
+    return Release(stored.id, *row, partial(decode_charge, *row, stored.columns))
 
 
 def _same(charge: Charge) -> Charge:

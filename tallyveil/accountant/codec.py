@@ -16,7 +16,6 @@ import json
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -25,14 +24,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint import Joint
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import IntArray
-from tallyveil.workload.workload import Column, Factor
+from tallyveil.workload.workload import Column, Factor, Workload
 
-__all__ = ["Event", "decode_answers", "decode_event", "encode_answers", "encode_event"]
+__all__ = ["decode_answers", "decode_charge", "encode_answers", "encode_charge"]
 
 # Bytes that are compressed between two looks at the deadline.
 _PORTION = 1 << 20
@@ -49,24 +49,11 @@ _WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 
 """Types of integers, and how many of them are at least 0."""
 
 
-@dataclass(frozen=True, eq=False)
-class Event:
-    """Noise of ``law`` at ``scales`` on the rows of ``columns``; None where the error depends on
-    the truth, or records are released."""
-
-    columns: tuple[Column, ...]
-    scales: tuple[float, ...]
-    law: str | None = None
-    translates: tuple[Translate | None, ...] = ()
-    plainly: tuple[int, ...] = ()
-    joint: Joint | None = None
-
-
-def encode_event(event: Event, relation: Relation | None = None) -> bytes:
+def encode_charge(charge: Charge, relation: Relation | None = None) -> bytes:
+    """What was released, and for tables that are neighbours by which relation."""
     header: list[dict[str, Any]] = []
     body: list[bytes] = []
-    columns, scales = event.columns, event.scales
-    for column, scale in zip(columns, scales, strict=True):
+    for column, scale in zip(charge.workload.columns, charge.scales, strict=True):
         about: dict[str, Any] = {
             "multiplier": str(column.multiplier),
             "scale": float(scale).hex(),
@@ -80,23 +67,23 @@ def encode_event(event: Event, relation: Relation | None = None) -> bytes:
             about["selected"], held = _held(column.selected)
             body += held
         header.append(about)
-    for translate, about in zip(event.translates, header, strict=False):
+    for translate, about in zip(charge.translates, header, strict=False):
         if translate is not None:
             described, held = _held(translate.rows, translate.declared, translate.numerators)
             about["translate"] = {"denominator": translate.denominator, **described}
             body += held
     about_all: dict[str, Any] = {
-        "law": event.law,
+        "law": charge.law,
         "protects": None if relation is None else [relation.neighbours, relation.max_rows],
         "version": None,
         "strategy": None,
         "columns": header,
     }
-    if event.plainly:
-        about_all["plainly"] = event.plainly
-    if event.joint is not None:
-        described, held = _held(np.array(event.joint.parents, dtype=np.int64))
-        about_all["joint"] = {"law": event.joint.name, "rows": event.joint.rows, **described}
+    if charge.plainly:
+        about_all["plainly"] = charge.plainly
+    if charge.joint is not None:
+        described, held = _held(np.array(charge.joint.parents, dtype=np.int64))
+        about_all["joint"] = {"law": charge.joint.name, "rows": charge.joint.rows, **described}
         body += held
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
@@ -170,8 +157,8 @@ def _compressor(strategy: int) -> Any:
     return zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
 
 
-def decode_event(blob: bytes) -> Event:
-    """The inverse of `encode_event`. Raises LedgerError for anything else."""
+def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
+    """The charge that is stored so, without its statement. Raises LedgerError for anything else."""
     try:
         header, _, body = zlib.decompress(blob).partition(b"\n")
         columns, scales = [], []
@@ -190,7 +177,10 @@ def decode_event(blob: bytes) -> Event:
         raise LedgerError("a charge in the ledger cannot be read") from error
     known = tuple(translates) if any(translates) else ()
     plainly = tuple(map(int, whole.get("plainly", ())))
-    return Event(tuple(columns), tuple(scales), whole["law"], known, plainly, joint)
+    workload = Workload(table, tuple(columns))
+    return Charge(
+        workload, mechanism, tuple(scales), "", whole["law"], known, plainly=plainly, joint=joint
+    )
 
 
 def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:

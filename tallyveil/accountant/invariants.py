@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tallyveil.accountant.codec import Event, decode_event, encode_event
+from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.codec import decode_charge, encode_charge
 from tallyveil.accountant.ledger import Ledger, StoredInvariant
 from tallyveil.workload.workload import Column, Workload
 
@@ -25,19 +26,23 @@ def write_invariants(
         known = {(one.event, one.rows) for one in ledger.invariants(table)}
         for sql, workload in counts.items():
             if (event, workload.key) not in known:
-                body = encode_event(Event(workload.columns, (0.0,) * len(workload.columns)))
+                exact = Charge(workload, event, (0.0,) * len(workload.columns), sql)
+                body = encode_charge(exact)
                 ledger.add_invariant(StoredInvariant(table, event, sql, workload.key, body))
 
 
 def published_columns(ledger: Ledger, table: str) -> tuple[Column, ...]:
     """All that were published, oldest first: more are only appended. Inside `reading`."""
-    stored = (one for one in ledger.invariants(table) if one.event == PUBLISHED)
-    return tuple(column for one in stored for column in decode_event(one.columns).columns)
+    return tuple(column for _, columns in _stored(ledger, table, PUBLISHED) for column in columns)
 
 
 def invariants_of(ledger: Ledger, table: str, event: str) -> list[tuple[str, tuple[Column, ...]]]:
     """The SQL and the rows of each event of a kind, oldest first. Where a public table has changed,
     the same SQL may have had other rows."""
     with ledger.reading():
-        stored = ledger.invariants(table)
-    return [(o.sql, decode_event(o.columns).columns) for o in stored if o.event == event]
+        return _stored(ledger, table, event)
+
+
+def _stored(ledger: Ledger, table: str, event: str) -> list[tuple[str, tuple[Column, ...]]]:
+    stored = (one for one in ledger.invariants(table) if one.event == event)
+    return [(o.sql, decode_charge(table, event, o.columns).workload.columns) for o in stored]

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from tallyveil.accountant.account import Account, Amount
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.codec import Event, decode_event, encode_event
+from tallyveil.accountant.codec import encode_charge
 from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
 from tallyveil.invariants import Translate, translated
 from tallyveil.mechanisms import Loss, recorded_law
@@ -18,9 +18,9 @@ from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.protocol import Charged
 from tallyveil.mechanisms.registry import additive_by_law, charged
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Column
 
-__all__ = ["Priced", "Pricing", "charge_of"]
+__all__ = ["Priced", "Pricing"]
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,8 @@ class Pricing:
         if priced is None:
             workload = charge.workload
             _ = charge.key  # of its receipt, which is issued while others wait
-            event = Event(
-                workload.columns, charge.scales, charge.law, charge.translates, charge.plainly,
-                charge.joint,
-            )  # fmt: skip
-            columns = encode_event(event, self._accounts[workload.table].relation)
-            height = sum(column.height for column in workload.columns)
+            columns = encode_charge(charge, self._accounts[workload.table].relation)
+            height = sum(charge.heights)
             priced = self._priced[charge] = Priced(
                 workload.table,
                 charge.mechanism,
@@ -128,12 +124,3 @@ def _rows(column: Column, translate: Translate, published: Sequence[Column]) -> 
     if found is None:
         raise LedgerError("a charge is by invariants of too many cells")
     return found
-
-
-def charge_of(table: str, mechanism: str, columns: bytes) -> Charge:
-    """The charge that is stored so, without its statement."""
-    event = decode_event(columns)
-    return Charge(
-        Workload(table, event.columns), mechanism, event.scales, "", event.law, event.translates,
-        plainly=event.plainly, joint=event.joint,
-    )  # fmt: skip

@@ -21,10 +21,11 @@ from tallyveil import deadline
 from tallyveil.accountant.account import Account
 from tallyveil.accountant.chain import START, Position, StoredCharge
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.codec import decode_charge
 from tallyveil.accountant.filters import Filters
 from tallyveil.accountant.invariants import published_columns
 from tallyveil.accountant.ledger import Ledger
-from tallyveil.accountant.pricing import Pricing, charge_of
+from tallyveil.accountant.pricing import Pricing
 
 __all__ = ["Composition", "Recomposition", "published_rows"]
 
@@ -77,7 +78,7 @@ class Recomposition:
 
     def charge(self, stored: StoredCharge) -> Charge:
         """As it was accounted for when it was made."""
-        charge = charge_of(stored.table, stored.mechanism, stored.columns)
+        charge = decode_charge(stored.table, stored.mechanism, stored.columns)
         if charge.translates:
             return replace(charge, published=published_columns(self._ledger, stored.table))
         return charge
@@ -130,7 +131,7 @@ class Recomposition:
         for stored, position in self._ledger.charges_after(past.end):
             if stored.table == table:
                 deadline.check()
-                charge = charge_of(table, stored.mechanism, stored.columns)
+                charge = decode_charge(table, stored.mechanism, stored.columns)
                 past.rows[stored.id] = published_rows([charge])
                 past.given_up[stored.id] = charge.plainly
             past.end = position

@@ -7,10 +7,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from tallyveil.accountant import Accountant, Answer
+from tallyveil.accountant import Accountant, Answer, Charge
+from tallyveil.accountant.codec import decode_charge
+from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["altered", "forked", "raw", "recorded_answers"]
+__all__ = ["altered", "asked", "forked", "raw", "read", "recorded_answers"]
 
 
 def raw(path: Path) -> closing[sqlite3.Connection]:
@@ -45,3 +48,11 @@ def forked(work: Callable[[int], None]) -> tuple[int, int]:
 
 def recorded_answers(accountant: Accountant, table: str) -> list[Answer]:
     return [one for release in accountant.learned(table, 0, 0)[0] for one in release.answers]
+
+
+def asked(columns: tuple[Column, ...], scales: tuple[float, ...], **more: Any) -> Charge:
+    return Charge(Workload("t", columns), "", scales, "", **more)
+
+
+def read(blob: bytes) -> Charge:
+    return decode_charge("t", "", blob)

@@ -15,7 +15,7 @@ import pytest
 from tallyveil import deadline
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
 from tallyveil.accountant.chain import START
-from tallyveil.accountant.codec import Event, encode_event
+from tallyveil.accountant.codec import encode_charge
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import (
     BudgetExceeded,
@@ -30,7 +30,7 @@ from tallyveil.mechanisms import mechanism
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.limits import Limits
 from tallyveil.workload.workload import Column, Workload
-from tests.accountant.ledgers import recorded_answers
+from tests.accountant.ledgers import asked, recorded_answers
 
 LAPLACE = mechanism("laplace")
 
@@ -325,7 +325,7 @@ def test_an_unknown_mechanism_in_the_ledger_closes_it(
             sql="",
             cost=0,
             height=0,
-            columns=encode_event(Event((), ())),
+            columns=encode_charge(asked((), ())),
             before=START,
         )
     with pytest.raises(LedgerError, match="cannot be accounted for"):

@@ -19,16 +19,14 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.chain import linked
 from tallyveil.accountant.codec import (
-    Event,
     decode_answers,
-    decode_event,
     encode_answers,
-    encode_event,
+    encode_charge,
 )
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms import Relation
 from tallyveil.workload.workload import Workload
-from tests.accountant.ledgers import altered, raw, recorded_answers
+from tests.accountant.ledgers import altered, asked, raw, read, recorded_answers
 
 
 @pytest.fixture
@@ -235,10 +233,10 @@ def test_a_copy_of_a_closed_ledger_is_a_backup(
 @given(st.data())
 def test_columns_survive_the_ledger(cubes: Any, data: st.DataObject) -> None:
     for release in data.draw(cubes.histories):
-        event = Event(release.columns, release.scales, "discrete_laplace")
-        again = decode_event(encode_event(event, Relation("replace", 2)))
+        charge = asked(release.columns, release.scales, law="discrete_laplace")
+        again = read(encode_charge(charge, Relation("replace", 2)))
         assert (again.scales, again.law) == (release.scales, "discrete_laplace")
-        assert Workload("t", again.columns).key == Workload("t", release.columns).key
+        assert again.workload.key == Workload("t", release.columns).key
 
 
 def test_the_measure_of_a_charge_is_chained(accountant: Accountant, cubes: Any, path: Path) -> None:
@@ -250,7 +248,7 @@ def test_the_measure_of_a_charge_is_chained(accountant: Accountant, cubes: Any, 
 
 def test_wide_and_rational_columns_survive_the_ledger(cubes: Any) -> None:
     column = cubes.column(["age"], [[2**40, -(2**62), 0], [0, 200, -129]], "5/3")
-    (again,) = decode_event(encode_event(Event((column,), (0.1,)))).columns
+    (again,) = read(encode_charge(asked((column,), (0.1,)))).workload.columns
     assert again.multiplier == column.multiplier
     (known,), (factor,) = again.factors, column.factors
     assert np.array_equal(known.coefficients, factor.coefficients)

@@ -16,7 +16,7 @@ import pytest
 
 from tallyveil.accountant import Accountant, Charge, Joint, Ledger
 from tallyveil.accountant.chain import START
-from tallyveil.accountant.codec import Event, decode_event, encode_event
+from tallyveil.accountant.codec import encode_charge
 from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.invariants import Translate
@@ -24,7 +24,7 @@ from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import mechanism, registry
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.workload.workload import Column, Factor, Workload
-from tests.accountant.ledgers import recorded_answers
+from tests.accountant.ledgers import asked, read, recorded_answers
 
 
 class Retired(DiscreteLaplace):
@@ -93,10 +93,10 @@ def test_a_name_that_means_another_law_by_now_changes_nothing(
 
 @pytest.mark.parametrize("place", ["version", "strategy"])
 def test_what_a_later_program_adds_is_refused(place: str) -> None:
-    header, _, body = zlib.decompress(encode_event(Event((), ()))).partition(b"\n")
+    header, _, body = zlib.decompress(encode_charge(asked((), ()))).partition(b"\n")
     about = json.loads(header) | {place: 2}
     with pytest.raises(LedgerError, match="later version"):
-        decode_event(zlib.compress(json.dumps(about).encode() + b"\n" + body, 1))
+        read(zlib.compress(json.dumps(about).encode() + b"\n" + body, 1))
 
 
 @pytest.mark.parametrize("kind", ["any order", "every third", "again and again"])
@@ -110,8 +110,8 @@ def test_many_rows_are_read_as_they_were_written(kind: str) -> None:
     rows = np.arange(size, dtype=np.int64) // 4
     factor = Factor(("x",), (3 * size,), size // 4, rows, cells, np.ones_like(rows))
     column = Column((factor, Factor(("y",), (2,), 1, *np.array([[0], [1], [5]]))))
-    written = encode_event(Event((column,), (2.0,), "laplace"))
-    (found,) = decode_event(written).columns
+    written = encode_charge(asked((column,), (2.0,), law="laplace"))
+    (found,) = read(written).workload.columns
     for one, other in zip(found.factors, column.factors, strict=True):
         assert (one.rows == other.rows).all()
         assert (one.cells == other.cells).all()
@@ -122,8 +122,8 @@ def test_many_rows_are_read_as_they_were_written(kind: str) -> None:
 def test_of_a_matrix_without_zeros_only_the_coefficients_are_kept(cubes: Any) -> None:
     rows, cells = np.divmod(np.arange(6_000), 1_000)
     factor = Factor(("x",), (1_000,), 6, rows, cells, 1 + rows + 7 * cells)
-    written = encode_event(Event((Column((factor,)),), (2.0,), "laplace"))
-    ((found,),) = (column.factors for column in decode_event(written).columns)
+    written = encode_charge(asked((Column((factor,)),), (2.0,), law="laplace"))
+    ((found,),) = (column.factors for column in read(written).workload.columns)
     for one, other in ((found.rows, rows), (found.cells, cells)):
         assert (one == other).all()
     assert (found.coefficients == factor.coefficients).all()
@@ -133,7 +133,7 @@ def test_of_a_matrix_without_zeros_only_the_coefficients_are_kept(cubes: Any) ->
     assert held["widths"] == ["<i2"]
     held["height"] = 5
     with pytest.raises(LedgerError, match="cannot be read"):
-        decode_event(zlib.compress(json.dumps(about).encode() + b"\n" + body))
+        read(zlib.compress(json.dumps(about).encode() + b"\n" + body))
 
 
 def test_a_law_nobody_knows_is_refused(cubes: Any, path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_translate_is_recorded_with_its_fractions_and_found_again(cubes: Any, 
         columns = accountant.published("person")
         accountant.charge([replace(own, published=columns)], "alice")
         ((stored, _),) = ledger.charges_after(START)
-        (found,) = decode_event(stored.columns).translates
+        (found,) = read(stored.columns).translates
         assert found is not None
         held = found.rows, found.declared, found.numerators
         assert ([a.tolist() for a in held], found.denominator) == ([[0], [0], [1]], 2)
@@ -170,9 +170,11 @@ def test_noise_drawn_together_is_recorded_with_its_law(cubes: Any) -> None:
     column = cubes.column(["hue"], [[1, 0], [0, 1]])
     joint = Joint("conditioned", 2, (2, 2, -1))
     law = "discrete_laplace"
-    found = decode_event(encode_event(Event((column,), (2.0,), law, joint=joint)))
+    found = read(encode_charge(asked((column,), (2.0,), law=law, joint=joint)))
     assert found.joint == joint
-    charge = Charge(Workload("person", found.columns), "conditioned", (2.0,), "", law, joint=joint)
+    charge = Charge(
+        Workload("person", found.workload.columns), "conditioned", (2.0,), "", law, joint=joint
+    )
     drawn = charge.drawn_together
     assert drawn is not None
     assert drawn.owners.tolist() == [0, 0]
@@ -184,8 +186,8 @@ def test_noise_drawn_together_is_recorded_with_its_law(cubes: Any) -> None:
 def test_a_joint_law_nobody_knows_is_refused(cubes: Any) -> None:
     column = cubes.column(["hue"], [[1, 0], [0, 1]])
     joint = Joint("conditioned", 2, (2, 2, -1))
-    event = encode_event(Event((column,), (2.0,), "discrete_laplace", joint=joint))
+    event = encode_charge(asked((column,), (2.0,), law="discrete_laplace", joint=joint))
     header, _, body = zlib.decompress(event).partition(b"\n")
     other = header.replace(b'"conditioned"', b'"of a later program"')
     with pytest.raises(LedgerError, match="does not know"):
-        decode_event(zlib.compress(other + b"\n" + body))
+        read(zlib.compress(other + b"\n" + body))

@@ -13,7 +13,7 @@ import pytest
 from scipy import optimize
 
 import tallyveil
-from tallyveil.accountant import Accountant, codec, pricing
+from tallyveil.accountant import Accountant, Charge, codec, pricing
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooComplex
 from tallyveil.gate import rows
 from tallyveil.gate.translations import Translations
@@ -246,21 +246,21 @@ def test_it_is_charged_before_it_is_drawn(
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> list[codec.Event]:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Charge]:
     """What the ledger keeps of each release."""
-    found, encoded = list[codec.Event](), codec.encode_event
+    found, encoded = list[Charge](), codec.encode_charge
 
-    def encode(event: codec.Event, relation: Any) -> bytes:
-        written = encoded(event, relation)
-        found.append(codec.decode_event(written))
+    def encode(charge: Charge, relation: Any) -> bytes:
+        written = encoded(charge, relation)
+        found.append(codec.decode_charge("person", "", written))
         return written
 
-    monkeypatch.setattr(pricing, "encode_event", encode)
+    monkeypatch.setattr(pricing, "encode_charge", encode)
     return found
 
 
 def test_no_two_tables_that_agree_differ_by_more_than_is_charged(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, recorded: list[codec.Event]
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, recorded: list[Charge]
 ) -> None:
     """By brute force, from what the ledger records of a statement: whatever the answer, it is at
     most e^cost times as likely from another table with these totals, one exchange away. And what
@@ -379,7 +379,7 @@ def test_groups_bought_beside_known_ones_agree_with_what_is_exact(connect: Conne
 
 
 def test_the_k_norm_mechanism_draws_by_the_moves_that_keep_what_is_exact(
-    connect: Connect, recorded: list[codec.Event]
+    connect: Connect, recorded: list[Charge]
 ) -> None:
     """The noise of the nine groups has weights e^(−ε‖u‖), ‖u‖ the least number of moves of a record
     within a state that u is made of: a linear program, over what the ledger records."""

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from tallyveil.accountant import Account, Accountant, Ledger
-from tallyveil.accountant.codec import decode_answers, decode_event
+from tallyveil.accountant.codec import decode_answers, decode_charge
 from tallyveil.policy import parse_policy
 from tallyveil.proxy import Server, ServerThread
 from tests.programs import start
@@ -80,8 +80,7 @@ def recorded(path: Path) -> dict[str, int]:
         ).fetchall()
     connection.close()
     for sql, columns, noisy in rows:
-        heights = [column.height for column in decode_event(columns).columns]
-        ((value,),) = decode_answers(noisy, heights)
+        ((value,),) = decode_answers(noisy, decode_charge("person", "", columns).heights)
         answers[sql] = value
     return answers
 
