@@ -19,13 +19,7 @@ import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["LAWS", "Floats", "NoiseLaw", "check_scale", "exact_miss"]
-
-
-def check_scale(scale: float) -> None:
-    """Raises InvalidParameterValue unless 0 ≤ scale < ∞."""
-    if not 0 <= scale < math.inf:
-        raise InvalidParameterValue(f"a noise scale is a finite number from 0, not {scale}")
+__all__ = ["LAWS", "Floats", "NoiseLaw", "exact_miss"]
 
 
 def exact_miss(confidence: float | Fraction) -> Fraction:
@@ -69,7 +63,10 @@ class NoiseLaw(ABC):
         LAWS.append(cls)
 
     def __post_init__(self) -> None:
-        check_scale(self.scale)
+        if not 0 <= self.scale < math.inf:
+            raise InvalidParameterValue(
+                f"a noise scale is a finite number from 0, not {self.scale}"
+            )
 
     @property
     def variance(self) -> float:

@@ -10,10 +10,12 @@ table can be off, and else from as many digits as it takes.
 
 from __future__ import annotations
 
+import itertools
 import math
-import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -51,20 +53,9 @@ class _Table:
         off = np.minimum(drawn - edges[places], edges[places + 1] - drawn)
         found = self.first + places
         for place in np.flatnonzero(off <= self.error).tolist():
-            found[place] = total(_Begun(int(words[place])), self.cells, self.scale)
+            begun = itertools.chain([int(words[place])], iter(partial(secrets.randbits, 64), None))
+            found[place] = total(begun, self.cells, self.scale)
         return found
-
-
-class _Begun:
-    """Random bits of which the first 64 are known."""
-
-    def __init__(self, word: int) -> None:
-        self._begin = word.to_bytes(8, "big")
-
-    def take(self, count: int) -> int:
-        size = count // 8
-        own, self._begin = self._begin[:size], self._begin[size:]
-        return int.from_bytes(own + os.urandom(size - len(own)), "big")
 
 
 _KEPT: Final[Cache[_Table]] = Cache(1024, 1 << 27, lambda _, table: 200 + table.sums.nbytes)

@@ -14,30 +14,24 @@ from collections.abc import Callable, Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from tallyveil import deadline
 from tallyveil.mechanisms.units import decimal
 
-__all__ = ["LEAST_SCALE", "MOST", "Bits", "inverted", "law_of_total", "total"]
+__all__ = ["LEAST_SCALE", "MOST", "inverted", "law_of_total", "total"]
 
 MOST: Final = 1_000_000  # steps that T takes
 LEAST_SCALE: Final = 0.125
 _CHUNK: Final = 1 << 12
 
 
-class Bits(Protocol):
-    def take(self, count: int) -> int:
-        """So many bits that nobody has seen, a multiple of 8, as an integer."""
-        ...
-
-
-def total(bits: Bits, cells: int, scale: float) -> int:
-    """T for so many noises of scale b ≥ `LEAST_SCALE`."""
+def total(words: Iterator[int], cells: int, scale: float) -> int:
+    """T for so many noises of scale b ≥ `LEAST_SCALE`, by words of 64 bits that nobody has seen."""
     if cells == 1:
         return 0
     # q is off by 1 + 2/b units; 1 − q by b + 2, and its power by 2n times as many.
-    return inverted(bits, partial(law_of_total, cells, scale), cells * (int(scale) + 16))
+    return inverted(words, partial(law_of_total, cells, scale), cells * (int(scale) + 16))
 
 
 def law_of_total(cells: int, scale: float) -> Iterator[Decimal]:
@@ -55,10 +49,10 @@ def law_of_total(cells: int, scale: float) -> Iterator[Decimal]:
         t += 1
 
 
-def inverted(bits: Bits, law: Callable[[], Iterator[Decimal]], errors: int) -> int:
-    """The least t with U < F(t) for a U of these bits. ``law`` gives the chances of 0, 1, …, in the
+def inverted(words: Iterator[int], law: Callable[[], Iterator[Decimal]], errors: int) -> int:
+    """The least t with U < F(t), U of these words. ``law`` gives the chances of 0, 1, …, in the
     precision of the context, each off by less than 4 (errors + 2t + 4) units in the last place."""
-    word, count = bits.take(64), 64
+    word, count = next(words), 64
     while True:
         with localcontext(prec=count // 3 + 40, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
             unit = Decimal(8).scaleb(1 - context.prec)
@@ -73,4 +67,4 @@ def inverted(bits: Bits, law: Callable[[], Iterator[Decimal]], errors: int) -> i
                     break  # these bits, or these digits, do not tell
                 if not t % _CHUNK:
                     deadline.check()
-        word, count = word << 64 | bits.take(64), count + 64
+        word, count = word << 64 | next(words), count + 64

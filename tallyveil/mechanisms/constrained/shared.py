@@ -24,6 +24,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -70,7 +71,7 @@ class SharedNoise:
         none for the cells of others."""
         if not self._sizes[agent]:
             return []
-        over = under = self._total()
+        over = under = total(self._bits("total").words, sum(self._sizes), self._scale)
         for place in range(agent + 1):
             own, rest = self._sizes[place], sum(self._sizes[place + 1 :])
             bits = self._bits("agent", place)
@@ -82,9 +83,6 @@ class SharedNoise:
 
     def _bits(self, *step: str | int) -> _Bits:
         return _Bits(derived(self._key, self._group, *step))
-
-    def _total(self) -> int:
-        return total(self._bits("total"), sum(self._sizes), self._scale)
 
 
 def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
@@ -103,7 +101,7 @@ def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
             chance = chance * ((own + k) * (total - k)) / ((k + 1) * (rest + total - k - 1))
         yield chance
 
-    return inverted(bits, law, own)
+    return inverted(bits.words, law, own)
 
 
 def _division(bits: _Bits, total: int, cells: int) -> list[int]:
@@ -133,6 +131,11 @@ class _Bits:
             self._ready, self._at = self._ready[self._at :] + more, 0
         self._at += size
         return int.from_bytes(self._ready[self._at - size : self._at], "big")
+
+    @property
+    def words(self) -> Iterator[int]:
+        """64 bits at a time, without end."""
+        return iter(partial(self.take, 64), None)
 
     def below(self, bound: int) -> int:
         """Any of 0 … bound − 1, equally likely."""
