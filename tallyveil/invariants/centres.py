@@ -14,17 +14,14 @@ from it: here nothing has to be right, only good.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.invariants.combination import Combination
-from tallyveil.invariants.laminar import Laminar
+from tallyveil.invariants.laminar import Laminar, Weighed
 from tallyveil.invariants.orbits import orbits
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
@@ -70,19 +67,13 @@ def centres(
     return [one for one in found if one is not None and len(one.rows)]
 
 
-def _translate(combinations: Sequence[Combination], names: IntArray) -> Translate | None:
-    """In the least common denominator, or near it."""
-    fractions = [Fraction(f) for one in combinations for f in one.factors]
-    rows = np.repeat(np.arange(len(combinations)), [len(one.factors) for one in combinations])
-    places = np.array([p for one in combinations for p in one.places], dtype=np.int64)
-    denominator = _common_denominator(fractions)
-    numerators = [round(factor * denominator) for factor in fractions]
-    if max(map(abs, numerators), default=0) >= 2**62:
-        return None
-    return Translate(rows, names[places], np.array(numerators, dtype=np.int64), denominator)
+def _translate(weighed: Sequence[Weighed], names: IntArray) -> Translate | None:
+    rows = np.repeat(np.arange(len(weighed)), [len(places) for places, _ in weighed])
+    places = names[np.concatenate([own for own, _ in weighed])]
+    return translate_of(rows, places, np.concatenate([own for _, own in weighed]))
 
 
-def _balls(sets: Laminar, asked: Factor) -> list[Combination]:
+def _balls(sets: Laminar, asked: Factor) -> list[Weighed]:
     """By the smallest ball around the columns of each atom's cells."""
     levels: list[dict[int, float]] = [{} for _ in range(asked.height)]
     for atom, rows, columns in sets.by_atom(asked):
@@ -91,15 +82,10 @@ def _balls(sets: Laminar, asked: Factor) -> list[Combination]:
         middle = columns @ _ball(columns, none)
         for row, value in zip(rows.tolist(), middle.tolist(), strict=True):
             levels[row][atom] = value
-    values = {value for own in levels for value in own.values()}
-    near = [Fraction(value).limit_denominator(_DENOMINATOR) for value in values]
-    denominator = _common_denominator(near)
-    return [sets.combined(own, denominator) for own in levels]
-
-
-def _common_denominator(fractions: Iterable[Fraction]) -> int:
-    """The least of all, or one in which they are nearly whole."""
-    return min(_DENOMINATOR, math.lcm(*{factor.denominator for factor in fractions}))
+    return [
+        sets.weighed(np.array([*own], dtype=np.int64), np.array([*own.values()], dtype=np.float64))
+        for own in levels
+    ]
 
 
 def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | None:
@@ -109,7 +95,7 @@ def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | N
         return None
     declared, asked, names = over
     found = _projection(asked, declared, _ball(asked, declared))
-    rows, places = np.nonzero(np.abs(found) > _TINY)
+    rows, places = np.nonzero(found)
     return translate_of(rows, np.concatenate(names)[places], found[rows, places])
 
 
@@ -164,6 +150,8 @@ def translate_of(
 ) -> Translate | None:
     """Of row ``rows[t]`` by about ``values[t]`` of the declared row ``places[t]``, in fractions of
     ``most`` or of a small denominator; None if that is too large."""
+    kept = np.abs(values) > _TINY
+    rows, places, values = rows[kept], places[kept], values[kept]
     denominator = _denominator(values, most)
     numerators = np.rint(values * denominator)
     if np.abs(numerators).max(initial=0) >= 2.0**53:

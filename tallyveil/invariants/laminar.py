@@ -12,9 +12,8 @@ since on a cell the sum over the sets around it telescopes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,12 @@ from tallyveil import deadline
 from tallyveil.invariants.combination import Combination, ratio
 from tallyveil.workload.workload import Factor, IntArray
 
-__all__ = ["Laminar"]
+__all__ = ["Laminar", "Weighed"]
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+Weighed: TypeAlias = tuple[IntArray, FloatArray]
+"""Numbers of rows, and the weight of each."""
+_Values = TypeVar("_Values", IntArray, FloatArray)
 
 _AT_ONCE = 1_024  # rows between two looks at the deadline
 _WORK = 50_000_000
@@ -121,12 +123,12 @@ class Laminar:
             found[row] = self._combined(sets[own], values[own])
         return found
 
-    def centres(self, asked: Factor) -> list[Combination]:
+    def centres(self, asked: Factor) -> list[Weighed]:
         """For each row λ such that λC is half way between the row's least and greatest coefficient
         on each atom: what is left of it is at most half of its range there."""
         rows, sets, lengths, starts, values = self._on_atoms(asked)
         if not len(starts):
-            return [Combination((), ())] * asked.height
+            return [(rows, np.zeros(0))] * asked.height
         rest = np.where(lengths < self.sizes[sets], 0, values[starts])
         low = np.minimum(np.minimum.reduceat(values, starts), rest)
         twice = low + np.maximum(np.maximum.reduceat(values, starts), rest)
@@ -134,9 +136,7 @@ class Laminar:
         found = []
         for start, end in itertools.pairwise(ends.tolist()):
             deadline.check()
-            double = self._combined(sets[start:end], twice[start:end])
-            halves = tuple(Fraction(factor, 2) for factor in double.factors)
-            found.append(Combination(double.places, halves))
+            found.append(self.weighed(sets[start:end], twice[start:end] / 2))
         return found
 
     def _on_atoms(self, asked: Factor) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
@@ -165,25 +165,27 @@ class Laminar:
                 matrix[row.ravel(), cell.ravel()] = asked.coefficients[own]
                 yield atom, rows, matrix
 
-    def combined(self, levels: Mapping[int, float], denominator: int) -> Combination:
-        """λ such that λC has about these values on the atoms of sets, the nearest multiples of
-        1/``denominator``, and 0 elsewhere."""
-        sets = np.array(list(levels), dtype=np.int64)
-        values = np.rint(np.array(list(levels.values())) * denominator).astype(np.int64)
-        whole = self._combined(sets, values)
-        return Combination(whole.places, tuple(Fraction(f, denominator) for f in whole.factors))
+    def weighed(self, sets: IntArray, values: FloatArray) -> Weighed:
+        """λ such that λC has about these ``values`` on the atoms of ``sets``, and 0 elsewhere."""
+        sets, values = self._differences(sets, values)
+        return sets, values / self._coefficients[sets]
 
     def _combined(self, sets: IntArray, values: IntArray) -> Combination:
         """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""
-        if self._nested:
-            level = np.zeros(len(self.parent) + 1, dtype=np.int64)  # the last is 0: of no set
-            level[sets] = values
-            whole = level[self._around]
-            above = np.where(self.parent >= 0, whole[self.parent], 0)
-            sets = np.flatnonzero(whole != above)
-            values = (whole - above)[sets]
+        sets, values = self._differences(sets, values)
         pairs = zip(values.tolist(), self._coefficients[sets].tolist(), strict=True)
         return Combination(tuple(sets.tolist()), tuple(ratio(v, a) for v, a in pairs))
+
+    def _differences(self, sets: IntArray, values: _Values) -> tuple[IntArray, _Values]:
+        """Of each set's value and that of the set around it."""
+        if not self._nested:
+            return sets, values
+        level = np.zeros(len(self.parent) + 1, dtype=values.dtype)  # the last is 0: of no set
+        level[sets] = values
+        whole = level[self._around]
+        above = np.where(self.parent >= 0, whole[self.parent], 0)
+        sets = np.flatnonzero(whole != above)
+        return sets, (whole - above)[sets]
 
 
 def _by_size(factor: Factor) -> Iterator[tuple[IntArray, IntArray]]:
