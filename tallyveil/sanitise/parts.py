@@ -35,6 +35,7 @@ LAWS: Final[Mapping[Kind, type[OneRecord]]] = MappingProxyType(
 
 MAX_PART_CELLS: Final = 1_000_000
 MAX_SERIES_CELLS: Final = 2**58
+_TIMES: Final = "The times of a series are columns that are declared as the same range."
 
 
 @dataclass(frozen=True)
@@ -126,53 +127,43 @@ def groups(table: Table, options: Options) -> list[Group]:
 
 
 def _check(group: Group, laplace: Sequence[str]) -> None:
-    for attribute in group.attributes:
-        ranged = group.kind == "laplace" and attribute.stepped
-        if attribute.name in laplace and not ranged:
-            raise InvalidParameterValue(
-                f'column "{attribute.name}" cannot have Laplace noise',
-                hint="It is for one column at a time that is declared as a range; values and "
-                "bins have randomised response.",
-            )
-    if group.kind == "set":
-        _check_set(group)
-    size, most = math.prod(group.shape), MAX_PART_CELLS
-    if group.kind == "series":
-        _check_series(group)
-        most = MAX_SERIES_CELLS
+    kind, first = group.kind, group.attributes[0]
+    for one in group.attributes:
+        unranged = not (kind == "laplace" and one.stepped)
+        mistakes = (
+            (
+                one.name in laplace and unranged,
+                "cannot have Laplace noise",
+                "It is for one column at a time that is declared as a range; values and bins have "
+                "randomised response.",
+            ),
+            (
+                kind == "set" and one.sql_type != "BOOLEAN",
+                "is no element of a set: it is not boolean",
+                "A set has a boolean column for each element; perturb others together.",
+            ),
+            (
+                kind == "set" and one.size < 2,
+                "is no element of a set: it has one value",
+                "Declare values = [true, false], or leave the column out of the set.",
+            ),
+            (
+                kind == "series" and not one.stepped,
+                "is no time of a series: it is not declared as a range",
+                _TIMES,
+            ),
+            (
+                kind == "series" and one.cells != first.cells,
+                f'is no time of a series with "{first.name}": it is declared as another range',
+                _TIMES,
+            ),
+        )
+        for wrong, what, hint in mistakes:
+            if wrong:
+                raise InvalidParameterValue(f'column "{one.name}" {what}', hint=hint)
+    size, most = math.prod(group.shape), MAX_SERIES_CELLS if kind == "series" else MAX_PART_CELLS
     if size > most:
         raise InvalidParameterValue(
             f"{group.name} has {size:,} values together, more than {most:,}",
             hint="Take fewer columns together, or declare coarser ranges.",
         )
-
-
-def _check_set(group: Group) -> None:
-    for attribute in group.attributes:
-        if attribute.sql_type != "BOOLEAN":
-            raise InvalidParameterValue(
-                f'column "{attribute.name}" is no element of a set: it is not boolean',
-                hint="A set has a boolean column for each element; perturb others together.",
-            )
-        if attribute.size < 2:
-            raise InvalidParameterValue(
-                f'column "{attribute.name}" is no element of a set: it has one value',
-                hint="Declare values = [true, false], or leave the column out of the set.",
-            )
-
-
-def _check_series(group: Group) -> None:
-    first = group.attributes[0]
-    hint = "The times of a series are columns that are declared as the same range."
-    for attribute in group.attributes:
-        if not attribute.stepped:
-            raise InvalidParameterValue(
-                f'column "{attribute.name}" is no time of a series: it is not declared as a range',
-                hint=hint,
-            )
-        if attribute.cells != first.cells:
-            raise InvalidParameterValue(
-                f'column "{attribute.name}" is no time of a series with "{first.name}": it is '
-                "declared as another range",
-                hint=hint,
-            )
