@@ -7,13 +7,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, time
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["Cache", "exact_key", "key_bytes"]
+__all__ = ["Cache", "exact_key", "kept_with", "key_bytes"]
 
 T = TypeVar("T")
+Thing = TypeVar("Thing")
+P = ParamSpec("P")
 
 # Of these, values that print differently are equal in Python: 0.0 and -0.0, 1 and 1.00, the same
 # moment in two zones. And a NaN equals nothing.
@@ -40,6 +44,21 @@ def key_bytes(key: Hashable) -> int:
     if isinstance(key, tuple):
         return sum(map(key_bytes, key))
     return sys.getsizeof(key)
+
+
+def kept_with(function: Callable[Concatenate[Thing, P], T]) -> Callable[Concatenate[Thing, P], T]:
+    """What the function returns is kept while its first argument is, by what follows that. Threads
+    may share it: two may both work it out, neither waits."""
+    kept: WeakKeyDictionary[Thing, dict[Hashable, T]] = WeakKeyDictionary()
+
+    @wraps(function)
+    def found(thing: Thing, /, *rest: P.args, **options: P.kwargs) -> T:
+        own, key = kept.setdefault(thing, {}), (*rest, *options.items())
+        if key not in own:
+            own[key] = function(thing, *rest, **options)
+        return own[key]
+
+    return found
 
 
 class Cache(Generic[T]):

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.cache import kept_with
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
@@ -298,17 +298,8 @@ class _Summary(NamedTuple):
     apart: int
 
 
-_SUMMARIES: Final[WeakKeyDictionary[Factor, _Summary]] = WeakKeyDictionary()
-
-
+@kept_with
 def _summary(factor: Factor) -> _Summary:
-    found = _SUMMARIES.get(factor)
-    if found is None:
-        found = _SUMMARIES[factor] = _summed_up(factor)
-    return found
-
-
-def _summed_up(factor: Factor) -> _Summary:
     cells, coefficients = factor.cells, factor.coefficients
     most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
     rows = factor.size / max(1, most)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.cache import kept_with
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["may_nest"]
@@ -51,17 +51,8 @@ def _size(factor: Factor, box: _Support) -> int:
     )
 
 
-_SUPPORTS: Final[WeakKeyDictionary[Column, _Support]] = WeakKeyDictionary()
-
-
+@kept_with
 def _support(column: Column) -> _Support:
-    found = _SUPPORTS.get(column)
-    if found is None:
-        found = _SUPPORTS[column] = _touched(column)
-    return found
-
-
-def _touched(column: Column) -> _Support:
     found = {}
     for factor in column.factors:
         places = np.unravel_index(factor.cells, factor.shape) if factor.axes else ()

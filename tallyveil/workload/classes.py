@@ -11,13 +11,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import alike, coded, scrambled
-from tallyveil.cache import Cache
+from tallyveil.cache import Cache, kept_with
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["Classes", "all_known", "by_kind", "kinds_of_cells", "over_classes", "spread", "stacked"]
@@ -104,16 +103,10 @@ def _held(_: object, own: tuple[Classes, tuple[Column, ...]]) -> int:
 _OVER_CLASSES: Final[Cache[tuple[Classes, tuple[Column, ...]]]] = Cache(256, 1 << 26, _held)
 
 
+@kept_with
 def _labels(factor: Factor, axis: str) -> IntArray:
     """For each value of the axis the first that no row of the factor tells apart from it; kept
     while the factor is."""
-    kept = _LABELS.setdefault(factor, {})
-    if axis not in kept:
-        kept[axis] = _found_labels(factor, axis)
-    return kept[axis]
-
-
-def _found_labels(factor: Factor, axis: str) -> IntArray:
     deadline.check()
     size = factor.shape[factor.axes.index(axis)]
     inner = math.prod(factor.shape[factor.axes.index(axis) + 1 :])
@@ -140,9 +133,6 @@ def _found_labels(factor: Factor, axis: str) -> IntArray:
         alike([], (starts, [factor.rows[kept], rest[kept], factor.coefficients[kept]]))
     ]
     return labels
-
-
-_LABELS: Final[WeakKeyDictionary[Factor, dict[str, IntArray]]] = WeakKeyDictionary()
 
 
 def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TypeAlias
 
 import numpy as np
 
+from tallyveil.cache import kept_with
 from tallyveil.mechanisms.losses.cells import CellLoss, cell_losses
 from tallyveil.mechanisms.losses.pairs import PairLoss
 from tallyveil.mechanisms.losses.weights import check_magnitude, from_zero
@@ -61,6 +61,7 @@ def _alike(column: Column) -> Column:
     return replace(column, factors=tuple(factors))
 
 
+@kept_with
 def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
     """Δ₁ in ε, Δ₂² in ρ: how far one record moves C, in lattice steps (BAYES Lemma 2.1; MATH §1).
 
@@ -68,19 +69,6 @@ def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
     max_{j,k} Σ_i |C_ij − C_ik|^p, or an upper bound where there are too many classes of cells.
     Kept while the column is.
     """
-    kept = _SENSITIVITIES.setdefault(column, {})
-    key = relation.neighbours, relation.closed, measure
-    if key not in kept:
-        kept[key] = _sensitivity(column, relation, measure)
-    return kept[key]
-
-
-_SENSITIVITIES: Final[WeakKeyDictionary[Column, dict[tuple[str, bool, Measure], int]]] = (
-    WeakKeyDictionary()
-)
-
-
-def _sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
     if relation.neighbours == "add_remove":
         check_magnitude(column, power(measure))
         return from_zero(column, power(measure), merge=False).highest
