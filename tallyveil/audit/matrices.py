@@ -20,10 +20,9 @@ from tallyveil.audit.finding import Finding, charged_for_its_law, not_released, 
 from tallyveil.audit.noise import bounded, follows
 from tallyveil.errors import ReceiptError, UnprovenPrivacy
 from tallyveil.mechanisms import CountMechanism, mechanism
-from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, draw
 from tallyveil.mechanisms.matrix.named import Named
 from tallyveil.mechanisms.matrix.privacy_level import alpha_for
-from tallyveil.mechanisms.matrix.sampling import draw
 from tallyveil.mechanisms.units import exp_below
 
 __all__ = [

@@ -23,14 +23,13 @@ from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import ReceiptError
 from tallyveil.mechanisms.matrix.cache import DesignCache
-from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, draw
 from tallyveil.mechanisms.matrix.credible import posterior
 from tallyveil.mechanisms.matrix.designing import choose, design
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective, score
 from tallyveil.mechanisms.matrix.privacy_level import alpha_for
 from tallyveil.mechanisms.matrix.properties import Property
-from tallyveil.mechanisms.matrix.sampling import draw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.protocol import Mechanism, Needs
 from tallyveil.workload.workload import Workload

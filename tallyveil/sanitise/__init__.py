@@ -7,8 +7,7 @@ file carries, from which counts are debiased. The one-record mechanisms and what
 """
 
 from tallyveil.sanitise.bounds import least_error
-from tallyveil.sanitise.copy import Copy, read_copies
-from tallyveil.sanitise.description import Described
+from tallyveil.sanitise.description import Copy, Described, read_copies
 from tallyveil.sanitise.parts import Options
 from tallyveil.sanitise.plan import Part, Plan, plan
 from tallyveil.sanitise.release import sanitise

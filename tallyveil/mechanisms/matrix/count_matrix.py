@@ -1,11 +1,18 @@
-"""A mechanism for one count with a public range: a column-stochastic matrix of exact integers."""
+"""A mechanism for one count with a public range: a column-stochastic matrix of exact integers, and
+drawing from it, exactly and without floats: many numbers at once.
+
+By inversion, as `noise.inversion` has it: the output for a truth is the first i with U < C_i, where
+U is uniform on [0, 1) and C_i the probability of the outputs 0 … i. 64 bits of U decide that but
+once in 2⁵⁰ draws or so; then it is continued. The bounds for all truths are worked out together
+(`CountMatrix.bounds`), and looked up in as many steps for each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -13,9 +20,9 @@ import numpy.typing as npt
 
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
-from tallyveil.mechanisms.noise.inversion import Words
+from tallyveil.mechanisms.noise.inversion import Bounds, Words, decided, random_words
 
-__all__ = ["CountMatrix", "prove_pure"]
+__all__ = ["CountMatrix", "draw", "prove_pure"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,30 @@ class CountMatrix:
 
 
 Weights = Sequence[Sequence[int]]
+
+
+def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
+    """An output for each truth, with probability P[output | truth] to the last bit.
+
+    A truth outside 0..n is first moved to the nearer end, which brings no two truths further
+    apart, so that the guarantee stays: a step of one costs at most ``matrix.epsilon``.
+    """
+    inside = np.array([min(max(truth, 0), matrix.n) for truth in truths], dtype=np.int64)
+    low, high = matrix.bounds
+    words = random_words(len(inside))
+    found = np.zeros(len(inside), dtype=np.int64)
+    step = high.shape[1]
+    while step := step // 2:
+        found += step * (high[inside, found + (step - 1)] < words)
+    for at in np.flatnonzero(low[inside, found] <= words):
+        found[at] = decided(int(words[at]), partial(_bounds, matrix, int(inside[at])))
+    return tuple(found.tolist())
+
+
+def _bounds(matrix: CountMatrix, truth: int, bits: int) -> Bounds:
+    """Of the probabilities of the outputs 0 … i, as `decided` needs them."""
+    pairs = [matrix.bounded(one, bits) for one in accumulate(matrix.weights[truth])]
+    return [low for low, _ in pairs], [high for _, high in pairs]
 
 
 def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:

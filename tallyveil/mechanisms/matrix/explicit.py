@@ -21,15 +21,13 @@ def geometric(n: int, alpha: Fraction | float | str) -> CountMatrix:
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
-    checked_range(n)
-    level = checked_alpha(alpha)
-    p, q = level.numerator, level.denominator
+    p, q = _level(n, alpha)
     # Times (p + q) qⁿ⁻¹.
     inner = [(q - p) * p**k * q ** (n - 1 - k) for k in range(n)]
     end = [p**k * q ** (n - k) for k in range(n + 1)]
     by_difference = [*inner[:0:-1], *inner]  # i − j from 1 − n to n − 1
     columns = [[end[j], *by_difference[n - j : 2 * n - 1 - j], end[n - j]] for j in range(n + 1)]
-    return CountMatrix("GM", level, columns)
+    return CountMatrix("GM", Fraction(p, q), columns)
 
 
 def explicit_fair(n: int, alpha: Fraction | float | str) -> CountMatrix:
@@ -45,13 +43,11 @@ def explicit_fair(n: int, alpha: Fraction | float | str) -> CountMatrix:
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
-    checked_range(n)
-    level = checked_alpha(alpha)
-    p, q = level.numerator, level.denominator
+    p, q = _level(n, alpha)
     largest = (n + 1) // 2
     powers = [p**e * q ** (largest - e) for e in range(largest + 1)]
     columns = [[powers[_exponent(i, j, n)] for i in range(n + 1)] for j in range(n + 1)]
-    return CountMatrix("EM", level, columns)
+    return CountMatrix("EM", Fraction(p, q), columns)
 
 
 def _exponent(i: int, j: int, n: int) -> int:
@@ -77,8 +73,12 @@ def randomised_response(n: int, alpha: Fraction | float | str) -> CountMatrix:
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
-    checked_range(n)
-    level = checked_alpha(alpha)
-    p, q = level.numerator, level.denominator
+    p, q = _level(n, alpha)
     columns = [[q if i == j else p for i in range(n + 1)] for j in range(n + 1)]
-    return CountMatrix("RR", level, columns)
+    return CountMatrix("RR", Fraction(p, q), columns)
+
+
+def _level(n: int, alpha: Fraction | float | str) -> tuple[int, int]:
+    """α = p/q, for an n within the range."""
+    checked_range(n)
+    return checked_alpha(alpha).as_integer_ratio()

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.matrix import sampling
-from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix import count_matrix
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, draw
 from tallyveil.mechanisms.matrix.credible import posterior
 from tallyveil.mechanisms.matrix.designing import choose
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, uniform
-from tallyveil.mechanisms.matrix.sampling import draw
 from tallyveil.mechanisms.noise import inversion
 
 
@@ -29,7 +28,7 @@ class Source:
         words = [[math.floor(number * 2**bits) for bits in (64, 128, 192)] for number in numbers]
         first = np.array([one[0] for one in words], dtype=np.uint64)
         self._later = iter([bits % 2**64 for one in words for bits in one[1:]])
-        patch.setattr(sampling, "random_words", lambda count: first[:count])
+        patch.setattr(count_matrix, "random_words", lambda count: first[:count])
         patch.setattr(inversion.secrets, "randbits", lambda bits: next(self._later))
 
     @property
