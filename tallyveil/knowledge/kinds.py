@@ -6,9 +6,8 @@ A kind is what the factors' axes are. Of each factor there are ends and bounds, 
 from __future__ import annotations
 
 import copy
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,10 +20,9 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["ARRAYS", "FIRST", "Axes", "Growing", "Hull", "Kind", "Spans", "hull_of"]
+__all__ = ["ARRAYS", "Axes", "Growing", "Hull", "Kind", "ends_of", "hull_of", "least_of"]
 
-FIRST: Final = 16
-_BLOCK: Final = 1024
+_FIRST: Final = 16
 _TOUCHED: Final = 8  # so many cells for each entry are sooner marked than entries looked at
 
 _Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -56,13 +54,6 @@ class Kind:
     least: FloatArray
     wide: _Bools
 
-    @classmethod
-    def of(cls, column: Column, number: int = 0, variance: float = 0.0) -> Kind:
-        """Of one column."""
-        arrays = zip(_entries(column, number, variance), ARRAYS.values(), strict=True)
-        axes = tuple(factor.axes for factor in column.factors)
-        return cls(axes, column.shape, *(np.array([entry], dtype=kind) for entry, kind in arrays))
-
     @property
     def flat(self) -> tuple[str, ...]:
         return tuple(axis for own in self.axes for axis in own)
@@ -85,22 +76,6 @@ class Kind:
             self.least[which],
             self.wide[which],
         )
-
-    def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
-        """Whether any may be other than 0 at a point, or ``change`` there, as `outside` has it."""
-        found = np.ones(len(self.numbers), dtype=np.bool_)
-        for place, axis in enumerate(self.flat):
-            if axis in keys:
-                continue
-            low, high = self.ends[:, 0, place], self.ends[:, 1, place]
-            at = point.get(axis, 0)
-            if change:
-                found &= (low == at) | (high + 1 == at) | ~self.ranges[:, place]
-            else:
-                found &= (low <= at) & (at <= high)
-        others = keys.union(self.flat)
-        constant = not change or all(not at for axis, at in point.items() if axis not in others)
-        return constant and bool(found.any())
 
     def meets(self, reached: Hull) -> _Bools:
         """Which may have cells there."""
@@ -158,18 +133,16 @@ class Growing:
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         self._count = 0
-        self._least = np.full((1, 1 + len(axes)), math.inf)
-        """Of each block of columns the least variance and the least ``rows``, without wide ones."""
         self._all = Kind(
             axes,
             shape,
-            np.zeros(FIRST, dtype=np.int64),
-            np.zeros(FIRST),
-            np.zeros((FIRST, len(axes))),
-            np.zeros((FIRST, 2, sum(map(len, axes))), dtype=np.int64),
-            np.zeros((FIRST, sum(map(len, axes))), dtype=np.bool_),
-            np.zeros((FIRST, len(axes))),
-            np.zeros(FIRST, dtype=np.bool_),
+            np.zeros(_FIRST, dtype=np.int64),
+            np.zeros(_FIRST),
+            np.zeros((_FIRST, len(axes))),
+            np.zeros((_FIRST, 2, sum(map(len, axes))), dtype=np.int64),
+            np.zeros((_FIRST, sum(map(len, axes))), dtype=np.bool_),
+            np.zeros((_FIRST, len(axes))),
+            np.zeros(_FIRST, dtype=np.bool_),
         )
 
     @classmethod
@@ -177,53 +150,29 @@ class Growing:
         """With these columns, to add to."""
         result = cls(every.axes, every.shape)
         result._all, result._count = every, len(every.numbers)
-        for start in range(0, result._count, _BLOCK):
-            some = every.take(slice(start, start + _BLOCK))
-            result._bound(start, np.column_stack([some.variances, some.rows])[~some.wide])
         return result
 
-    def _bound(self, place: int, columns: FloatArray) -> None:
-        """Take up columns of one block, that of a place, in what it has at the least: of each its
-        variance and its ``rows``."""
-        block = place // _BLOCK
-        if block == len(self._least):
-            self._least = np.concatenate([self._least, np.full_like(self._least, math.inf)])
-        least = self._least[block]
-        np.minimum(least, columns.min(axis=0, initial=math.inf), out=least)
-
     @property
-    def is_long(self) -> bool:
-        """Whether there are several blocks of columns."""
-        return self._count > _BLOCK
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Of its axes."""
+        return zip(self._all.flat, self._all.shape, strict=True)
 
     def having(self, numbers: IntArray) -> Kind:
         """Those with these numbers, all of which are here."""
         every, count = self._all, self._count
         return every.take(np.searchsorted(every.numbers[:count], numbers))
 
+    def one(self, number: int) -> Kind:
+        """That with this number, which is here."""
+        place = int(self._all.numbers[: self._count].searchsorted(number))
+        return self._all.take(slice(place, place + 1))
+
     def add(self, number: int, column: Column, variance: float) -> None:
         if self._count == len(self._all.numbers):
             self._all = self._all.take(np.arange(2 * self._count) % self._count)
-        place, entries = self._count, _entries(column, number, variance)
-        for name, entry in zip(ARRAYS, entries, strict=True):
-            getattr(self._all, name)[place] = entry
-        rows, wide = entries[2], entries[-1]
-        self._bound(place, np.array([[variance, *rows]], dtype=np.float64)[[not wide]])
+        for name, entry in zip(ARRAYS, _entries(column, number, variance), strict=True):
+            getattr(self._all, name)[self._count] = entry
         self._count += 1
-
-    def best(self, axes: frozenset[str]) -> tuple[FloatArray, IntArray]:
-        """Of each block of columns, no more than the least that is expected of any (`Kind`), and
-        the number of the last."""
-        least, count = self._least, self._count
-        blocks = -(-count // _BLOCK)
-        last = np.minimum(np.arange(1, blocks + 1) * _BLOCK, count) - 1
-        needed = [0, *(1 + place for place in self._all.needed(axes))]
-        return least[:blocks, needed].prod(axis=1), self._all.numbers[last]
-
-    def block(self, number: int, seen: int) -> Kind:
-        """Its columns with a number below ``seen``."""
-        every = self._all.take(slice(number * _BLOCK, min((number + 1) * _BLOCK, self._count)))
-        return every.take(slice(int(np.searchsorted(every.numbers, seen))))
 
     def before(self, seen: int | None) -> Kind:
         """Those with a number below ``seen``, or all."""
@@ -236,54 +185,25 @@ class Growing:
         result, every = copy.copy(self), self._all
         result._count = int(np.searchsorted(every.numbers[: self._count], seen))
         result._all = every.take(np.arange(len(every.numbers)))
-        result._least = self._least.copy()
         return result
 
 
-class Spans:
-    """Columns of several kinds, one after the other, by what they span of all axes.
+def ends_of(column: Column) -> Iterator[tuple[str, int, int, bool]]:
+    """By axis the least and the greatest value that is touched, and whether the column has one row
+    and one coefficient for all values between."""
+    for factor in column.factors:
+        own = _summary(factor)
+        for axis, (low, high) in zip(factor.axes, own.ends, strict=True):
+            yield axis, low, high, own.is_range
 
-    The values of all axes are numbered together. Where a column has all entries between two cuts,
-    or none of its own as it does not mention the axis, ``counted``, it spans ``low`` to ``high``.
-    ``least`` is how many entries its other factors have at least.
-    """
 
-    def __init__(self, kinds: Sequence[tuple[Kind, IntArray]]) -> None:
-        """``kinds`` with the place of each of their columns."""
-        found: dict[str, int] = {}
-        for kind, _ in kinds:
-            found.update(zip(kind.flat, kind.shape, strict=True))
-        place = {axis: n for n, axis in enumerate(found)}
-        sizes = np.array([*found.values()], dtype=np.int64)
-        last = np.cumsum(sizes + 1) - 1
-        first = last - sizes
-        count = sum(len(places) for _, places in kinds)
-        self._edges = np.concatenate([first, last])
-        shape = count, len(found)
-        self._low, self._high = np.full(shape, first), np.full(shape, last)
-        self._counted = np.ones(shape, dtype=np.bool_)
-        self._least = np.ones(count)
-        for kind, places in kinds:
-            own = np.array([place[axis] for axis in kind.flat], dtype=np.int64)
-            where = places[:, None], own
-            self._low[where] = kind.ends[:, 0] + first[own]
-            self._high[where] = kind.ends[:, 1] + first[own] + 1
-            self._counted[where] = kind.ranges
-            self._least[places] = kind.least.prod(axis=1)  # of a range it is 1
-
-    def entries(self, count: int) -> float:
-        """How many entries the first of them have at least, over the cells they tell apart."""
-        low, high = self._low[:count], self._high[:count]
-        cuts = np.sort(np.concatenate([self._edges, low.ravel(), high.ravel()]))
-        cuts = cuts[np.concatenate([cuts[1:] != cuts[:-1], [True]])]
-        spanned = cuts.searchsorted(high) - cuts.searchsorted(low)
-        across = np.where(self._counted[:count], spanned, 1).prod(axis=1, dtype=np.float64)
-        return float(across @ self._least[:count])
+def least_of(column: Column) -> int:
+    """How many entries it has at least, a range being one."""
+    return math.prod(_summary(factor).least for factor in column.factors)
 
 
 def hull_of(column: Column) -> Hull:
-    own = (_summary(factor).ends for factor in column.factors)
-    return dict(zip(column.axes, itertools.chain(*own), strict=True))
+    return {axis: (low, high) for axis, low, high, _ in ends_of(column)}
 
 
 class _Summary(NamedTuple):

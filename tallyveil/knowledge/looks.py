@@ -142,10 +142,11 @@ class Looks:
         if not same:
             work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
         # Nothing follows from a part of what is recorded if nothing does from all of it.
-        if not same and state.relevance.is_short and state.outside(columns):
+        recorded = None if same else state.relevance.every(columns, seen)
+        if recorded is not None and state.outside(columns, recorded):
             return None, work
-        every = state.bearing(same, columns, seen, work)
-        if not same and state.outside(columns, every):
+        every, spans = state.bearing(same, columns, seen, work)
+        if not same and state.outside(columns, spans):
             return None, work
         fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))
         return tuple(itertools.compress(every, fits)), work

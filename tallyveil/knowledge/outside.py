@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import coded
-from tallyveil.inference.noise import FloatArray
+from tallyveil.knowledge.spans import Spans
 from tallyveil.workload.classes import all_known
 from tallyveil.workload.workload import Column, Factor
 
@@ -34,8 +34,8 @@ _PLACES: Final = 16  # of a question, that are looked at
 _QUESTIONS: Final = 16
 
 _Point: TypeAlias = Mapping[str, int]
-_Lines: TypeAlias = Mapping[str, FloatArray]
-"""By attribute the coefficients of its values; 1 for all values of one that is not here."""
+_Lines: TypeAlias = Mapping[str, Factor]
+"""By attribute one row of coefficients; 1 for all values of an attribute that is not here."""
 
 
 def keys_of(columns: Sequence[Column]) -> frozenset[str]:
@@ -59,34 +59,32 @@ def _own_cells(factor: Factor) -> bool:
     return bool(np.bincount(factor.rows[alone], minlength=factor.height).all())
 
 
-def outside(
-    questions: Sequence[Column],
-    keys: frozenset[str],
-    touched: Callable[[_Point, bool], bool],
-) -> bool:
-    """Whether no combination of the questions' rows, but for 0, lies in the span of rows of which
-    ``touched`` says if any may be other than 0 at a point or, if True, change there. False if that
-    is not known."""
+def outside(questions: Sequence[Column], keys: frozenset[str], recorded: Sequence[Spans]) -> bool:
+    """Whether it can be seen that no combination of the questions' rows, but for 0, lies in the
+    span of recorded rows."""
     if len(questions) > _QUESTIONS:
         return False
-    known = all_known(_lines(question, keys) for question in questions)
-    if known is None:
+    lines = all_known(_lines(question, keys) for question in questions)
+    if lines is None:
         return False
-    changes = [*map(_changes, known)]
-    return _apart(changes, touched, change=True) or _apart(known, touched, change=False)
+    return any(_apart(lines, keys, recorded, change=change) for change in (True, False))
 
 
 def _apart(
-    lines: Sequence[_Lines], touched: Callable[[_Point, bool], bool], *, change: bool
+    lines: Sequence[_Lines], keys: frozenset[str], recorded: Sequence[Spans], *, change: bool
 ) -> bool:
     free = []
     for own in lines:
-        found = next((point for point in _points(own) if not touched(point, change)), None)
-        if found is None:
+        for point in _points(own, change=change):
+            if not any(spans.touches(point, keys, change=change) for spans in recorded):
+                free.append(point)
+                break
+        else:
             return False
-        free.append(found)
+    if len(lines) == 1:
+        return True
     values = [[_value(own, point, change=change) for own in lines] for point in free]
-    return len(lines) == 1 or int(np.linalg.matrix_rank(np.array(values))) == len(lines)
+    return int(np.linalg.matrix_rank(np.array(values))) == len(lines)
 
 
 def _lines(question: Column, keys: frozenset[str]) -> _Lines | None:
@@ -97,29 +95,39 @@ def _lines(question: Column, keys: frozenset[str]) -> _Lines | None:
             continue
         if len(factor.axes) != 1 or factor.height != 1 or not len(factor.cells):
             return None
-        line = np.zeros(factor.size)
-        line[factor.cells] = factor.coefficients
-        found[factor.axes[0]] = line
+        found[factor.axes[0]] = factor
     return found
 
 
-def _changes(lines: _Lines) -> _Lines:
-    return {axis: np.diff(line, prepend=0.0) for axis, line in lines.items()}
-
-
-def _points(lines: _Lines) -> Iterator[_Point]:
-    """The first and the last places of each attribute that are not 0, combined."""
-    ends = []
-    for line in lines.values():
-        filled = np.flatnonzero(line)
-        ends.append(sorted({int(filled[0]), int(filled[-1])}))
+def _points(lines: _Lines, *, change: bool) -> Iterator[_Point]:
+    """The first and the last places of each attribute that are not 0, or change, combined."""
+    ends = [sorted({int(own.cells[0]), _last(own, change=change)}) for own in lines.values()]
     for places in itertools.islice(itertools.product(*ends), _PLACES):
         yield dict(zip(lines, places, strict=True))
 
 
+def _last(line: Factor, *, change: bool) -> int:
+    last = int(line.cells[-1])
+    if not change:
+        return last
+    if last + 1 < line.size:
+        return last + 1
+    alike = (np.diff(line.cells) == 1) & (line.coefficients[1:] == line.coefficients[:-1])
+    return int(line.cells[0 if alike.all() else np.flatnonzero(~alike)[-1] + 1])
+
+
 def _value(lines: _Lines, point: _Point, *, change: bool) -> float:
-    """At a point; an attribute that is not among the lines is 1 at all values, and changes at the
-    first alone."""
+    """At a point; an attribute that is not among the lines changes at the first value alone."""
     if change and any(at for axis, at in point.items() if axis not in lines):
         return 0.0
-    return math.prod(float(line[point.get(axis, 0)]) for axis, line in lines.items())
+    values = []
+    for axis, line in lines.items():
+        at = point.get(axis, 0)
+        values.append(_coefficient(line, at) - (_coefficient(line, at - 1) if change else 0))
+    return float(math.prod(values))
+
+
+def _coefficient(line: Factor, at: int) -> int:
+    place = int(line.cells.searchsorted(at))
+    here = place < len(line.cells) and line.cells[place] == at
+    return int(line.coefficients[place]) if here else 0

@@ -12,28 +12,22 @@ import copy
 import itertools
 import json
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from tallyveil.accountant import Arrays
-from tallyveil.inference.noise import FloatArray
-from tallyveil.knowledge.kinds import (
-    ARRAYS,
-    FIRST,
-    Axes,
-    Growing,
-    Hull,
-    Kind,
-    Spans,
-    hull_of,
-)
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.cache import Cache
+from tallyveil.knowledge.kinds import ARRAYS, Axes, Growing, Hull, Kind, hull_of
+from tallyveil.knowledge.ranking import Ranking, first
+from tallyveil.knowledge.spans import Cuts, Spans, sizes_of
+from tallyveil.workload.workload import Column
 
 __all__ = ["Relevance"]
 
-_FEW: Final = 256  # columns that are searched for at first
+_FEW: Final = 64  # columns that are searched for at first
 
 
 class Relevance:
@@ -43,6 +37,7 @@ class Relevance:
         self._kinds: list[Growing] = []
         self._by_axes: dict[Axes, int] = {}
         self._kind_of = array("i")  # by number, -1 for a column that is not here
+        self._rankings = _rankings()
 
     def add(self, number: int, column: Column, variance: float) -> None:
         """Column ``number``, with its noise's variance; numbers ascend."""
@@ -52,8 +47,7 @@ class Relevance:
             self._by_axes[axes] = len(self._by_axes)
         kind = self._by_axes[axes]
         self._kinds[kind].add(number, column, variance)
-        self._kind_of.extend([-1] * (number + 1 - len(self._kind_of)))
-        self._kind_of[number] = kind
+        self._kind_of.extend([*([-1] * (number - len(self._kind_of))), kind])
 
     def written(self) -> Arrays:
         """What is in it, for `resumed`."""
@@ -84,23 +78,53 @@ class Relevance:
         kinds = len(result._kinds)
         result._by_axes = {axes: n for axes, n in tuple(self._by_axes.items()) if n < kinds}
         result._kind_of = self._kind_of[:seen]
+        result._rankings = _rankings()
         return result
 
-    @property
-    def is_short(self) -> bool:
-        """Whether there are so few columns that all may be looked at."""
-        return not any(kind.is_long for kind in tuple(self._kinds))
+    def every(self, questions: Sequence[Column], seen: int) -> Spans | None:
+        """What all columns below ``seen`` span, or more; None if these are many."""
+        ranking = self._ranking(questions, seen)
+        return ranking.spans if ranking.complete else None
 
-    def touches(
-        self, numbers: Sequence[int] | None, keys: frozenset[str]
-    ) -> Callable[[Mapping[str, int], bool], bool]:
-        """Whether any of some columns, or of all, may be other than 0 at a point or, if True,
-        change there (`outside`)."""
-        if numbers is None:
-            kinds = [kind.before(None) for kind in tuple(self._kinds)]
-        else:
-            kinds = [kind for kind, _ in self._of(numbers)]
-        return lambda point, change: any(kind.touches(point, keys, change=change) for kind in kinds)
+    def spans(self, numbers: Sequence[int], questions: Sequence[Column]) -> Spans:
+        """Of the columns of these numbers, all of which are here."""
+        return self._spans(numbers, self._cuts(questions))
+
+    def _cuts(self, questions: Sequence[Column]) -> Cuts:
+        """Of all axes of what is here, and of some questions."""
+        return Cuts.of([*(kind.sizes for kind in tuple(self._kinds)), *map(sizes_of, questions)])
+
+    def _spans(self, numbers: Sequence[int], cuts: Cuts) -> Spans:
+        wanted = np.array(numbers, dtype=np.int64)
+        kinds = np.array([self._kind_of[number] for number in numbers], dtype=np.int64)
+        own = []
+        for kind in set(kinds.tolist()):
+            places = np.flatnonzero(kinds == kind)
+            own.append((self._kinds[kind].having(wanted[places]), places))
+        return Spans.of(cuts, own, len(numbers))
+
+    def _ranking(self, questions: Sequence[Column], seen: int) -> Ranking:
+        """For the axes of some questions, of the columns below ``seen`` at least."""
+        axes = frozenset(axis for question in questions for axis in question.axes)
+        found, seen = self._rankings.find(axes), min(seen, len(self._kind_of))
+        if found is None or seen > found.seen + _FEW:
+            found = self._ranked(axes, questions, seen)
+        elif found.seen >= seen:
+            return found
+        for number in range(found.seen, seen):
+            if (kind := self._kind_of[number]) >= 0:
+                latest = self._kinds[kind].one(number)
+                if not found.covers(latest.flat):
+                    found = self._ranked(axes, questions, seen)
+                    break
+                found = found.with_latest(latest)
+        found = replace(found, seen=seen)
+        self._rankings.put(axes, found)
+        return found
+
+    def _ranked(self, axes: frozenset[str], questions: Sequence[Column], seen: int) -> Ranking:
+        kinds = [kind.before(seen) for kind in tuple(self._kinds)]
+        return Ranking.of(axes, kinds, self._cuts(questions), seen)
 
     def bearing(
         self,
@@ -110,46 +134,27 @@ class Relevance:
         exact: Sequence[Column],
         work: int,
         each: int,
-    ) -> list[int]:
+    ) -> tuple[list[int], Spans]:
         """Below ``seen``, the columns ``same`` and then the `nearest`: as many as can be looked at
-        (`room`). Most often these are few, so that few are searched for at first."""
-        most, every, room = work // each, list(same), 0
-        for limit in sorted({min(_FEW, most), most}):
-            found = dict.fromkeys(same)
-            for _, level in self.nearest(questions, seen, exact, limit):
-                found |= dict.fromkeys(level)
-                if len(found) >= limit:
-                    break
-            every = [*found][:limit]
-            room = self.room(every, questions, work, each)
-            if room < limit:
+        (`Spans.room`), and what they span. Most often these are few, so that few are searched for
+        at first."""
+        most, ranking = work // each, self._ranking(questions, seen)
+        asked = Spans.of_columns(questions, ranking.spans.cuts)
+        met = ranking.meeting(asked, seen)
+        if not same and min(most, len(met)) >= _FEW:
+            spans = ranking.spans.take(met[:_FEW])
+            room = spans.room(asked, work, each)
+            if room <= _FEW:
+                return ranking.numbers[met[:room]].tolist(), spans.take(slice(room))
+        found = dict.fromkeys(same)
+        for _, level in self.nearest(questions, seen, exact, most):
+            found |= dict.fromkeys(level)
+            if len(found) >= most:
                 break
-        return every[:room]
-
-    def room(
-        self, numbers: Sequence[int], questions: Sequence[Column], work: int, each: int
-    ) -> int:
-        """How many columns, from the first, can be looked at beside some questions at the most: no
-        more of them, or about, are ``work`` entries together, ``each`` of them so many more."""
-        asked = [(Kind.of(one), np.array([place])) for place, one in enumerate(questions)]
-        spans, ready, size = None, 0, 2 * FIRST
-        while size < len(numbers):
-            if spans is None or size > ready:
-                ready = 4 * size
-                own = self._of(numbers[:ready])
-                spans = Spans([*asked, *((kind, at + len(asked)) for kind, at in own)])
-            if spans.entries(len(asked) + size) + each * size > work:
-                return size
-            size *= 2
-        return len(numbers)
-
-    def _of(self, numbers: Sequence[int]) -> Iterator[tuple[Kind, IntArray]]:
-        """The columns of these numbers, all of which are here, and the place of each."""
-        wanted = np.array(numbers, dtype=np.int64)
-        kinds = np.array([self._kind_of[number] for number in numbers], dtype=np.int64)
-        for kind in set(kinds.tolist()):
-            places = np.flatnonzero(kinds == kind)
-            yield self._kinds[kind].having(wanted[places]), places
+        numbers = [*found][:most]
+        spans = self._spans(numbers, ranking.spans.cuts)
+        room = spans.room(asked, work, each)
+        return numbers[:room], spans.take(slice(room))
 
     def nearest(
         self,
@@ -164,10 +169,12 @@ class Relevance:
         they touch decide: they may seem nearer than they are, and never farther."""
         axes = frozenset(axis for question in questions for axis in question.axes)
         reached = [hull_of(question) for question in questions]
-        if most and not self.is_short:
-            nearest = self._with_cells_there(reached, axes, seen, most)
-            if len(nearest) == most:
-                yield 0, nearest
+        if most:
+            ranking = self._ranking(questions, seen)
+            asked = Spans.of_columns(questions, ranking.spans.cuts)
+            places = ranking.meeting(asked, seen)[:most]
+            if len(places) == most:
+                yield 0, ranking.numbers[places].tolist()
                 return
         kinds = [kind.before(seen) for kind in tuple(self._kinds)]
         beside = [hull_of(column) for column in exact]
@@ -177,10 +184,9 @@ class Relevance:
             joined = [hull for hull in beside if any(_meet(hull, one) for one in reached)]
             if met:
                 numbers = np.concatenate([kind.numbers[own] for kind, own in met])
-                expected = np.concatenate([kind.expected(axes)[own] for kind, own in met])
-                first = _first(expected, numbers, most)
-                numbers, expected = numbers[first], expected[first]
-                yield distance, numbers[np.lexsort((-numbers, expected))].tolist()
+                expected = np.concatenate([kind.take(own).expected(axes) for kind, own in met])
+                numbers = numbers[first(expected, numbers, most)]
+                yield distance, numbers.tolist()
                 if len(numbers) == most:
                     return
             elif not joined:
@@ -193,38 +199,9 @@ class Relevance:
             hulls = [*reached, *joined, *(kind.hull(own) for kind, own in met)]
             reached = [_united(hulls)]
 
-    def _with_cells_there(
-        self, reached: Sequence[Hull], axes: frozenset[str], seen: int, most: int
-    ) -> list[int]:
-        """The first ``most`` that have cells in common with a question, in order. Blocks of columns
-        are looked at in the order of what each may have at best, until none can have better."""
-        kinds = tuple(self._kinds)
-        every = [kind.best(axes) for kind in kinds]
-        best, last = (np.concatenate(each) for each in zip(*every, strict=True))
-        starts = np.cumsum([0, *(len(own) for own, _ in every)])
-        numbers, expected = np.zeros(0, dtype=np.int64), np.zeros(0)
-        for place in np.lexsort((-last, best)).tolist():
-            if len(numbers) == most and (expected[-1], -numbers[-1]) <= (best[place], -last[place]):
-                break
-            kind = int(starts.searchsorted(place, side="right")) - 1
-            some = kinds[kind].block(place - starts[kind], seen)
-            own = np.logical_or.reduce([some.meets(hull) for hull in reached])
-            numbers = np.concatenate([numbers, some.numbers[own]])
-            expected = np.concatenate([expected, some.expected(axes)[own]])
-            order = np.lexsort((-numbers, expected))[:most]
-            numbers, expected = numbers[order], expected[order]
-        return numbers.tolist()
 
-
-def _first(expected: FloatArray, numbers: IntArray, most: int | None) -> IntArray:
-    """The places of the ``most`` of least expected variance, the latest among equals."""
-    if most is None or len(numbers) <= most:
-        return np.arange(len(numbers))
-    limit = np.partition(expected, most)[most]
-    less, equal = np.flatnonzero(expected < limit), np.flatnonzero(expected == limit)
-    left = most - len(less)
-    latest = np.argpartition(-numbers[equal], left)[:left] if left < len(equal) else slice(None)
-    return np.concatenate([less, equal[latest]])
+def _rankings() -> Cache[Ranking]:
+    return Cache(64, 1 << 25, lambda _, ranking: ranking.weight)
 
 
 def _meet(one: Hull, other: Hull) -> bool:

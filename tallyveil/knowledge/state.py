@@ -28,6 +28,7 @@ from tallyveil.knowledge.matrix import COLUMN
 from tallyveil.knowledge.outside import keys_of, outside
 from tallyveil.knowledge.released_answer import Released, variance_of
 from tallyveil.knowledge.relevance import Relevance
+from tallyveil.knowledge.spans import Spans
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column, IntArray
 
@@ -45,7 +46,7 @@ class State:
     def __init__(self) -> None:
         self.exact: list[Answer] = []
         self.relevance = Relevance()
-        self._exact_relevance = Relevance()
+        self._exact_spans: Spans | None = None  # before somebody looks
         self.derivations = 0
         self._releases: list[Release] = []
         self._places: dict[int, int] = {}  # by charge, among the releases
@@ -62,7 +63,7 @@ class State:
         """The rows of a column are known exactly; before anything is learnt."""
         self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
-        self._exact_relevance.add(len(self.exact), column, 0.0)
+        self._exact_spans = None
         self._exact_holding.add(-len(self.exact), column.row_keys)
 
     def learn(self, release: Release) -> None:
@@ -173,17 +174,18 @@ class State:
         }
         return sorted((n for n in found if self.answer(n).law is not None), reverse=True)
 
-    def outside(self, columns: Sequence[Column], numbers: Sequence[int] | None = None) -> bool:
+    def outside(self, columns: Sequence[Column], recorded: Spans) -> bool:
         """Whether it can be seen at once that no combination of the columns' rows, but for 0,
-        follows from some recorded columns, or all, and what is exact."""
-        keys = keys_of(columns)
-        recorded = self.relevance.touches(numbers, keys)
-        exact = self._exact_relevance.touches(None, keys)
-        return outside(columns, keys, lambda *place: recorded(*place) or exact(*place))
+        follows from some recorded columns and what is exact."""
+        exact = [one.column for one in self.exact]
+        if exact and self._exact_spans is None:
+            self._exact_spans = Spans.of_columns(exact)
+        some = [one for one in (recorded, self._exact_spans) if one is not None]
+        return outside(columns, keys_of(columns), some)
 
     def bearing(
         self, same: Sequence[int], columns: Sequence[Column], seen: int, work: int
-    ) -> list[int]:
+    ) -> tuple[list[int], Spans]:
         """As `Relevance.bearing`, also by way of exact rows."""
         exact = [one.column for one in self.exact]
         return self.relevance.bearing(same, columns, seen, exact, work, COLUMN)

@@ -14,17 +14,17 @@ from tallyveil.cache import Cache
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge import estimate
 from tallyveil.knowledge.estimate import Weights
-from tallyveil.knowledge.kinds import Kind, hull_of
+from tallyveil.knowledge.kinds import hull_of
 from tallyveil.knowledge.nesting import may_nest
 from tallyveil.knowledge.prepared import prepared
 from tallyveil.mechanisms.losses import partition
 from tallyveil.workload.workload import Column, Factor
 from tests.knowledge.columns import any_column
 
-_LOOKS: list[Callable[[Column], object]] = [hull_of, Kind.of, lambda one: may_nest(one, one)]
+_LOOKS: list[Callable[[Column], object]] = [hull_of, lambda one: may_nest(one, one)]
 
 
-@pytest.mark.parametrize("look", _LOOKS, ids=["hull", "kind", "nesting"])
+@pytest.mark.parametrize("look", _LOOKS, ids=["hull", "nesting"])
 def test_what_is_kept_of_a_column_goes_with_it(look: Callable[[Column], object]) -> None:
     """An analyst asks for nothing, or EXPLAIN, as often as it pleases: 65,536 conditions were kept,
     each of up to megabytes."""

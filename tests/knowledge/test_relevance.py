@@ -1,4 +1,4 @@
-"""Searching block by block, and for few at first, finds what looking at every column finds."""
+"""Searching the most precise columns at first finds what looking at every column finds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tallyveil.knowledge import kinds, relevance
+from tallyveil.knowledge import ranking, relevance
 from tallyveil.knowledge.relevance import Relevance
+from tallyveil.knowledge.spans import Spans
 from tests.knowledge.columns import any_column
 
 
@@ -16,15 +17,16 @@ from tests.knowledge.columns import any_column
 def test_the_first_that_bear_on_a_question_are_the_first_of_all(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "_BLOCK", 4)
+    monkeypatch.setattr(ranking, "_MOST", 24)
     monkeypatch.setattr(relevance, "_FEW", 8)
     random = np.random.default_rng(seed)
-    found = Relevance()
-    for number in range(0, 300, 3):
-        found.add(number, any_column(random), float(random.integers(1, 6)))
-    assert not found.is_short
+    found, added = Relevance(), 0
     exact = [any_column(random) for _ in range(seed % 3)]
-    for seen, work in itertools.product((300, 100), (100, 1_000, 3_000)):
+    # What is kept of the first columns is kept up as others are added; then a part is looked at.
+    for seen, work in itertools.product((60, 66, 90, 300, 100), (100, 1_000, 3_000)):
+        for number in range(added, seen, 3):
+            found.add(number, any_column(random), float(random.integers(1, 6)))
+        added = max(added, seen)
         asked, most = [any_column(random) for _ in range(1 + seed % 2)], int(random.integers(1, 40))
         every = [*found.nearest(asked, seen, exact)]
         near = [*found.nearest(asked, seen, exact, most)]
@@ -32,5 +34,9 @@ def test_the_first_that_bear_on_a_question_are_the_first_of_all(
         assert len(near) == len(every) or len(near[-1][1]) == most
         same = random.choice(np.arange(0, seen, 3), 3, replace=False).tolist()
         order = [*dict.fromkeys([*same, *(n for _, level in every for n in level)])][: work // 50]
-        taken = found.bearing(same, asked, seen, exact, work, 50)
-        assert taken == order[: found.room(order, asked, work, 50)]
+        taken, of_taken = found.bearing(same, asked, seen, exact, work, 50)
+        spans = found.spans(order, asked)
+        room = spans.room(Spans.of_columns(asked, spans.cuts), work, 50)
+        assert taken == order[:room]
+        for name in ("low", "high", "counted", "least"):
+            assert (getattr(of_taken, name) == getattr(spans.take(slice(room)), name)).all()

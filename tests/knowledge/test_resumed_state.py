@@ -31,7 +31,7 @@ def learnt(state: State, releases: Sequence[Release]) -> State:
 
 def said(state: State, asked: Sequence[Column]) -> list[Any]:
     """Of some columns, by all that a state can be asked."""
-    found: list[Any] = [state.releases, state.recorded, state.relevance.is_short]
+    found: list[Any] = [state.releases, state.recorded]
     seen = state.recorded
     every = range(seen)
     found += [[state.noise_numbers(n).tolist(), [state.answer(n)]] for n in every]
@@ -41,8 +41,13 @@ def said(state: State, asked: Sequence[Column]) -> list[Any]:
         numbers = [n for _, level in near for n in level]
         found += [near, state.holding(columns, seen), state.holding(columns, seen // 2)]
         same = state.holding(columns, seen)
-        found += [state.bearing(same, columns, seen, work) for work in (500, 5_000)]
-        found += [state.outside(columns), state.outside(columns, numbers[:3])]
+        found += [state.bearing(same, columns, seen, work)[0] for work in (500, 5_000)]
+        for spans in (
+            state.relevance.every(columns, seen),
+            state.relevance.spans(numbers[:3], columns),
+        ):
+            assert spans is not None
+            found.append(state.outside(columns, spans))
     found += [[repr(own) for own in state.own(one)] for one in asked]
     found += [state.sequence(one, seen) for one in asked]
     found += [repr(state.known(n)) for n in every]
