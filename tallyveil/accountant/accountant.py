@@ -136,7 +136,7 @@ class Accountant(Balances):
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
         with self._lock:
-            if any(one.plainly for one in priced):
+            if any(charge.plainly for charge in charges):
                 with self._books.reading():
                     return self._books.plan(priced, analyst, custodian)[0]
             self._books.refresh()
@@ -192,7 +192,7 @@ class Accountant(Balances):
         and what ``draw`` raises, with everything charged.
         """
         for charge in charges:
-            own = self._published.get(charge.workload.table)
+            own = self._published.get(charge.table)
             if charge.translates and charge.published is not own:
                 raise TallyveilError("a charge by invariants that the ledger does not know")
         priced = [self._books.pricing.price(charge) for charge in charges]
@@ -201,7 +201,7 @@ class Accountant(Balances):
             # Others wait for the lock: who has it waits for nobody's turn.
             with deadline.taking(None), self._lock:
                 sale = self._sell(
-                    charges, priced, analyst, custodian, decided_on or {}, taken_in, draw, durable
+                    priced, analyst, custodian, decided_on or {}, taken_in, draw, durable
                 )
         finally:
             for end, one in zip(durable, priced, strict=False):
@@ -212,7 +212,6 @@ class Accountant(Balances):
 
     def _sell(
         self,
-        charges: Sequence[Charge],
         priced: Sequence[Priced],
         analyst: str,
         custodian: bool,
@@ -232,7 +231,7 @@ class Accountant(Balances):
                     raise Overtaken
                 quote, steps = books.plan(priced, analyst, custodian)
                 if any(
-                    one.plainly and not after.within_shares(one.table)
+                    one.charge.plainly and not after.within_shares(one.charge.table)
                     for one, after in zip(priced, steps, strict=True)
                 ):
                     raise Overtaken
@@ -243,15 +242,15 @@ class Accountant(Balances):
                 with deadline.unlimited():
                     ends = books.append(priced, analyst)
                     receipts = tuple(
-                        issue_receipt(end.number, charge.key, charge.scales)
-                        for end, charge in zip(ends, charges, strict=True)
+                        issue_receipt(end.number, one.charge.key, one.charge.scales)
+                        for end, one in zip(ends, priced, strict=True)
                     )
                     if draw is not None and ends:
                         self._ledger.keep()
                         drawn = True
-                        for n, (receipt, charge) in enumerate(zip(receipts, charges, strict=True)):
+                        for n, (receipt, one) in enumerate(zip(receipts, priced, strict=True)):
                             noisy[receipt.charge_id] = draw(n, receipt)
-                            _check_heights(n, noisy[receipt.charge_id], charge)
+                            _check_heights(n, noisy[receipt.charge_id], one.charge)
                         answered = books.append_answers(noisy)
         except BaseException:
             # Of any kind, also an interrupt: who has an answer drawn and sees it fail, by whatever
@@ -260,7 +259,7 @@ class Accountant(Balances):
                 durable += books.insist(priced, analyst, ends)
             raise
         durable += ends
-        books.charged(ends, charges, priced, analyst, steps)
+        books.charged(ends, priced, analyst, steps)
         if drawn:
             books.answered(noisy, answered)
         books.settled()
@@ -301,11 +300,11 @@ def _report(number: int, priced: Priced, analyst: str) -> None:
     report(
         "charged",
         analyst=analyst,
-        table=priced.table,
+        table=priced.charge.table,
         charge=number,
         cost=float(from_units(priced.loss.bound)),
         unit=priced.loss.measure,
-        statement=priced.sql,
+        statement=priced.charge.sql,
     )
 
 

@@ -142,7 +142,7 @@ class Balances:
         cost an average cell more. Just before that they are given up if the table has then lost
         less.
         """
-        table = charges[0].workload.table
+        table = charges[0].table
         losses = [self._books.pricing.loss(charge) for charge in charges]
         least, most = self._accounts[table].least_cost, losses[0].bound
         better = [one.bound < most and from_units(one.bound) >= least for one in losses]
@@ -183,7 +183,7 @@ class Balances:
         """One that can be paid once earlier translates by the same invariants, or by any, are given
         up, such that the table has lost less than ``below``: they charge cells that nobody asked
         about, and where many are asked that is more than their rows cost."""
-        table, books = allowed[0].workload.table, self._books
+        table, books = allowed[0].table, self._books
         if table not in books.translated:
             return None
         rows = published_rows(every)

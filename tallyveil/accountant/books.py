@@ -113,13 +113,15 @@ class Books:
         steps = [self.filters]
         for one in priced:
             before = steps[-1]
-            if one.plainly:
-                before = self.recomposition.start(one.table, one.plainly).of(before)
-            steps.append(before.after(one.table, analyst, one.loss))
-        losses = [(one.table, one.loss) for one in priced]
+            table, plainly = one.charge.table, one.charge.plainly
+            if plainly:
+                before = self.recomposition.start(table, plainly).of(before)
+            steps.append(before.after(table, analyst, one.loss))
+        losses = [(one.charge.table, one.loss) for one in priced]
         quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
         if quote.refused is None:
-            self.recording.check(quote, [(one.table, one.amount) for one in priced], analyst)
+            asked = [(one.charge.table, one.amount) for one in priced]
+            self.recording.check(quote, asked, analyst)
         return quote, steps[1:]
 
     # Writing
@@ -140,12 +142,12 @@ class Books:
         for one in priced:
             end = self._ledger.append(
                 analyst=analyst,
-                table=one.table,
-                mechanism=one.mechanism,
-                sql=one.sql,
+                table=one.charge.table,
+                mechanism=one.charge.mechanism,
+                sql=one.charge.sql,
                 cost=one.loss.bound,
                 measure=one.loss.measure,
-                height=one.height,
+                height=sum(one.charge.heights),
                 columns=one.columns,
                 before=end,
             )
@@ -161,18 +163,18 @@ class Books:
     def charged(
         self,
         ends: Sequence[Position],
-        charges: Sequence[Charge],
         priced: Sequence[Priced],
         analyst: str,
         steps: Sequence[Filters],
     ) -> None:
         """Charges that were appended are durable."""
-        for end, charge, one, filters in zip(ends, charges, priced, steps, strict=True):
-            decoded = partial(_same, charge)
-            self._admit(Release(end.number, one.table, one.mechanism, decoded), filters)
-            self.recording.add(one.table, analyst, one.amount)
+        for end, one, filters in zip(ends, priced, steps, strict=True):
+            charge, table = one.charge, one.charge.table
+            release = Release(end.number, table, charge.mechanism, partial(_same, charge))
+            self._admit(release, filters)
+            self.recording.add(table, analyst, one.amount)
             if charge.translates:
-                self.translated.add(one.table)
+                self.translated.add(table)
             self._charges = end
 
     def answered(self, noisy: Mapping[int, Noisy], end: Position) -> None:

@@ -69,6 +69,10 @@ class Charge:
                 raise InvalidParameterValue(f"a noise scale is finite and not negative: {scale}")
 
     @property
+    def table(self) -> str:
+        return self.workload.table
+
+    @property
     def heights(self) -> list[int]:
         """The rows of each column."""
         return [column.height for column in self.workload.columns]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant.account import Account, Amount
@@ -23,18 +23,13 @@ from tallyveil.workload.workload import Column
 __all__ = ["Priced", "Pricing"]
 
 
-@dataclass(frozen=True)
-class Priced:
+class Priced(NamedTuple):
     """A charge as it would be recorded. ``columns`` is as `codec` writes them."""
 
-    table: str
-    mechanism: str
-    sql: str
+    charge: Charge
     columns: bytes
-    height: int
     loss: Loss
     amount: Amount
-    plainly: tuple[int, ...] = ()
 
 
 class Pricing:
@@ -42,7 +37,7 @@ class Pricing:
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
-        self._priced: WeakKeyDictionary[Charge, Priced] = WeakKeyDictionary()
+        self._priced: WeakKeyDictionary[Charge, tuple[bytes, Loss, Amount]] = WeakKeyDictionary()
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
 
     def price(self, charge: Charge) -> Priced:
@@ -52,21 +47,11 @@ class Pricing:
         """
         priced = self._priced.get(charge)
         if priced is None:
-            workload = charge.workload
             _ = charge.key  # of its receipt, which is issued while others wait
-            columns = encode_charge(charge, self._accounts[workload.table].relation)
-            height = sum(charge.heights)
-            priced = self._priced[charge] = Priced(
-                workload.table,
-                charge.mechanism,
-                charge.sql,
-                columns,
-                height,
-                self.loss(charge),
-                Amount.of(charge.mechanism, charge.sql, columns, height),
-                charge.plainly,
-            )
-        return priced
+            columns = encode_charge(charge, self._accounts[charge.table].relation)
+            amount = Amount.of(charge.mechanism, charge.sql, columns, sum(charge.heights))
+            priced = self._priced[charge] = columns, self.loss(charge), amount
+        return Priced(charge, *priced)
 
     def loss(self, charge: Charge) -> Loss:
         """Raises TallyveilError if the workload is not about the table's declared cells."""

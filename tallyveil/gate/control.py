@@ -70,7 +70,7 @@ class Control:
         Raises StatementTooComplex where there is too much to look at to know.
         """
         for charge in charges:
-            table = charge.workload.table
+            table = charge.table
             limit = self._limits.get(table)
             if limit is None:
                 continue

@@ -55,7 +55,7 @@ class Purchase:
 
     @property
     def table(self) -> str:
-        return self.charge.workload.table
+        return self.charge.table
 
     def charged_as(self, charge: Charge) -> Purchase:
         """By this charge, which may be for other rows from which these follow."""
