@@ -87,13 +87,7 @@ def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> F
 
 def _t(a1: _Floats, delta: Fraction) -> _Floats:
     log = math.log(delta.denominator) - math.log(delta.numerator)
-    result: _Floats = (log - np.log(a1) + (1 + a1) * _log_ratio(a1)) / a1
-    return result
-
-
-def _log_ratio(a1: _Floats) -> _Floats:
-    """ln(1 − 1/a) for a = 1 + a1."""
-    result: _Floats = -np.log1p(1 / a1)
+    result: _Floats = (log - np.log(a1) + (1 + a1) * -np.log1p(1 / a1)) / a1
     return result
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -221,7 +220,8 @@ class Workload:
         """A digest of everything asked: the receipt's and the true answer's common name."""
         digest = hashlib.blake2b(self.table.encode() + b"\0", digest_size=16)
         for column in self.columns:
-            digest.update(_framed(column.multiplier, column.row_keys))
+            digest.update(f"{column.multiplier} {column.height}\0".encode())
+            digest.update(b"".join(column.row_keys))
         return digest.digest()
 
     @cached_property
@@ -241,7 +241,3 @@ class Workload:
             for array in chosen:
                 digest.update(f"{len(array)}\0".encode() + array.astype("<i8").tobytes())
         return digest.digest()
-
-
-def _framed(multiplier: Fraction, row_keys: Sequence[bytes]) -> bytes:
-    return f"{multiplier} {len(row_keys)}\0".encode() + b"".join(row_keys)

@@ -98,3 +98,16 @@ def _noisy(kind: pa.DataType, value: int) -> Any:
     answered = Answered({"person": ((known,),)}, {}, None)
     found = noisy_tables(plan, answered, Fraction(95, 100))
     return found["t"].column("__c0")[0].as_py()
+
+
+def test_many_sums_of_many_different_values_are_answered(connect: Connect) -> None:
+    """Under replace, where a record may lie outside the cube, and each value has its own loss."""
+    connection = connect(
+        neighbours="replace",
+        budget={"epsilon": 1e6},
+        attributes={"age": {"range": [0, 2999]}},
+        **{"from": "SELECT age FROM people"},
+    )
+    sums = (f"sum(CASE WHEN age > {7 * n} THEN age + {n} ELSE age * 2 END)" for n in range(18))
+    [row] = connection.sql(f"SELECT {', '.join(sums)} FROM person").fetchall()
+    assert len(row) == 18

@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -123,7 +124,7 @@ class Tables:
 
     def _add(self, node: Node) -> int:
         """The number of the node's kind."""
-        pairs = sorted(((self._add(child), child) for child in node.children), key=_first)
+        pairs = sorted(((self._add(child), child) for child in node.children), key=itemgetter(0))
         return self._join(node, None if node.exact else node.law, pairs)
 
     def _join(self, node: Node, law: NoiseLaw | None, pairs: Sequence[_Pair]) -> int:
@@ -215,10 +216,6 @@ def too_many_sums() -> StatementTooComplex:
         "the sums that noise under constraints can have are too many to be tabled",
         hint="Ask for fewer counts at a time, or for less noise.",
     )
-
-
-def _first(pair: _Pair) -> int:
-    return pair[0]
 
 
 def _near_1(weights: FloatArray) -> tuple[FloatArray, int]:

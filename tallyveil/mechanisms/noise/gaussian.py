@@ -15,6 +15,7 @@ says nothing of those that are.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -77,6 +78,4 @@ class _Sizes:
         return found
 
 
-@lru_cache(maxsize=256)
-def _sizes(scale: float) -> _Sizes:
-    return _Sizes(scale)
+_sizes: Final = lru_cache(maxsize=256)(_Sizes)
