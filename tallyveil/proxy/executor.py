@@ -92,16 +92,20 @@ class Executor:
 
     def described_before(self, sql: bytes, oids: tuple[int, ...]) -> Prepared | None:
         """A query as it was prepared before, under no name. Waits for nobody."""
-        question = asked(self.session, (sql, oids))
-        prepared = None if question is None else self._replies.prepared.find(question.key)
+        key = self._prepared_as(sql, oids)
+        prepared = None if key is None else self._replies.prepared.find(key)
         if prepared is not None:
             self.latest = prepared.statement.sql
         return prepared
 
     def keep_described(self, sql: bytes, oids: tuple[int, ...], prepared: Prepared) -> None:
-        question = asked(self.session, (sql, oids))
-        if prepared.statement.kind == "select" and question is not None:
-            self._replies.prepared.put(question.key, prepared)
+        key = self._prepared_as(sql, oids)
+        if prepared.statement.kind == "select" and key is not None:
+            self._replies.prepared.put(key, prepared)
+
+    def _prepared_as(self, sql: bytes, oids: tuple[int, ...]) -> Hashable | None:
+        standing = self.session.standing()
+        return None if standing is None else (standing[0], sql, oids)
 
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
         """At least one statement; the only one is of kind ``empty`` if there is none."""

@@ -94,8 +94,9 @@ def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
     executor.kept.forget_portal(message.portal)
     used = parameters[: prepared.used]
     size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
-    executor.kept.holding.take(size)
-    rows = rows_for(prepared.statement, executor.kept.holding, results, prepared.fields)
+    holding = executor.kept.holding
+    holding.take(size)
+    rows = rows_for(prepared.statement, holding, results, prepared.fields)
     executor.kept.open(message.portal, Portal(prepared, used, results, size, rows))
     yield backend.BIND_COMPLETE
 
