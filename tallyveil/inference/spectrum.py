@@ -57,17 +57,12 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Spectrum(ABC):
-    """φ at ``points`` t_j, ``number`` j; those where φ is negligible are left out."""
+    """``phi`` is φ(t_j) by j; 0 at j = 0 and where φ is negligible."""
 
     period: float
     reach: float
     neglected: float
-    numbers: FloatArray
     phi: FloatArray
-
-    @cached_property
-    def points(self) -> FloatArray:
-        return 2 * math.pi / self.period * self.numbers
 
     def within(self, h: float, strict: bool = False) -> Bounds:
         """Bounds of P(|X| ≤ h), of P(|X| < h) if strict."""
@@ -110,8 +105,10 @@ class Lattice(Spectrum):
 
     @cached_property
     def _table(self) -> FloatArray:
-        weights = self.phi / np.sin(self.step / 2 * self.points)
-        return as_table(weights[None, :], self.numbers)
+        weights = np.zeros((1, len(self.phi)))
+        points = 2 * math.pi / self.period * np.arange(1, len(self.phi))
+        weights[0, 1:] = self.phi[1:] / np.sin(self.step / 2 * points)
+        return as_table(weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +130,7 @@ class Bracket(Spectrum):
 
     @cached_property
     def _table(self) -> FloatArray:
-        factors = _selberg(self.degree)[:, self.numbers.astype(np.int64)]
-        return as_table(factors * self.phi, self.numbers)
+        return as_table(_selberg(self.degree)[:, : len(self.phi)] * self.phi)
 
     def _within(self, h: float, strict: bool) -> Bounds:
         waves = wave_sums(self._table, 2 * math.pi / self.period * h)
@@ -158,7 +154,7 @@ def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
     return (
         _lattice(law, reach, neglected)
         or _bracket(law, reach, neglected)
-        or Outer(2 * reach, reach, neglected, np.zeros(0), np.zeros(0), law)
+        or Outer(2 * reach, reach, neglected, np.zeros(0), law)
     )
 
 
@@ -170,8 +166,8 @@ def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | No
     if number < _FEWEST_POINTS:
         return None
     level = _level(number, neglected)
-    numbers, phi = _alive(law, number - 1, math.pi / reach, level)
-    return Bracket(2 * reach, reach, 1.1 * neglected, numbers, phi, number)
+    phi = _phi(law, number - 1, math.pi / reach, level)
+    return Bracket(2 * reach, reach, 1.1 * neglected, phi, number)
 
 
 def _level(number: int, neglected: float) -> float:
@@ -180,19 +176,21 @@ def _level(number: int, neglected: float) -> float:
     return math.log(neglected / (10 * (2 + math.log(number))))
 
 
-def _alive(
-    law: WeightedNoise, count: int, unit: float, level: float
-) -> tuple[FloatArray, FloatArray]:
-    """The j ≤ count for which ln φ(j · unit) is not below a level, and φ there."""
+def _phi(law: WeightedNoise, count: int, unit: float, level: float) -> FloatArray:
+    """φ(j · unit) for j ≤ count up to the last that is of the level at least; 0 for lesser ones and
+    at j = 0."""
     starts = np.append(1, _FIRST_BLOCK << np.arange(count.bit_length()))
     starts = starts[starts <= count]
     stops = np.append(starts[1:], count + 1)
-    dead = law.dead_between(starts * unit, (stops - 1) * unit, level)
-    blocks = zip(starts[~dead].tolist(), stops[~dead].tolist(), strict=True)
-    numbers = np.concatenate([np.zeros(0), *(np.arange(*block, dtype=float) for block in blocks)])
-    logs = law.log_phi(numbers * unit, level) if len(numbers) else numbers
-    keep = logs > -math.inf
-    return numbers[keep], np.exp(logs[keep])
+    alive = np.flatnonzero(~law.dead_between(starts * unit, (stops - 1) * unit, level)).tolist()
+    phi = np.zeros(stops[alive[-1]] if alive else 1)
+    while alive:
+        first = last = alive.pop(0)
+        while alive and alive[0] == last + 1:
+            last = alive.pop(0)
+        numbers = np.arange(starts[first], stops[last])
+        phi[starts[first] : stops[last]] = np.exp(law.log_phi(numbers * unit, level))
+    return phi[: int(np.flatnonzero(phi).max(initial=0)) + 1]
 
 
 def _common_denominator(ratios: FloatArray) -> int | None:
@@ -243,5 +241,5 @@ def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | No
     number = int(min(half, *ends[dead | (ends >= half)]))
     if number > _LATTICE_POINTS or number * law.work > _WORK:
         return None
-    numbers, phi = _alive(exact, number, unit, level)
-    return Lattice(step * size, reach, 1.1 * neglected, numbers, phi, step, slack)
+    phi = _phi(exact, number, unit, level)
+    return Lattice(step * size, reach, 1.1 * neglected, phi, step, slack)

@@ -31,13 +31,12 @@ def sines(factors: FloatArray, points: FloatArray) -> FloatArray:
     return table.reshape(len(factors), -1)[:, :number]
 
 
-def as_table(weights: FloatArray, numbers: FloatArray) -> FloatArray:
-    """Each row of weights w_j of the ascending numbers j, with w_{dp+q} at p, q, about square."""
-    places = numbers.astype(np.int64)
-    last = int(places[-1]) if len(places) else 0
-    width = _width(last + 1)
-    table = np.zeros((len(weights), (last // width + 1) * width))
-    table[:, places] = weights
+def as_table(weights: FloatArray) -> FloatArray:
+    """Each row of weights w_j, with w_{dp+q} at p, q of a table that is about square."""
+    number = weights.shape[1]
+    width = _width(number)
+    table = np.zeros((len(weights), -(-number // width) * width))
+    table[:, :number] = weights
     return table.reshape(len(weights), -1, width)
 
 

@@ -75,8 +75,10 @@ class Weights:
 
     def outer_half_width(self, confidence: Fraction) -> float:
         """No less than the half-width, and quick."""
-        key: Hashable = "outer", self.signature, confidence
-        return _WIDTHS.get(key, lambda: self.error.outer_half_width(confidence))
+        size, unit = self._unit
+        key: Hashable = "outer", unit, confidence
+        outer = _WIDTHS.get(key, lambda: _error(*unit).outer_half_width(confidence))
+        return size * outer * _ROUNDED_UP
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
