@@ -37,9 +37,10 @@ def test_the_picture_of_the_rooms_has_the_arrows_there_are() -> None:
     drawn: Arrows = {}
     for start, end in re.findall(r"(\w+) --> (\w+)", ROOMS):
         drawn.setdefault(start, set()).add(end)
+    imported = imports_of_rooms()
     real = {
-        room: own - set().union(*(reached(imports_of_rooms(), other) for other in own))
-        for room, own in imports_of_rooms().items()
+        room: own - set().union(*(reached(imported, other) for other in own))
+        for room, own in imported.items()
         if own
     }
     assert drawn == real

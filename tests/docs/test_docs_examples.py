@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -40,10 +41,21 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Reader:
-    """Someone who has run `make demo`, stands beside the folder demo and types examples."""
+    """Someone who has run `make demo`, stands beside the folder demo and types examples. The demo
+    ends with ``running``; some documents do not need it."""
 
-    port: int
-    connection: psycopg.Connection[tuple[object, ...]]
+    running: contextlib.ExitStack
+
+    @functools.cached_property
+    def port(self) -> int:
+        gate = self.running.enter_context(contextlib.closing(Gate(load_policy(POLICY))))
+        return self.running.enter_context(ServerThread(Server(gate.session, port=0))).port
+
+    @functools.cached_property
+    def connection(self) -> psycopg.Connection[tuple[object, ...]]:
+        return self.running.enter_context(
+            psycopg.connect(host="127.0.0.1", port=self.port, user="alice", autocommit=True)
+        )
 
     def run(self, example: Example) -> str:
         match example.language:
@@ -98,7 +110,7 @@ class Reader:
         ).stdout
 
     def _ported(self, code: str) -> str:
-        return code.replace("5432", str(self.port))
+        return code.replace("5432", str(self.port)) if "5432" in code else code
 
 
 @pytest.fixture
@@ -107,14 +119,8 @@ def reader(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     POLICY.parent.mkdir()
     copy_example(POLICY.parent)
     (POLICY.parent / people.name).symlink_to(people)
-    with (
-        contextlib.closing(Gate(load_policy(POLICY))) as gate,
-        ServerThread(Server(gate.session, port=0)) as server,
-        psycopg.connect(
-            host="127.0.0.1", port=server.port, user="alice", autocommit=True
-        ) as connection,
-    ):
-        yield Reader(server.port, connection)
+    with contextlib.ExitStack() as running:
+        yield Reader(running)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

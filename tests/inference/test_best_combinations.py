@@ -20,6 +20,8 @@ from tallyveil.inference import (
 from tallyveil.inference.exchangeable import LARGEST
 from tests.inference.exact import best_combination, least_variances
 
+SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(100)]
+
 
 def _history(rng: np.random.Generator) -> tuple[sparse.csr_matrix, Noises]:
     """Up to three blocks, some of them alike."""
@@ -46,7 +48,7 @@ def _queries(rng: np.random.Generator, history: np.ndarray) -> np.ndarray:
     return np.array(made, dtype=np.int64)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", [*range(40), *SLOW[40:]])
 def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     history, noises = _history(rng)
@@ -132,7 +134,7 @@ def test_near_dependence_is_not_taken_for_dependence() -> None:
 
 
 @pytest.mark.parametrize("largest", [LARGEST, 0])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(20), *SLOW[20:40]])
 def test_few_rows_over_many_cells_have_the_least_variances(
     seed: int, largest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

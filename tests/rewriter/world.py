@@ -160,11 +160,10 @@ class World:
         plan = self.plan(sql, dialect, **options)
         tables = {table.name: noiseless(plan, table, self._truth) for table in plan.noisy}
         with self.cursor.tables(tables):
-            columns = self.cursor.describe(plan.sql)
-            if not any(kind == "TIMESTAMP WITH TIME ZONE" for _, kind in columns):
-                return self.cursor.rows(plan.sql)
-            rows: list[tuple[Any, ...]] = []
-            self.cursor.values(plan.sql, [kind for _, kind in columns], rows.extend)
+            columns, rows = self.cursor.rows(plan.sql)
+            if any(kind == "TIMESTAMP WITH TIME ZONE" for _, kind in columns):
+                rows = []
+                self.cursor.values(plan.sql, [kind for _, kind in columns], rows.extend)
             return columns, rows
 
     def _truth(self, _: str, column: Column) -> list[Fraction]:

@@ -160,9 +160,8 @@ def test_asyncpgs_cursors(house: Any) -> None:
 
 
 def test_what_a_cursor_holds_is_counted_and_given_back(free_house: Any) -> None:
-    numbers = ", ".join(f"({n})" for n in range(200))
-    many = f"(VALUES {numbers})"
-    room = "'a text that takes some room'"
+    numbers = ", ".join(f"({n})" for n in range(80))
+    many, room = f"(VALUES {numbers})", f"'{'a text that takes some room' * 40}'"
     large = f"SELECT a.n, b.n AS m, {room} AS a, {room} AS b FROM {many} a(n), {many} b(n)"
     with free_house.connect() as connection:
         for hold in ("", "WITH HOLD"):
@@ -171,4 +170,4 @@ def test_what_a_cursor_holds_is_counted_and_given_back(free_house: Any) -> None:
                 connection.execute(declared)
             assert refused.value.sqlstate == "54000"
         connection.execute(f"DECLARE c CURSOR WITH HOLD FOR {large}")
-        assert connection.execute("MOVE ALL c").statusmessage == "MOVE 40000"
+        assert connection.execute("MOVE ALL c").statusmessage == "MOVE 6400"
