@@ -10,7 +10,10 @@ BI_PYTHON ?= $(shell for python in python3.12 python3.11 python3.10 $(PYTHON); d
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
 		&& echo $$python && break; done)
 
-.PHONY: help demo test run-tests check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
+JOBS ?= 2
+RUNS := $(addprefix run-,$(shell seq $(JOBS)))
+
+.PHONY: help demo test $(RUNS) check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -20,19 +23,22 @@ demo: $(VENV)/stamp  ## Make up a table, serve it, ask it (PORT=5432 for a certa
 	@$(RUN)/tallyveil demo $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
-	@$(MAKE) --no-print-directory --jobs=2 check run-tests
+	@claims=$$(mktemp -d) && trap 'rm -r "$$claims"' EXIT && $(MAKE) --no-print-directory \
+		--keep-going --jobs=$$(($(JOBS) + 1)) CLAIMS="$$claims" check $(RUNS)
 
-# Each worker is a process of its own; threads of BLAS beside them would only wait for each other.
+# Each run is a process of its own; threads of BLAS beside them would only wait for each other.
 # Tests start servers too: compiled modules are kept, whatever the environment says, since each
 # process would spend longer on compiling them than on importing them.
-# Files are taken up in their order: the longest are not among the last. A worker that dies ends the
-# run: another in its place would leave it waiting for good. To compile tests so that each can say
-# what it compared takes longer than most rooms' tests take: those that fail run again to say so.
-run-tests: $(VENV)/stamp
+# Each run takes up the next file that no other has; the longest are not among the last. The first
+# shows how far it is, the others in the end. To compile tests so that each can say what it compared
+# takes longer than most rooms' tests take: those that fail run again to say so.
+$(RUNS): run-%: $(VENV)/stamp
 	@unset PYTHONDONTWRITEBYTECODE; export OPENBLAS_NUM_THREADS=1; \
-	$(RUN)/pytest -q --assert=plain --numprocesses=$(or $(JOBS),2) --dist=loadfile \
-		--no-loadscope-reorder --max-worker-restart=0 || \
-		{ test $$? = 1 && $(RUN)/pytest -q --last-failed --last-failed-no-failures=none; exit 1; }
+	pytest="$(RUN)/pytest -q --override-ini=cache_dir=.pytest_cache/$*"; \
+	if [ $* != 1 ]; then said=$(CLAIMS)/run-$*; exec 3>&1 >"$$said" 2>&1; fi; \
+	status=0; $$pytest --assert=plain --claims=$(CLAIMS) || status=$$?; \
+	if [ $$status = 1 ]; then $$pytest --last-failed --last-failed-no-failures=none; fi; \
+	if [ $* != 1 ]; then cat "$$said" >&3; fi; exit $$status
 
 check: $(VENV)/stamp  ## Lint, formatting, types
 	@$(RUN)/ruff check .

@@ -1,4 +1,5 @@
-"""How the property tests explore, how fixtures are written anew, and a PostgreSQL to compare with.
+"""How the property tests explore, how several runs share the files, how fixtures are written anew,
+and a PostgreSQL to compare with.
 
 The suite repeats itself with a few examples of each property; `make test-slow` asks every property
 of ten times as many, others each time (HYPOTHESIS_PROFILE=explore).
@@ -42,12 +43,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the fixtures of plans and verdicts anew, instead of comparing with them",
     )
+    parser.addoption(
+        "--claims",
+        type=Path,
+        metavar="FOLDER",
+        help="run the files that no other run with this folder has claimed, one after the other",
+    )
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Pytest's own, where there are no other runs. What files share stays from one to the next."""
+    folder = session.config.getoption("claims")
+    if folder is None or session.testsfailed:
+        return None
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in session.items:
+        files.setdefault(item.path, []).append(item)
+    ours = (item for path in files if _claim(folder, path) for item in files[path])
+    following = next(ours, None)
+    while following is not None:
+        item, following = following, next(ours, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+    return True
+
+
+def _claim(folder: Path, path: Path) -> bool:
+    try:
+        (folder / "-".join(path.parts[1:])).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay until the end: the collector need not walk through them each time."""
+    """Thousands of tests stay until the end: the collector need not walk through them each time,
+    nor so often through what tests have left for each other."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], 100)
 
 
 def pytest_sessionfinish() -> None:
