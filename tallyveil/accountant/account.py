@@ -17,14 +17,7 @@ from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.limits import Limits
 
-__all__ = [
-    "ANSWER_BYTES",
-    "Account",
-    "Amount",
-    "Balance",
-    "Room",
-    "Share",
-]
+__all__ = ["ANSWER_BYTES", "Account", "Amount", "Balance", "Room", "Share"]
 
 ANSWER_BYTES: Final = 8
 _MEGABYTE: Final = 10**6

@@ -135,11 +135,7 @@ class Accountant(Balances):
         Raises InvalidParameterValue and RecordingLimitExceeded, as ``charge`` does.
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
-        with self._lock:
-            if any(charge.plainly for charge in charges):
-                with self._books.reading():
-                    return self._books.plan(priced, analyst, custodian)[0]
-            self._books.refresh()
+        with self._lock, self._books.reading():
             return self._books.plan(priced, analyst, custodian)[0]
 
     def charge(

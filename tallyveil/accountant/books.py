@@ -336,11 +336,11 @@ def _asked(stored: StoredCharge) -> Release:
     return Release(stored.id, *row, partial(decode_charge, *row, stored.columns))
 
 
-def _same(charge: Charge) -> Charge:
-    return charge
-
-
 def _portion(seen: Position, covered: Position) -> int:
     """How many rows are taken in at a time: never some that are covered and some that are not."""
     left = covered.number - seen.number
     return min(_MANY, left) if left > 0 else _BATCH
+
+
+def _same(charge: Charge) -> Charge:
+    return charge

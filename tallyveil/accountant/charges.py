@@ -19,13 +19,7 @@ from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.registry import law_name
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = [
-    "Answer",
-    "Charge",
-    "Entry",
-    "Reading",
-    "Spending",
-]
+__all__ = ["Answer", "Charge", "Entry", "Reading", "Spending"]
 
 
 @dataclass(frozen=True, eq=False)

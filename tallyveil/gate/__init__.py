@@ -7,11 +7,7 @@ carries it out, and says what it cost. Sockets, files and dialects of the wire s
 
 from tallyveil.cube import Given
 from tallyveil.gate.gate import STATEMENT_TIMEOUT, Gate
-from tallyveil.gate.interface import (
-    ColumnType,
-    Notice,
-    Result,
-)
+from tallyveil.gate.interface import ColumnType, Notice, Result
 from tallyveil.gate.posterior import RowPosterior
 from tallyveil.gate.session import GateSession
 

@@ -25,14 +25,7 @@ from tallyveil.mechanisms import (
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
-__all__ = [
-    "Alternatives",
-    "allowed",
-    "completed",
-    "reason_against",
-    "unfit",
-    "without_range",
-]
+__all__ = ["Alternatives", "allowed", "completed", "reason_against", "unfit", "without_range"]
 
 # Of the mechanisms with a public range, what "auto" considers of itself.
 _FLOWCHART: Final = "truncated_geometric"

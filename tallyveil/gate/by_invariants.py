@@ -34,7 +34,7 @@ class Exact(NamedTuple):
     conditioning: Conditioning
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ByInvariants:
     """``tables`` are those with counts that are exact. Threads may share it."""
 

@@ -13,15 +13,7 @@ import pyarrow as pa
 
 from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
 from tallyveil.cache import Cache, key_bytes
-from tallyveil.cube import (
-    Cube,
-    Given,
-    as_read,
-    connected,
-    load_cubes,
-    load_public,
-    relations_read,
-)
+from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public, relations_read
 from tallyveil.gate.by_invariants import ByInvariants, Exact
 from tallyveil.gate.choice import Choice
 from tallyveil.gate.conditioning import Conditioning

@@ -11,14 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
 
-from tallyveil.policy.checks import (
-    MAX_CELLS,
-    Declaration,
-    exact_number,
-    is_integer,
-    listed,
-    wrong,
-)
+from tallyveil.policy.checks import MAX_CELLS, Declaration, exact_number, is_integer, listed, wrong
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.policy.mistakes import written
 

@@ -16,12 +16,7 @@ from tallyveil.policy import checks
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.mistakes import mistakes
 
-__all__ = [
-    "CatalogChoice",
-    "Certificate",
-    "Serving",
-    "serving_options",
-]
+__all__ = ["CatalogChoice", "Certificate", "Serving", "serving_options"]
 
 
 def _file(value: Any, info: ValidationInfo) -> Path:

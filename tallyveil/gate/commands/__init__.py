@@ -9,11 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tallyveil.errors import (
-    FeatureNotSupported,
-    InsufficientPrivilege,
-    SQLSyntaxError,
-)
+from tallyveil.errors import FeatureNotSupported, InsufficientPrivilege, SQLSyntaxError
 from tallyveil.gate.commands.assignments import (
     apply,
     parse_discard,
