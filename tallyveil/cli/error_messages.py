@@ -88,13 +88,8 @@ def _pointed(sql: str, position: int) -> list[str]:
 
 
 def _fields(error: TallyveilError) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "sqlstate": error.sqlstate,
-        "message": error.message,
-        "detail": error.detail,
-        "hint": error.hint,
-        "position": error.position,
-    }
+    names = ("sqlstate", "message", "detail", "hint", "position")
+    fields: dict[str, Any] = {name: getattr(error, name) for name in names}
     if isinstance(error, PolicyError):
         fields["mistakes"] = list(error.mistakes)
     return fields

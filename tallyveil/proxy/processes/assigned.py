@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Final
 
 from tallyveil.proxy.errors import AdminShutdown, TooManyConnections
@@ -36,7 +37,8 @@ class Assigned:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._protocol, self._cancel = protocol, cancel
-        self._link = Link(self._end, self._loop, self._receive, self._orphaned)
+        orphaned = partial(signal.raise_signal, signal.SIGTERM)
+        self._link = Link(self._end, self._loop, self._receive, orphaned)
         self._link.send({"is": "ready"})
 
     def close(self) -> None:
@@ -102,9 +104,6 @@ class Assigned:
         except OSError:  # its client has left meanwhile
             passed.close()
             self.left(None)
-
-    def _orphaned(self) -> None:
-        signal.raise_signal(signal.SIGTERM)
 
 
 def _closing() -> AdminShutdown:
