@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.records import OUTER
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
+from tallyveil.rewriter.sql.nodes import COMPARISONS
 
 __all__ = ["CELLS", "compares_with_constant", "comparisons", "place_of"]
 

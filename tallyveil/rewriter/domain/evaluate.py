@@ -30,7 +30,8 @@ from tallyveil.rewriter.domain.linearise import nothing
 from tallyveil.rewriter.domain.parts import Part, Parts, part_of_rows
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import RECORD, Source
-from tallyveil.rewriter.sql.types import NUMERICS, static_type
+from tallyveil.rewriter.sql.types import NUMERICS
+from tallyveil.rewriter.sql.vocabulary import static_type
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "Types", "combined", "evaluate"]

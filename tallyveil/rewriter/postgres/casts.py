@@ -19,9 +19,8 @@ from tallyveil.errors import (
 from tallyveil.rewriter.postgres.numbers import refuse_inexact
 from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.nodes import as_type, call, position
+from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 from tallyveil.truth import truth
 
 __all__ = ["SPELLED_ALIKE", "WHOLE", "cast", "read_truth"]

@@ -96,7 +96,7 @@ def _check_word(name: str, tokens: Sequence[Token], number: int) -> None:
 
 def _is_answered(node: exp.Func) -> bool:
     if isinstance(node, exp.Anonymous):
-        return str(node.this).lower() in NAMED_FUNCTIONS | SESSION_FUNCTIONS
+        return str(node.this).lower() in {**NAMED_FUNCTIONS, **SESSION_FUNCTIONS}
     return type(node) in FUNCTIONS or node.sql_name().lower() in SESSION_FUNCTIONS
 
 

@@ -10,9 +10,8 @@ from sqlglot import exp
 
 from tallyveil.rewriter.postgres import casts, comparisons, identifiers, numbers, texts, times
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.nodes import visit
-from tallyveil.rewriter.sql.types import is_literal_text, need_family
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
+from tallyveil.rewriter.sql.nodes import COMPARISONS, visit
+from tallyveil.rewriter.sql.types import is_literal_text
 
 __all__ = ["translate"]
 
@@ -21,7 +20,7 @@ Rule: TypeAlias = Callable[..., exp.Expr | None]
 
 def _takes(*families: str | None, hint: str) -> Rule:
     """The rule of a function whose argument is of one of these families."""
-    return lambda node, scope: need_family(node, node.this, scope.type_of, families, hint)
+    return lambda node, scope: scope.need_family(node, node.this, families, hint)
 
 
 # DuckDB adds up booleans, and reads numbers from texts.
@@ -36,7 +35,7 @@ _TEXT: Final = _takes("text", hint="Cast the value to text.")
 
 def _root(node: exp.Sqrt, scope: Scope) -> None:
     if not is_literal_text(node.this):
-        need_family(node, node.this, scope.type_of, ("number",), "Give it a number.")
+        scope.need_family(node, node.this, ("number",), "Give it a number.")
 
 
 def _each(

@@ -19,7 +19,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
 from tallyveil.rewriter.sql import zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
-from tallyveil.rewriter.sql.types import need_family, spoken
+from tallyveil.rewriter.sql.types import spoken
 
 __all__ = ["check_time_text", "extract", "finite", "make", "subtract", "truncate", "write"]
 
@@ -126,7 +126,7 @@ def finite(node: exp.Anonymous, scope: Scope) -> None:
     """DuckDB has isfinite of numbers too."""
     if function_name(node) == "isfinite" and node.expressions:
         hint = "Give it a date or a timestamp."
-        need_family(node, node.expressions[0], scope.type_of, ("time",), hint)
+        scope.need_family(node, node.expressions[0], ("time",), hint)
 
 
 # Texts that both read alike as a date or a timestamp. DuckDB ignores what follows a timestamp

@@ -25,8 +25,7 @@ from tallyveil.rewriter.private.compared_constants import (
     written_constant,
 )
 from tallyveil.rewriter.sql.naming import written_name
-from tallyveil.rewriter.sql.nodes import position
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
+from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
 __all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
 

@@ -13,8 +13,7 @@ from sqlglot import exp
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.names import Catalog, Reference
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
-from tallyveil.rewriter.sql.nodes import as_type, own_alias, whole_number
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
+from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, own_alias, whole_number
 
 __all__ = ["empty_probes"]
 

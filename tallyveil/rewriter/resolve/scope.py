@@ -7,17 +7,20 @@ leaves them what they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
+from tallyveil.errors import UndefinedFunction
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.lookup import Lookup
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import reads_records
-from tallyveil.rewriter.sql.types import common_type, declared_type, static_type
+from tallyveil.rewriter.sql.nodes import function_name
+from tallyveil.rewriter.sql.types import common_type, declared_type, family, spoken
+from tallyveil.rewriter.sql.vocabulary import static_type
 
 __all__ = [
     "Lineage",
@@ -48,6 +51,18 @@ class Scope(Lookup[str]):
     def type_of(self, node: exp.Expr | None) -> str | None:
         """The type as `types` names it, or None where it takes DuckDB to tell."""
         return self.of(node)
+
+    def need_family(
+        self, node: exp.Expr, argument: exp.Expr, families: Container[str | None], hint: str
+    ) -> None:
+        """Raise UndefinedFunction for an argument of another family: DuckDB would convert it, where
+        PostgreSQL has no such function.
+        """
+        kind = self.type_of(argument)
+        if kind is not None and family(kind) not in families:
+            raise UndefinedFunction(
+                f"function {function_name(node)}({spoken(kind)}) does not exist", hint=hint
+            )
 
     def at_record_level(self, node: exp.Expr) -> bool:
         """Whether the expression is about single records: of a protected table, not aggregated.

@@ -22,9 +22,16 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
 )
 from tallyveil.rewriter.sql import zones
-from tallyveil.rewriter.sql.nodes import function_name, is_star, leaves, position, visit
-from tallyveil.rewriter.sql.types import NOW, TypeOf
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
+from tallyveil.rewriter.sql.nodes import (
+    COMPARISONS,
+    function_name,
+    is_star,
+    leaves,
+    position,
+    visit,
+)
+from tallyveil.rewriter.sql.types import TypeOf
+from tallyveil.rewriter.sql.vocabulary import NOW
 
 __all__ = [
     "asks_the_time",

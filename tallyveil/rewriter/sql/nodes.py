@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlglot import exp
 
@@ -12,6 +14,7 @@ from tallyveil.errors import StatementError
 from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
+    "COMPARISONS",
     "as_type",
     "call",
     "conjunction",
@@ -25,8 +28,29 @@ __all__ = [
     "whole_number",
 ]
 
-
 N = TypeVar("N", bound=exp.Expr)
+Operator: TypeAlias = type[exp.Binary]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``flipped`` says of b and a what this says of a and b; ``opposite`` holds where not."""
+
+    sign: str
+    holds: Callable[[Any, Any], bool]
+    flipped: Operator
+    opposite: Operator
+
+
+# The six operators that compare two values.
+COMPARISONS: Final[Mapping[type[exp.Expr], Comparison]] = {
+    exp.EQ: Comparison("=", operator.eq, exp.EQ, exp.NEQ),
+    exp.NEQ: Comparison("<>", operator.ne, exp.NEQ, exp.EQ),
+    exp.LT: Comparison("<", operator.lt, exp.GT, exp.GTE),
+    exp.LTE: Comparison("<=", operator.le, exp.GTE, exp.GT),
+    exp.GT: Comparison(">", operator.gt, exp.LT, exp.LTE),
+    exp.GTE: Comparison(">=", operator.ge, exp.LTE, exp.LT),
+}
 
 
 def position(node: exp.Expr) -> int | None:

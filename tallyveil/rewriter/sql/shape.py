@@ -12,9 +12,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from tallyveil.cache import Cache
+from tallyveil.rewriter.sql.nodes import COMPARISONS
 from tallyveil.rewriter.sql.parameters import PARAMETERS, parameter_number
 from tallyveil.rewriter.sql.statements import Dialect, Piece
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
 
 __all__ = ["DAY", "INTEGER", "TEXT", "Shape", "Shapes", "column_beside", "spelled"]
 

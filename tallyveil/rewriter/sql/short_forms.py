@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tallyveil.errors import SQLSyntaxError, UndefinedObject
-from tallyveil.rewriter.sql.nodes import position
-from tallyveil.rewriter.sql.vocabulary import COMPARISONS
+from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
 __all__ = ["balance", "spell_out_rows", "write_out"]
 

@@ -7,36 +7,24 @@ numeric and DuckDB's double may differ in the last digit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.errors import UndefinedFunction
-from tallyveil.rewriter.sql.nodes import function_name
-
 __all__ = [
-    "INTEGERS",
-    "NOW",
-    "NUMERICS",
-    "TypeOf",
-    "common_type",
-    "declared_type",
-    "family",
-    "is_literal_text",
-    "need_family",
-    "spoken",
-    "static_type",
-]
+    "INTEGERS", "NUMERICS", "Result", "TypeOf", "aggregate", "arithmetic", "case", "cast", "choice",
+    "common_type", "declared_type", "element", "family", "in_zone", "is_literal_text", "literal",
+    "real", "rounded", "same", "spoken", "truncated", "whole_quotient",
+]  # fmt: skip
 
 TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
 
+Result: TypeAlias = str | Callable[[exp.Expr, TypeOf], str | None]
+"""One type whatever an expression is of, or what follows from the types of its parts."""
+
 INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")
 NUMERICS: Final = ("NUMERIC", "QUOTIENT", "INEXACT")
-NOW: Final = frozenset(
-    {"now", "transaction_timestamp", "statement_timestamp", "get_current_timestamp"}
-)  # which the parser has no class for
 _LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # the wider, the later
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _FAMILIES: Final = {
@@ -47,44 +35,6 @@ _FAMILIES: Final = {
     "BOOLEAN": "truth",
 }
 
-# What has one type whatever it is of.
-_RESULTS: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            (
-                exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Left, exp.Right, exp.Replace,
-                exp.SplitPart, exp.Reverse, exp.Concat, exp.ConcatWs, exp.DPipe, exp.TimeToStr,
-            ),
-            "VARCHAR",
-        ),
-        **dict.fromkeys((exp.Length, exp.StrPosition, exp.Ascii, exp.Ntile), "INTEGER"),
-        **dict.fromkeys(
-            (
-                exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day,
-                exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Count,
-                exp.RowNumber, exp.Rank, exp.DenseRank,
-            ),
-            "BIGINT",
-        ),
-        exp.Extract: "NUMERIC",
-        **dict.fromkeys((exp.PercentRank, exp.CumeDist), "DOUBLE"),
-        exp.Interval: "INTERVAL",
-        **dict.fromkeys((exp.CurrentDate, exp.StrToDate, exp.DateFromParts), "DATE"),
-        exp.Localtimestamp: "TIMESTAMP",
-        **dict.fromkeys((exp.CurrentTimestamp, exp.StrToTime, exp.UnixToTime), "TIMESTAMPTZ"),
-    }
-)  # fmt: skip
-_MOMENTS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
-_TRUTHS = (
-    exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.RegexpLike, exp.RegexpILike,
-    exp.StartsWith, exp.EndsWith, exp.Contains,
-)  # fmt: skip
-_SAME = (
-    exp.Paren, exp.Neg, exp.Abs, exp.Filter, exp.Nullif, exp.Min, exp.Max, exp.Window, exp.Lag,
-    exp.Lead, exp.FirstValue, exp.LastValue, exp.Alias,
-)  # fmt: skip
-_ROUNDINGS = (exp.Round, exp.Trunc, exp.Ceil, exp.Floor, exp.Sign)
-_REAL_FUNCTIONS = (exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow)
 _CAST_NAMES: Final = {
     "INT": "INTEGER", "TEXT": "VARCHAR", "CHAR": "VARCHAR", "BPCHAR": "VARCHAR",
     "NAME": "VARCHAR", "DECIMAL": "NUMERIC", "FLOAT": "DOUBLE", "TIMESTAMPNTZ": "TIMESTAMP",
@@ -111,19 +61,6 @@ def spoken(kind: str | None) -> str:
     return names.get(kind or "", "numeric" if kind == "INEXACT" else (kind or "unknown").lower())
 
 
-def need_family(
-    node: exp.Expr, argument: exp.Expr, type_of: TypeOf, families: Container[str | None], hint: str
-) -> None:
-    """Raise UndefinedFunction for an argument of another family: DuckDB would convert it, where
-    PostgreSQL has no such function.
-    """
-    kind = type_of(argument)
-    if kind is not None and family(kind) not in families:
-        raise UndefinedFunction(
-            f"function {function_name(node)}({spoken(kind)}) does not exist", hint=hint
-        )
-
-
 def common_type(types: Sequence[str | None]) -> str | None:
     """The type CASE, COALESCE or UNION gives values of these types."""
     if not types or None in types:
@@ -133,44 +70,20 @@ def common_type(types: Sequence[str | None]) -> str | None:
     return types[0] if len(set(types)) == 1 else None
 
 
-def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
-    """The type of an expression whose parts' types are ``type_of``; None if that is unknown."""
-    match node:
-        case exp.Literal():
-            return _literal(node)
-        case exp.Cast():
-            kind = str(node.to.this.value).upper()
-            return _cast(_CAST_NAMES.get(kind, kind), node, type_of)
-        case exp.Any():
-            return _element(node.this.unnest(), type_of)
-        case exp.IntDiv():
-            return common_type([type_of(node.this), type_of(node.expression)])
-        case exp.Coalesce() | exp.Greatest() | exp.Least():
-            return _values([node.this, *node.expressions], type_of)
-        case exp.Case():
-            branches = [branch.args.get("true") for branch in node.args["ifs"]]
-            return _values([*branches, node.args.get("default")], type_of)
-        case exp.TimestampTrunc() | exp.DateTrunc():
-            operand = type_of(node.this)
-            return operand if operand in ("TIMESTAMP", "INTERVAL") else "TIMESTAMPTZ"
-        case exp.Anonymous() if node.name.lower() in NOW:
-            return "TIMESTAMPTZ"
-        case exp.AtTimeZone():
-            return "TIMESTAMPTZ" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMP"
-        case exp.Anonymous() if node.name.lower() in ("dp_stddev", "dp_probability"):
-            return "DOUBLE"
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
-        return _arithmetic(node, type_of)
-    if isinstance(node, (exp.Sum, exp.Avg, *_MOMENTS)):
-        return _aggregate(node, type_of(node.this))
-    if isinstance(node, _ROUNDINGS + _REAL_FUNCTIONS):
-        return _numeric_function(node, type_of)
-    if isinstance(node, _SAME):
-        return type_of(node.this)
-    return "BOOLEAN" if isinstance(node, _TRUTHS) else _RESULTS.get(type(node))
+def is_literal_text(node: exp.Expr) -> bool:
+    """A string constant takes its type from what it stands beside; so do NULL and parameters."""
+    inner = node.unnest()
+    return isinstance(inner, exp.Null | exp.Parameter | exp.Placeholder) or inner.is_string
 
 
-def _literal(node: exp.Literal) -> str:
+# The types of results: each of an expression, by those of its parts
+
+
+def same(node: exp.Expr, type_of: TypeOf) -> str | None:
+    return type_of(node.this)
+
+
+def literal(node: exp.Expr, type_of: TypeOf) -> str | None:
     if node.is_string:
         return "VARCHAR"
     if not node.this.isdigit():
@@ -179,10 +92,13 @@ def _literal(node: exp.Literal) -> str:
     return "INTEGER" if number < 2**31 else "BIGINT" if number < 2**63 else "NUMERIC"
 
 
-def is_literal_text(node: exp.Expr) -> bool:
-    """A string constant takes its type from what it stands beside; so do NULL and parameters."""
-    inner = node.unnest()
-    return isinstance(inner, exp.Null | exp.Parameter | exp.Placeholder) or inner.is_string
+def choice(node: exp.Expr, type_of: TypeOf) -> str | None:
+    return _values([node.this, *node.expressions], type_of)
+
+
+def case(node: exp.Expr, type_of: TypeOf) -> str | None:
+    branches = [branch.args.get("true") for branch in node.args["ifs"]]
+    return _values([*branches, node.args.get("default")], type_of)
 
 
 def _values(nodes: Sequence[exp.Expr | None], type_of: TypeOf) -> str | None:
@@ -193,16 +109,29 @@ def _values(nodes: Sequence[exp.Expr | None], type_of: TypeOf) -> str | None:
     return "VARCHAR" if strings else None
 
 
-def _element(array: exp.Expr, type_of: TypeOf) -> str | None:
+def element(node: exp.Expr, type_of: TypeOf) -> str | None:
+    array = node.this.unnest()
     if isinstance(array, exp.Array):
         return common_type([type_of(item) for item in array.expressions])
     if isinstance(array, exp.Cast) and array.to.expressions:
-        kind = str(array.to.expressions[0].this.value).upper()
-        return _CAST_NAMES.get(kind, kind)
+        return _named(array.to.expressions[0])
     return None
 
 
-def _arithmetic(node: exp.Expr, type_of: TypeOf) -> str | None:
+def truncated(node: exp.Expr, type_of: TypeOf) -> str | None:
+    operand = type_of(node.this)
+    return operand if operand in ("TIMESTAMP", "INTERVAL") else "TIMESTAMPTZ"
+
+
+def in_zone(node: exp.Expr, type_of: TypeOf) -> str | None:
+    return "TIMESTAMPTZ" if type_of(node.this) == "TIMESTAMP" else "TIMESTAMP"
+
+
+def whole_quotient(node: exp.Expr, type_of: TypeOf) -> str | None:
+    return common_type([type_of(node.this), type_of(node.expression)])
+
+
+def arithmetic(node: exp.Expr, type_of: TypeOf) -> str | None:
     left, right = type_of(node.this), type_of(node.expression)
     if is_literal_text(node.this):
         left = right
@@ -233,41 +162,51 @@ def _time_arithmetic(node: exp.Expr, left: str | None, right: str | None) -> str
     return "INTERVAL" if left in _TIMES and right in _TIMES else None
 
 
-def _aggregate(node: exp.Expr, kind: str | None) -> str | None:
-    if kind in INTEGERS and isinstance(node, exp.Sum):
-        return "NUMERIC" if kind == "BIGINT" else "BIGINT"
-    if isinstance(node, exp.Avg) and kind in (*INTEGERS, *NUMERICS):
-        return "QUOTIENT"
-    if isinstance(node, _MOMENTS) and kind in (*INTEGERS, *NUMERICS):
-        return "INEXACT"
-    return kind
-
-
-def _numeric_function(node: exp.Expr, type_of: TypeOf) -> str | None:
+def aggregate(node: exp.Expr, type_of: TypeOf) -> str | None:
     kind = type_of(node.this)
-    if isinstance(node, exp.Pow | exp.Log) and node.expression is not None:
-        kind = common_type([kind, type_of(node.expression)])
+    if kind not in (*INTEGERS, *NUMERICS):
+        return kind
+    if isinstance(node, exp.Sum):
+        return kind if kind in NUMERICS else "NUMERIC" if kind == "BIGINT" else "BIGINT"
+    return "QUOTIENT" if isinstance(node, exp.Avg) else "INEXACT"
+
+
+def real(node: exp.Expr, type_of: TypeOf) -> str | None:
+    """Of a root, a power or a logarithm."""
+    kind, second = type_of(node.this), node.args.get("expression")
+    if second is not None:
+        kind = common_type([kind, type_of(second)])
     if kind in INTEGERS:
-        whole = isinstance(node, exp.Round | exp.Trunc) and node.args.get("decimals")
-        return "NUMERIC" if whole else "DOUBLE"
+        return "DOUBLE"
+    return "INEXACT" if kind in NUMERICS else kind
+
+
+def rounded(node: exp.Expr, type_of: TypeOf) -> str | None:
+    kind, decimals = type_of(node.this), node.args.get("decimals")
+    if kind in INTEGERS:
+        return "DOUBLE" if decimals is None else "NUMERIC"
     if kind not in NUMERICS:
         return kind
-    if isinstance(node, _REAL_FUNCTIONS):
-        return "INEXACT"
-    if node.args.get("decimals") is not None and kind != "NUMERIC":
-        return "INEXACT"
-    return "INEXACT" if kind == "INEXACT" else "NUMERIC"
+    inexact = kind == "INEXACT" or (decimals is not None and kind != "NUMERIC")
+    return "INEXACT" if inexact else "NUMERIC"
 
 
-def _cast(kind: str, node: exp.Cast, type_of: TypeOf) -> str:
+def cast(node: exp.Expr, type_of: TypeOf) -> str | None:
     """A cast of what is no exact decimal to numeric(p, s) rounds what DuckDB does not have."""
+    target = node.args["to"]
+    kind, given = _named(target), target.expressions
     if kind != "NUMERIC":
         return kind
     operand = type_of(node.this)
-    if node.to.expressions:
-        whole = len(node.to.expressions) == 1 or node.to.expressions[1].name == "0"
+    if given:
+        whole = len(given) == 1 or given[1].name == "0"
         inexact = operand in ("QUOTIENT", "INEXACT", "DOUBLE") and not whole
         return "INEXACT" if inexact else "NUMERIC"
     if operand == "DOUBLE":
         return "QUOTIENT"
     return operand if operand in NUMERICS else "NUMERIC"
+
+
+def _named(kind: exp.Expr) -> str:
+    name = str(kind.this.value).upper()
+    return _CAST_NAMES.get(name, name)

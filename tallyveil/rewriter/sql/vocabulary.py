@@ -1,4 +1,5 @@
-"""The words of SQL that are understood, with their arguments. Whatever is not listed is refused.
+"""The words of SQL that are understood, with their arguments; of functions also the types of their
+results and PostgreSQL's names. Whatever is not listed is refused.
 
 Everything listed is deterministic, has no side effects and reads nothing but its arguments. The
 time of the statement is a constant of it (`instants`).
@@ -6,18 +7,18 @@ time of the statement is a constant of it (`instants`).
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
+from tallyveil.rewriter.sql import types
+from tallyveil.rewriter.sql.types import Result, TypeOf
+
 __all__ = [
-    "ABOUT_ANSWERS", "AGGREGATES", "ANY_NUMBER", "ARGUMENTS", "COMPARISONS", "FUNCTIONS",
-    "NAMED_FUNCTIONS", "NAMES", "POSTGRES_FUNCTIONS", "REFUSED_AGGREGATES", "SESSION_FUNCTIONS",
-    "SYNTAX", "TYPES", "WINDOW_FUNCTIONS",
+    "ABOUT_ANSWERS", "AGGREGATES", "ANY_NUMBER", "ARGUMENTS", "FUNCTIONS", "NAMED_FUNCTIONS",
+    "NAMES", "NOW", "POSTGRES_FUNCTIONS", "REFUSED_AGGREGATES",
+    "SESSION_FUNCTIONS", "SYNTAX", "TYPES", "WINDOW_FUNCTIONS", "static_type",
 ]  # fmt: skip
 
 Words: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
@@ -29,262 +30,271 @@ def _taking(arguments: str, *kinds: type[exp.Expr]) -> Words:
 
 
 # Queries, names and constants, operators, aggregation and windows.
-SYNTAX: Final[Words] = MappingProxyType(
-    {
-        **_taking("this expression",
-            exp.IntervalSpan, exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ,
-            exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Escape, exp.NullSafeEQ, exp.NullSafeNEQ,
-            exp.Filter,
-        ),
-        **_taking("this",
-            exp.From, exp.Where, exp.Having, exp.Boolean, exp.Parameter, exp.Placeholder, exp.Var,
-            exp.DataTypeParam, exp.RawString, exp.National, exp.Not, exp.Neg, exp.Paren,
-        ),
-        **_taking("expressions",
-            exp.Order, exp.With, exp.Distinct, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets,
-        ),
-        **_taking("this expression negate", exp.Is, exp.Like, exp.ILike),
-        **_taking("with_ this expression distinct order limit offset",
-            exp.Union, exp.Intersect, exp.Except,
-        ),
-        **_taking("expression", exp.Limit, exp.Offset),
-        **_taking("this alias", exp.Subquery, exp.Alias),
-        **_taking("", exp.Null),
-        **_taking("direction count limit_options", exp.Fetch),
-        **_taking("except_ replace rename ilike", exp.Star),
-        **_taking("expressions alias", exp.Values),
-        **_taking("expressions all", exp.Group),
-        **_taking("kind start start_side end end_side exclude", exp.WindowSpec),
-        **_taking("percent rows with_ties", exp.LimitOptions),
-        **_taking("this alias db catalog", exp.Table),
-        **_taking("this alias materialized", exp.CTE),
-        **_taking("this columns", exp.TableAlias),
-        **_taking("this desc nulls_first", exp.Ordered),
-        **_taking("this expression safe", exp.DPipe),
-        **_taking("this expression typed safe", exp.Div),
-        **_taking("this expressions nested", exp.DataType),
-        **_taking("this expressions query", exp.In),
-        **_taking("this is_string", exp.Literal),
-        **_taking("this low high", exp.Between),
-        **_taking("this on side kind using", exp.Join),
-        **_taking("this partition_by order spec over", exp.Window),
-        **_taking("this quoted", exp.Identifier),
-        **_taking("this table db", exp.Column),
-        **_taking("this unit", exp.Interval),
-        **_taking("this zone", exp.AtTimeZone),
-        **_taking("with_ expressions distinct from_ joins where group having order limit offset",
-            exp.Select,
-        ),
-    }
-)  # fmt: skip
+SYNTAX: Final[Words] = {
+    **_taking("this expression",
+        exp.IntervalSpan, exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.GT,
+        exp.GTE, exp.LT, exp.LTE, exp.Escape, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Filter,
+    ),
+    **_taking("this",
+        exp.From, exp.Where, exp.Having, exp.Boolean, exp.Parameter, exp.Placeholder, exp.Var,
+        exp.DataTypeParam, exp.RawString, exp.National, exp.Not, exp.Neg, exp.Paren,
+    ),
+    **_taking("expressions",
+        exp.Order, exp.With, exp.Distinct, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets,
+    ),
+    **_taking("this expression negate", exp.Is, exp.Like, exp.ILike),
+    **_taking("with_ this expression distinct order limit offset",
+        exp.Union, exp.Intersect, exp.Except,
+    ),
+    **_taking("expression", exp.Limit, exp.Offset),
+    **_taking("this alias", exp.Subquery, exp.Alias),
+    **_taking("", exp.Null),
+    **_taking("direction count limit_options", exp.Fetch),
+    **_taking("except_ replace rename ilike", exp.Star),
+    **_taking("expressions alias", exp.Values),
+    **_taking("expressions all", exp.Group),
+    **_taking("kind start start_side end end_side exclude", exp.WindowSpec),
+    **_taking("percent rows with_ties", exp.LimitOptions),
+    **_taking("this alias db catalog", exp.Table),
+    **_taking("this alias materialized", exp.CTE),
+    **_taking("this columns", exp.TableAlias),
+    **_taking("this desc nulls_first", exp.Ordered),
+    **_taking("this expression safe", exp.DPipe),
+    **_taking("this expression typed safe", exp.Div),
+    **_taking("this expressions nested", exp.DataType),
+    **_taking("this expressions query", exp.In),
+    **_taking("this is_string", exp.Literal),
+    **_taking("this low high", exp.Between),
+    **_taking("this on side kind using", exp.Join),
+    **_taking("this partition_by order spec over", exp.Window),
+    **_taking("this quoted", exp.Identifier),
+    **_taking("this table db", exp.Column),
+    **_taking("this unit", exp.Interval),
+    **_taking("this zone", exp.AtTimeZone),
+    **_taking("with_ expressions distinct from_ joins where group having order limit offset",
+        exp.Select,
+    ),
+}  # fmt: skip
 
-# Functions, and what the parser takes for them.
-FUNCTIONS: Final[Words] = MappingProxyType(
-    {
-        **_taking("this",
-            exp.Abs, exp.Sign, exp.Ceil, exp.Floor, exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln,
-            exp.Lower, exp.Upper, exp.Length, exp.Reverse, exp.Ascii, exp.Year, exp.Quarter,
-            exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
-            exp.DayOfWeekIso, exp.DayOfYear, exp.LastDay, exp.UnixToTime, exp.Any,
-        ),
-        **_taking("this expression",
-            exp.Nullif, exp.Log, exp.Pow, exp.Left, exp.Right, exp.StartsWith, exp.EndsWith,
-            exp.Contains, exp.Extract, exp.And, exp.Or, exp.Exists,
-        ),
-        **_taking("", exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp),
-        **_taking("expressions safe coalesce", exp.Concat, exp.ConcatWs),
-        **_taking("this decimals", exp.Round, exp.Trunc),
-        **_taking("this expressions ignore_nulls", exp.Greatest, exp.Least),
-        **_taking("this format", exp.StrToDate, exp.StrToTime, exp.TimeToStr),
-        **_taking("this to", exp.Cast, exp.TryCast),
-        **_taking("unit this input_type_preserved", exp.DateTrunc, exp.TimestampTrunc),
-        **_taking("expressions", exp.Grouping),
-        **_taking("expressions bracket_notation struct_name_inheritance value_constructor",
-            exp.Array,
-        ),
-        **_taking("this delimiter part_index", exp.SplitPart),
-        **_taking("this expression flag", exp.RegexpILike),
-        **_taking("this expression flag full_match", exp.RegexpLike),
-        **_taking("this expression options", exp.RegexpFullMatch),
-        **_taking("this expression position", exp.Trim),
-        **_taking("this expression replacement", exp.Replace),
-        **_taking("this expressions is_nvl is_null", exp.Coalesce),
-        **_taking("this ifs default", exp.Case),
-        **_taking("this start length", exp.Substring),
-        **_taking("this substr", exp.StrPosition),
-        **_taking("this true false", exp.If),
-        **_taking("year month day", exp.DateFromParts),
-    }
-)  # fmt: skip
 
-NAMED_FUNCTIONS: Final = frozenset(
-    {
-        "make_date", "isfinite", "instr", "isodow", "monthname", "now", "transaction_timestamp",
-        "statement_timestamp", "get_current_timestamp",
-    }
-)  # fmt: skip
+class Function(NamedTuple):
+    """``result`` is its type. ``names`` are PostgreSQL's, the usual one first, with the least and
+    the greatest number of arguments; what stands between words is one."""
 
-# The names PostgreSQL has for functions that the parser calls otherwise.
-NAMES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
-    {
-        exp.CurrentVersion: "version",
-        exp.GroupConcat: "string_agg",
-        exp.JSONArrayAgg: "json_agg",
-        exp.LogicalAnd: "bool_and",
-        exp.LogicalOr: "bool_or",
-        exp.ExplodingGenerateSeries: "generate_series",
-        exp.Explode: "unnest",
-        exp.TimeToStr: "to_char",
-        exp.StrToDate: "to_date",
-        exp.StrToTime: "to_timestamp",
-        exp.UnixToTime: "to_timestamp",
-        exp.VariancePop: "var_pop",
-        exp.Pad: "lpad",
-        exp.StrPosition: "position",
-        exp.TimestampTrunc: "date_trunc",
-        exp.Pow: "power",
-        exp.RegexpLike: "regexp_like",
-    }
-)
+    arguments: frozenset[str]
+    result: Result | None
+    names: Mapping[str, tuple[int, int]]
+
 
 ANY_NUMBER: Final = 1_000_000
 
-# PostgreSQL's functions, with the least and the greatest number of arguments; what stands between
-# words is one.
-POSTGRES_FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            (
-                "abs", "ascii", "cbrt", "ceil", "ceiling", "char_length", "character_length",
-                "exp", "extract", "floor", "isfinite", "length", "ln", "log10", "lower",
-                "position", "reverse", "sign", "sqrt", "upper", "cast",
-            ),
-            (1, 1),
+
+def _function(arguments: str, result: Result | None = None, names: str = "") -> Function:
+    """``names`` as in ``log/1-2 log10/1``, or ``concat/1-`` for any number."""
+    counts: dict[str, tuple[int, int]] = {}
+    for name, _, count in (word.partition("/") for word in names.split()):
+        least, dash, most = count.partition("-")
+        counts[name] = int(least), int(most or (ANY_NUMBER if dash else least))
+    return Function(frozenset(arguments.split()), result, counts)
+
+
+# Functions, and what the parser takes for them.
+FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
+    exp.Abs: _function("this", types.same, "abs/1"),
+    exp.Sign: _function("this", types.rounded, "sign/1"),
+    exp.Ceil: _function("this", types.rounded, "ceil/1 ceiling/1"),
+    exp.Floor: _function("this", types.rounded, "floor/1"),
+    exp.Round: _function("this decimals", types.rounded, "round/1-2"),
+    exp.Trunc: _function("this decimals", types.rounded, "trunc/1-2"),
+    exp.Sqrt: _function("this", types.real, "sqrt/1"),
+    exp.Cbrt: _function("this", types.real, "cbrt/1"),
+    exp.Exp: _function("this", types.real, "exp/1"),
+    exp.Ln: _function("this", types.real, "ln/1"),
+    exp.Log: _function("this expression", types.real, "log/1-2 log10/1"),
+    exp.Pow: _function("this expression", types.real, "power/2 pow/2"),
+    exp.Lower: _function("this", "VARCHAR", "lower/1"),
+    exp.Upper: _function("this", "VARCHAR", "upper/1"),
+    exp.Left: _function("this expression", "VARCHAR", "left/2"),
+    exp.Right: _function("this expression", "VARCHAR", "right/2"),
+    exp.Trim: _function(
+        "this expression position", "VARCHAR", "trim/1-2 btrim/1-2 ltrim/1-2 rtrim/1-2"
+    ),
+    exp.Reverse: _function("this", "VARCHAR", "reverse/1"),
+    exp.Replace: _function("this expression replacement", "VARCHAR", "replace/3"),
+    exp.Substring: _function("this start length", "VARCHAR", "substring/1-3 substr/2-3"),
+    exp.SplitPart: _function("this delimiter part_index", "VARCHAR", "split_part/3"),
+    exp.Concat: _function("expressions safe coalesce", "VARCHAR", "concat/1-"),
+    exp.ConcatWs: _function("expressions safe coalesce", "VARCHAR", "concat_ws/2-"),
+    exp.Length: _function("this", "INTEGER", "length/1 char_length/1 character_length/1"),
+    exp.Ascii: _function("this", "INTEGER", "ascii/1"),
+    exp.StrPosition: _function("this substr", "INTEGER", "position/1 strpos/2"),
+    exp.StartsWith: _function("this expression", "BOOLEAN", "starts_with/2"),
+    **dict.fromkeys((exp.EndsWith, exp.Contains), _function("this expression", "BOOLEAN")),
+    exp.RegexpLike: _function("this expression flag full_match", "BOOLEAN", "regexp_like/2-3"),
+    exp.RegexpILike: _function("this expression flag", "BOOLEAN"),
+    exp.RegexpFullMatch: _function("this expression options"),
+    exp.Extract: _function("this expression", "NUMERIC", "extract/1 date_part/2"),
+    **dict.fromkeys(
+        (
+            exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
+            exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear,
         ),
-        **dict.fromkeys(
-            ("btrim", "ltrim", "rtrim", "trim", "log", "round", "trunc", "to_timestamp"), (1, 2)
-        ),
-        **dict.fromkeys(
-            (
-                "date_part", "div", "left", "like", "mod", "nullif", "pow", "power", "right",
-                "starts_with", "strpos", "to_char", "to_date",
-            ),
-            (2, 2),
-        ),
-        **dict.fromkeys(("date_trunc", "regexp_like", "substr"), (2, 3)),
-        **dict.fromkeys(("make_date", "replace", "split_part"), (3, 3)),
-        **dict.fromkeys(("coalesce", "concat", "greatest", "least", "grouping"), (1, ANY_NUMBER)),
-        "concat_ws": (2, ANY_NUMBER),
-        "substring": (1, 3),
-        **dict.fromkeys(
-            (
-                "now", "statement_timestamp", "transaction_timestamp", "version",
-                "current_schema", "current_database", "pg_backend_pid", "pg_is_in_recovery",
-                "pg_advisory_unlock_all",
-            ),
-            (0, 0),
-        ),
-        "current_setting": (1, 2),
-        "set_config": (3, 3),
-    }
-)  # fmt: skip
+        _function("this", "BIGINT"),
+    ),
+    exp.LastDay: _function("this"),
+    exp.DateTrunc: _function("unit this input_type_preserved", types.truncated, "date_trunc/2-3"),
+    exp.TimestampTrunc: _function(
+        "unit this input_type_preserved", types.truncated, "date_trunc/2-3"
+    ),
+    exp.DateFromParts: _function("year month day", "DATE", "make_date/3"),
+    exp.StrToDate: _function("this format", "DATE", "to_date/2"),
+    exp.StrToTime: _function("this format", "TIMESTAMPTZ", "to_timestamp/1-2"),
+    exp.UnixToTime: _function("this", "TIMESTAMPTZ", "to_timestamp/1-2"),
+    exp.TimeToStr: _function("this format", "VARCHAR", "to_char/2"),
+    exp.CurrentDate: _function("", "DATE"),
+    exp.CurrentTimestamp: _function("", "TIMESTAMPTZ"),
+    exp.Localtimestamp: _function("", "TIMESTAMP"),
+    exp.Cast: _function("this to", types.cast, "cast/1"),
+    exp.TryCast: _function("this to", types.cast),
+    exp.Case: _function("this ifs default", types.case),
+    exp.If: _function("this true false"),
+    exp.Nullif: _function("this expression", types.same, "nullif/2"),
+    exp.Coalesce: _function("this expressions is_nvl is_null", types.choice, "coalesce/1-"),
+    exp.Greatest: _function("this expressions ignore_nulls", types.choice, "greatest/1-"),
+    exp.Least: _function("this expressions ignore_nulls", types.choice, "least/1-"),
+    exp.Grouping: _function("expressions", None, "grouping/1-"),
+    exp.Any: _function("this", types.element),
+    exp.Array: _function("expressions bracket_notation struct_name_inheritance value_constructor"),
+    **dict.fromkeys((exp.And, exp.Or, exp.Exists), _function("this expression", "BOOLEAN")),
+}  # fmt: skip
+
+# Functions that the parser has no class for.
+NAMED_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "make_date": _function("", None, "make_date/3"),
+    "isfinite": _function("", None, "isfinite/1"),
+    **dict.fromkeys(("instr", "isodow", "monthname"), _function("")),
+    "now": _function("", "TIMESTAMPTZ", "now/0"),
+    "transaction_timestamp": _function("", "TIMESTAMPTZ", "transaction_timestamp/0"),
+    "statement_timestamp": _function("", "TIMESTAMPTZ", "statement_timestamp/0"),
+    "get_current_timestamp": _function("", "TIMESTAMPTZ"),
+}
+NOW: Final = frozenset(name for name, each in NAMED_FUNCTIONS.items() if each.result)
+"""Those that give this moment."""
 
 # Aggregates of records.
-AGGREGATES: Final[Words] = MappingProxyType(
-    {
-        **_taking("this",
-            exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-            exp.StddevSamp,
-        ),
-        **_taking("this big_int", exp.Count),
-    }
-)  # fmt: skip
+_MOMENTS: Final = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
+AGGREGATES: Final[Mapping[type[exp.Expr], Function]] = {
+    **dict.fromkeys((exp.Sum, exp.Avg, *_MOMENTS), _function("this", types.aggregate)),
+    exp.Count: _function("this big_int", "BIGINT"),
+}
 
 # Functions of noisy rows.
-WINDOW_FUNCTIONS: Final[Words] = MappingProxyType(
-    {
-        **_taking("this",
-            exp.RowNumber, exp.Ntile, exp.FirstValue, exp.LastValue, exp.Min, exp.Max,
-        ),
-        **_taking("expressions", exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist),
-        **_taking("this offset default", exp.Lag, exp.Lead),
-    }
-)  # fmt: skip
+WINDOW_FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
+    exp.RowNumber: _function("this", "BIGINT"),
+    exp.Ntile: _function("this", "INTEGER"),
+    **dict.fromkeys((exp.FirstValue, exp.LastValue), _function("this", types.same)),
+    **dict.fromkeys((exp.Min, exp.Max), _function("this", types.same)),
+    **dict.fromkeys((exp.Rank, exp.DenseRank), _function("expressions", "BIGINT")),
+    **dict.fromkeys((exp.PercentRank, exp.CumeDist), _function("expressions", "DOUBLE")),
+    **dict.fromkeys((exp.Lag, exp.Lead), _function("this offset default", types.same)),
+}
 
 # What each of these would reveal, and what answers the same need.
-REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = MappingProxyType(
-    {
-        exp.Min: "MIN is decided by single records; count below a few thresholds instead: "
-        "SELECT count(*) FILTER (WHERE attribute < …).",
-        exp.Max: "MAX is decided by single records; count above a few thresholds instead: "
-        "SELECT count(*) FILTER (WHERE attribute >= …).",
-        exp.Median: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the median of "
-        "the noisy counts.",
-        **dict.fromkeys(
-            (exp.PercentileCont, exp.PercentileDisc),
-            "Ask SELECT attribute, count(*) … GROUP BY attribute and take the percentile of the "
-            "noisy counts.",
-        ),
-        exp.Quantile: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the quantile "
-        "of the noisy counts.",
-    }
-)
+REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
+    exp.Min: "MIN is decided by single records; count below a few thresholds instead: "
+    "SELECT count(*) FILTER (WHERE attribute < …).",
+    exp.Max: "MAX is decided by single records; count above a few thresholds instead: "
+    "SELECT count(*) FILTER (WHERE attribute >= …).",
+    exp.Median: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the median of "
+    "the noisy counts.",
+    **dict.fromkeys(
+        (exp.PercentileCont, exp.PercentileDisc),
+        "Ask SELECT attribute, count(*) … GROUP BY attribute and take the percentile of the "
+        "noisy counts.",
+    ),
+    exp.Quantile: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the quantile "
+    "of the noisy counts.",
+}
 
-ARGUMENTS: Final[Words] = MappingProxyType(
-    {
-        **SYNTAX, **FUNCTIONS, **AGGREGATES, **WINDOW_FUNCTIONS,
-        **_taking("this expression", exp.PercentileCont, exp.PercentileDisc),
-        **_taking("this", exp.Median),
-        **_taking("this quantile", exp.Quantile),
-    }
-)  # fmt: skip
+_FUNCTIONS: Final = {**FUNCTIONS, **AGGREGATES, **WINDOW_FUNCTIONS}
+ARGUMENTS: Final[Words] = {
+    **SYNTAX,
+    **{kind: function.arguments for kind, function in _FUNCTIONS.items()},
+    **_taking("this expression", exp.PercentileCont, exp.PercentileDisc),
+    **_taking("this", exp.Median),
+    **_taking("this quantile", exp.Quantile),
+}
 
-TYPES: Final = frozenset(
-    {
-        exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
-        exp.DType.INT128, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.TEXT,
-        exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP,
-        exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.NAME,
-        exp.DType.BPCHAR,
-    }
-)  # fmt: skip
+TYPES: Final = frozenset({
+    exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
+    exp.DType.INT128, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.TEXT,
+    exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.NAME,
+    exp.DType.BPCHAR,
+})  # fmt: skip
 
 # Functions about an answer, which is their first argument, by how many they take.
-ABOUT_ANSWERS: Final = MappingProxyType(
-    {"dp_interval_low": 1, "dp_interval_high": 1, "dp_stddev": 1, "dp_probability": 3}
-)
+ABOUT_ANSWERS: Final = {
+    **dict.fromkeys(("dp_interval_low", "dp_interval_high", "dp_stddev"), 1), "dp_probability": 3,
+}  # fmt: skip
 
 # Functions about the session, which the gate replaces by constants.
-SESSION_FUNCTIONS: Final = frozenset(
-    {
-        "version", "current_schema", "current_database", "current_catalog", "current_user",
-        "session_user", "current_role", "user", "pg_backend_pid", "current_setting",
-        "pg_is_in_recovery", "pg_advisory_unlock_all", "set_config",
-    }
-)  # fmt: skip
+SESSION_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "version": _function("", None, "version/0"),
+    "current_schema": _function("", None, "current_schema/0"),
+    "current_database": _function("", None, "current_database/0"),
+    "pg_backend_pid": _function("", None, "pg_backend_pid/0"),
+    "pg_is_in_recovery": _function("", None, "pg_is_in_recovery/0"),
+    "pg_advisory_unlock_all": _function("", None, "pg_advisory_unlock_all/0"),
+    "current_setting": _function("", None, "current_setting/1-2"),
+    "set_config": _function("", None, "set_config/3"),
+    # Words that PostgreSQL has no brackets after.
+    **dict.fromkeys(
+        ("current_catalog", "current_user", "session_user", "current_role", "user"), _function("")
+    ),
+}  # fmt: skip
+
+# What the parser calls otherwise than PostgreSQL.
+NAMES: Final[Mapping[type[exp.Expr], str]] = {
+    **{kind: next(iter(f.names)) for kind, f in FUNCTIONS.items() if f.names},
+    exp.CurrentVersion: "version",
+    exp.GroupConcat: "string_agg",
+    exp.JSONArrayAgg: "json_agg",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.ExplodingGenerateSeries: "generate_series",
+    exp.Explode: "unnest",
+    exp.VariancePop: "var_pop",
+    exp.Pad: "lpad",
+}
+
+# PostgreSQL's functions, with the least and the greatest number of arguments.
+POSTGRES_FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
+    name: count
+    for known in (FUNCTIONS, NAMED_FUNCTIONS, SESSION_FUNCTIONS)
+    for function in (*known.values(), _function("", None, "div/2 mod/2 like/2"))
+    for name, count in function.names.items()
+}
+
+_RESULTS: Final[Mapping[type[exp.Expr] | str, Result | None]] = {
+    **dict.fromkeys((exp.Paren, exp.Neg, exp.Filter, exp.Window, exp.Alias), types.same),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), types.arithmetic),
+    **dict.fromkeys((exp.Not, exp.Boolean), "BOOLEAN"),
+    exp.Literal: types.literal,
+    exp.IntDiv: types.whole_quotient,
+    exp.DPipe: "VARCHAR",
+    exp.Interval: "INTERVAL",
+    exp.AtTimeZone: types.in_zone,
+    **{kind: function.result for kind, function in _FUNCTIONS.items()},
+    **{name: function.result for name, function in NAMED_FUNCTIONS.items()},
+    **dict.fromkeys(("dp_stddev", "dp_probability"), "DOUBLE"),
+}
 
 
-Operator: TypeAlias = type[exp.Binary]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """``flipped`` says of b and a what this says of a and b; ``opposite`` holds where not."""
-
-    sign: str
-    holds: Callable[[Any, Any], bool]
-    flipped: Operator
-    opposite: Operator
-
-
-# The six operators that compare two values.
-COMPARISONS: Final[Mapping[type[exp.Expr], Comparison]] = MappingProxyType(
-    {
-        exp.EQ: Comparison("=", operator.eq, exp.EQ, exp.NEQ),
-        exp.NEQ: Comparison("<>", operator.ne, exp.NEQ, exp.EQ),
-        exp.LT: Comparison("<", operator.lt, exp.GT, exp.GTE),
-        exp.LTE: Comparison("<=", operator.le, exp.GTE, exp.GT),
-        exp.GT: Comparison(">", operator.gt, exp.LT, exp.LTE),
-        exp.GTE: Comparison(">=", operator.ge, exp.LTE, exp.LT),
-    }
-)
+def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
+    """The type of an expression whose parts' types are ``type_of``; None if that is unknown."""
+    named = isinstance(node, exp.Anonymous)
+    found = _RESULTS.get(node.name.lower() if named else type(node))
+    if found is None and isinstance(node, exp.Predicate):
+        return "BOOLEAN"
+    return found(node, type_of) if callable(found) else found
