@@ -9,11 +9,11 @@ from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.engine.database import PublicDatabase
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
-from tallyveil.rewriter.sql.instants import local_now
 from tallyveil.rewriter.sql.parameters import types_of
 from tallyveil.rewriter.sql.query import Query, place_of, read_query
 from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
-from tallyveil.rewriter.sql.zones import by_name as zone_by_name
+from tallyveil.rewriter.sql.times import by_name as zone_by_name
+from tallyveil.rewriter.sql.times import local_now
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [

@@ -25,9 +25,9 @@ from tallyveil.rewriter.resolve.definitions import read_views
 from tallyveil.rewriter.resolve.names import Catalog, references
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql import parameters
-from tallyveil.rewriter.sql.instants import local_now
-from tallyveil.rewriter.sql.shape import Shape
+from tallyveil.rewriter.sql.query import Shape
 from tallyveil.rewriter.sql.statements import Dialect, parse_query
+from tallyveil.rewriter.sql.times import local_now
 from tallyveil.rewriter.template import Templates
 
 __all__ = ["Rewriter"]

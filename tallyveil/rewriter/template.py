@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from sqlglot import exp
@@ -29,20 +28,18 @@ from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import cautions, unmet
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.parameters import HOLE, PARAMETERS, parameter_number
-from tallyveil.rewriter.sql.shape import DAY, INTEGER, TEXT, Shape, column_beside
+from tallyveil.rewriter.sql.query import DAY, INTEGER, TEXT, Shape, column_beside
 
 __all__ = ["Templates"]
 
 # What a hole's constant is compared with as it stands, by the attribute's type.
-_FITTING: Final = MappingProxyType(
-    {
-        "INTEGER": (INTEGER,),
-        "BIGINT": (INTEGER,),
-        "DOUBLE": (INTEGER,),
-        "VARCHAR": (TEXT, DAY),
-        "DATE": (DAY,),
-    }
-)
+_FITTING: Final = {
+    "INTEGER": (INTEGER,),
+    "BIGINT": (INTEGER,),
+    "DOUBLE": (INTEGER,),
+    "VARCHAR": (TEXT, DAY),
+    "DATE": (DAY,),
+}
 
 # A character of a statement takes so many bytes of its template.
 _BYTES: Final = 1800

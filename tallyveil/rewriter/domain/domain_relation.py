@@ -93,18 +93,16 @@ def _guarded(coefficient: exp.Expr) -> exp.Expr:
     """FILTER before the argument, as SQL has it: sum(10 / n) FILTER (WHERE n <> 0) is no error,
     where DuckDB computes the argument of every row.
     """
-    if coefficient.find(exp.Filter) is None:
-        return coefficient
-    holder = exp.Paren(this=coefficient.copy())
-    for node in list(holder.find_all(exp.Filter)):
-        aggregate = node.this
-        if isinstance(aggregate.this, exp.Star):
-            continue
-        condition = exp.If(this=node.expression.this.copy(), true=aggregate.this.copy())
-        aggregate.set("this", exp.Case(ifs=[condition]))
-        node.replace(aggregate)
-    result: exp.Expr = holder.this
-    return result
+
+    def guarded(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Filter) or isinstance(node.this.this, exp.Star):
+            return node
+        condition = exp.If(this=node.expression.this, true=node.this.this)
+        node.this.set("this", exp.Case(ifs=[condition]))
+        aggregate: exp.Expr = node.this
+        return aggregate
+
+    return coefficient.transform(guarded)
 
 
 def _of_rows(coefficient: exp.Expr) -> bool:
@@ -117,15 +115,16 @@ def _of_rows(coefficient: exp.Expr) -> bool:
 
 def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
     """What an expression of counts and sums is where there is one row."""
-    holder = exp.Paren(this=coefficient.copy())
-    for node in list(holder.find_all(exp.Count, exp.Sum)):
-        of_one = _counted if isinstance(node, exp.Count) else _summed
-        if isinstance(node.parent, exp.Filter):
-            node.parent.replace(of_one(node.this, node.parent.expression.this))
-        else:
-            node.replace(of_one(node.this, None))
-    result: exp.Expr = holder.this
-    return result
+
+    def of_one_row(node: exp.Expr) -> exp.Expr:
+        filtered = isinstance(node, exp.Filter)
+        aggregate = node.this if filtered else node
+        if not isinstance(aggregate, exp.Count | exp.Sum):
+            return node
+        of_one = _counted if isinstance(aggregate, exp.Count) else _summed
+        return of_one(aggregate.this, node.expression.this if filtered else None)
+
+    return coefficient.transform(of_one_row)
 
 
 def _counted(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:

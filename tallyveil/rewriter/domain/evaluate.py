@@ -178,12 +178,8 @@ def _trivial(made: Factor) -> bool:
 
 def _own_rows(parts: Sequence[Part], height: int) -> list[IntArray]:
     """The group of each part that each group of the block is made of."""
-    number = np.arange(height, dtype=np.int64)
-    rows: list[IntArray] = []
-    for part in reversed(parts):
-        number, own = np.divmod(number, max(1, part.height))
-        rows.append(own)
-    return rows[::-1]
+    heights = [max(1, part.height) for part in parts]
+    return list(np.unravel_index(np.arange(height), heights))
 
 
 def _order(domain: Domain, parts: Sequence[Part], height: int) -> IntArray | None:

@@ -43,7 +43,7 @@ def integers_of(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
     if pa.types.is_floating(values.type):
         integers, unit = _of_floats(values.combine_chunks().to_numpy(zero_copy_only=False))
     elif pa.types.is_integer(values.type):
-        integers, unit = _of_integers(whole(values)), Fraction(1)
+        integers, unit = _of_units(whole(values), 1)
     elif (units := _short_decimals(values)) is not None:
         integers, unit = _of_units(units, 10**values.type.scale)
     else:
@@ -81,13 +81,6 @@ def _divisor(values: IntArray) -> int:
     return divisor
 
 
-def _of_integers(values: IntArray) -> IntArray:
-    largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
-    if largest > MAX_COEFFICIENT:
-        raise _too_large(largest)
-    return values
-
-
 def _short_decimals(values: pa.ChunkedArray) -> IntArray | None:
     """Decimals of 128 bits in units of the last decimal; None if they take more than 64 bits.
 
@@ -108,7 +101,7 @@ def _short_decimals(values: pa.ChunkedArray) -> IntArray | None:
 
 def _of_units(units: IntArray, denominator: int) -> tuple[IntArray, Fraction]:
     """units / denominator, in lowest terms together."""
-    common = math.gcd(_divisor(units), denominator)
+    common = 1 if denominator == 1 else math.gcd(_divisor(units), denominator)
     largest = max(-int(units.min(initial=0)), int(units.max(initial=0)))
     if largest // common > MAX_COEFFICIENT:
         raise _too_large(Fraction(largest, denominator))

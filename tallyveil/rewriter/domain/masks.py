@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,7 +23,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.domain.coarse import comparisons
+from tallyveil.rewriter.domain.cells import comparisons
 from tallyveil.rewriter.engine.database import ARROW_TYPES
 from tallyveil.rewriter.resolve.branches import RECORD
 
@@ -43,22 +42,20 @@ _NUMBER: Final = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+(\.[0-9]+)?")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 _DAYS: Final = re.compile(r"[0-9]{1,6}")
-_SIGNS: Final[Mapping[type[exp.Expr], int]] = MappingProxyType({exp.Add: 1, exp.Sub: -1})
+_SIGNS: Final[Mapping[type[exp.Expr], int]] = {exp.Add: 1, exp.Sub: -1}
 
 _INTEGERS: Final = {exp.DType.INT: _SMALL, exp.DType.BIGINT: _WHOLE, exp.DType.INT128: _WHOLE}
 _TEXTS: Final = frozenset({exp.DType.VARCHAR, exp.DType.TEXT})
 
 # Of n sorted values, those that stand so to a constant: from its first place l to its last r.
-_SPANS: Final[Mapping[type[exp.Expr], Callable[[int, int, int], list[slice]]]] = MappingProxyType(
-    {
-        exp.LT: lambda left, right, n: [slice(0, left)],
-        exp.LTE: lambda left, right, n: [slice(0, right)],
-        exp.GT: lambda left, right, n: [slice(right, n)],
-        exp.GTE: lambda left, right, n: [slice(left, n)],
-        exp.EQ: lambda left, right, n: [slice(left, right)],
-        exp.NEQ: lambda left, right, n: [slice(0, left), slice(right, n)],
-    }
-)
+_SPANS: Final[Mapping[type[exp.Expr], Callable[[int, int, int], list[slice]]]] = {
+    exp.LT: lambda left, right, n: [slice(0, left)],
+    exp.LTE: lambda left, right, n: [slice(0, right)],
+    exp.GT: lambda left, right, n: [slice(right, n)],
+    exp.GTE: lambda left, right, n: [slice(left, n)],
+    exp.EQ: lambda left, right, n: [slice(left, right)],
+    exp.NEQ: lambda left, right, n: [slice(0, left), slice(right, n)],
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,13 +222,11 @@ def _date(text: str, target: Any, quoted: bool) -> Any:
         return _UNREAD
 
 
-_READERS: Final[Mapping[str, Callable[[str, Any, bool], Any]]] = MappingProxyType(
-    {
-        "INTEGER": _integer,
-        "BIGINT": _long,
-        "DOUBLE": _double,
-        "VARCHAR": _text,
-        "DATE": _date,
-        "BOOLEAN": lambda text, target, quoted: _UNREAD,
-    }
-)
+_READERS: Final[Mapping[str, Callable[[str, Any, bool], Any]]] = {
+    "INTEGER": _integer,
+    "BIGINT": _long,
+    "DOUBLE": _double,
+    "VARCHAR": _text,
+    "DATE": _date,
+    "BOOLEAN": lambda text, target, quoted: _UNREAD,
+}

@@ -203,13 +203,11 @@ def _create(
         connection.unregister(given)
 
 
-ARROW_TYPES: Final = MappingProxyType(
-    {
-        "VARCHAR": pa.string(),
-        "BOOLEAN": pa.bool_(),
-        "INTEGER": pa.int32(),
-        "BIGINT": pa.int64(),
-        "DOUBLE": pa.float64(),
-        "DATE": pa.date32(),
-    }
-)
+ARROW_TYPES: Final = {
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 from typing import Final
 
 import duckdb
@@ -34,16 +33,14 @@ _NO_VALUE: Final = (
 # Mistakes of DuckDB itself. After some of them its database answers nobody any more.
 BROKEN: Final = (duckdb.InternalException, duckdb.FatalException)
 
-_ERRORS: Final = MappingProxyType(
-    {
-        duckdb.ConversionException: DataError,
-        duckdb.OutOfRangeException: NumericValueOutOfRange,
-        duckdb.InvalidInputException: InvalidParameterValue,
-        duckdb.BinderException: DatatypeMismatch,
-        duckdb.NotImplementedException: FeatureNotSupported,
-        duckdb.CatalogException: UndefinedFunction,
-    }
-)
+_ERRORS: Final = {
+    duckdb.ConversionException: DataError,
+    duckdb.OutOfRangeException: NumericValueOutOfRange,
+    duckdb.InvalidInputException: InvalidParameterValue,
+    duckdb.BinderException: DatatypeMismatch,
+    duckdb.NotImplementedException: FeatureNotSupported,
+    duckdb.CatalogException: UndefinedFunction,
+}
 
 
 # What kind of error it is; once more where it is one of the sum inside LIST_SUM.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sqlglot import exp
@@ -40,35 +41,25 @@ _INTEGER_TYPES: Final = {
     exp.DType.BIGINT: (64, "bigint"),
 }
 _LONGEST_WHOLE: Final = 4_000  # characters that are read: Python refuses more
-_TEXT_TYPES = (exp.DType.TEXT, exp.DType.VARCHAR)
 _PADDED_TYPES = (exp.DType.CHAR, exp.DType.BPCHAR, exp.DType.NAME, exp.DType.NCHAR)
-_OTHER_TYPES = (
-    exp.DType.BOOLEAN, exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ,
-    exp.DType.TIMESTAMPNTZ, exp.DType.INTERVAL, exp.DType.ARRAY,
-)  # fmt: skip
 
 _TIMESTAMPS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ)
 _TAKE_A_PART: Final = (
     *COMPARISONS, exp.Between, exp.In, exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.Cast,
 )  # fmt: skip
 
-_MOMENTS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"})
-_MOMENT_TYPES: Final = {
+_MOMENTS: Final = {
     exp.DType.DATE: "date",
-    exp.DType.TIMESTAMP: "timestamp",
-    exp.DType.TIMESTAMPNTZ: "timestamp",
+    **dict.fromkeys(_TIMESTAMPS, "timestamp"),
     exp.DType.TIMESTAMPTZ: "timestamp with time zone",
 }
 
 # What PostgreSQL casts to a type; nothing is known of other types.
 _SOURCES: Final = {
-    exp.DType.DATE: _MOMENTS,
-    exp.DType.TIMESTAMP: _MOMENTS,
-    exp.DType.TIMESTAMPNTZ: _MOMENTS,
-    exp.DType.TIMESTAMPTZ: _MOMENTS,
-    exp.DType.TIME: frozenset({"TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "VARCHAR"}),
-    exp.DType.INTERVAL: frozenset({"INTERVAL", "TIME", "VARCHAR"}),
-    exp.DType.BOOLEAN: frozenset({"BOOLEAN", "INTEGER", "VARCHAR"}),
+    **dict.fromkeys(_MOMENTS, ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR")),
+    exp.DType.TIME: ("TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "VARCHAR"),
+    exp.DType.INTERVAL: ("INTERVAL", "TIME", "VARCHAR"),
+    exp.DType.BOOLEAN: ("BOOLEAN", "INTEGER", "VARCHAR"),
 }
 
 # Types whose values both write with the same characters.
@@ -77,28 +68,23 @@ SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
 
 def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     kind = node.to.this
-    if kind in _TEXT_TYPES:
-        return _to_text(node, scope)
-    if kind in _INTEGER_TYPES:
-        return _to_integer(node, scope)
-    if kind is exp.DType.DECIMAL:
-        return _to_numeric(node, scope)
-    if kind is exp.DType.DOUBLE and not node.to.expressions:
-        _check_double(node)
-        return None
+    if kind in _PADDED_TYPES:
+        raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
+    rule = _BY_TYPE.get(kind)
+    if rule is None or (kind is exp.DType.DOUBLE and node.to.expressions):
+        raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+    return rule(node, scope)
+
+
+def _to_moment(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+    kind = node.to.this
     if kind in _TIMESTAMPS and _changes_nothing(node, scope):
         value: exp.Expr = node.this
         return value
-    if kind in _OTHER_TYPES:
-        _need_source(node, scope)
-        if kind is exp.DType.BOOLEAN and scope.type_of(node.this) == "VARCHAR":
-            return _to_truth(node)
-        if kind in _MOMENT_TYPES:
-            check_time_text(node.this, _MOMENT_TYPES[kind])
-        return None
-    if kind in _PADDED_TYPES:
-        raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
-    raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+    _need_source(node, scope)
+    if kind in _MOMENTS:
+        check_time_text(node.this, _MOMENTS[kind])
+    return None
 
 
 def _changes_nothing(node: exp.Cast, scope: Scope) -> bool:
@@ -113,7 +99,7 @@ def _changes_nothing(node: exp.Cast, scope: Scope) -> bool:
     return taken and not node.to.expressions and scope.type_of(node.this) == "TIMESTAMP"
 
 
-def _check_double(node: exp.Cast) -> None:
+def _to_double(node: exp.Cast, scope: Scope) -> None:
     """DuckDB takes a text beyond the largest double for infinity, and one too small for 0."""
     text = node.this.name if isinstance(node.this, exp.Literal) else ""
     if not node.this.is_string or _FLOAT.fullmatch(text) is None:
@@ -194,7 +180,10 @@ def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     return None
 
 
-def _to_truth(node: exp.Cast) -> exp.Expr | None:
+def _to_truth(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+    _need_source(node, scope)
+    if scope.type_of(node.this) != "VARCHAR":
+        return None
     if not node.this.unnest().is_string:
         return call("__pg_truth", node.this)
     read_truth(node.this)
@@ -241,3 +230,13 @@ def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     raise FeatureNotSupported(
         "numeric without a precision is not answered here", hint="Write numeric(p, s)."
     )
+
+
+_BY_TYPE: Final[Mapping[exp.DType, Callable[[exp.Cast, Scope], exp.Expr | None]]] = {
+    **dict.fromkeys((exp.DType.TEXT, exp.DType.VARCHAR), _to_text),
+    **dict.fromkeys(_INTEGER_TYPES, _to_integer),
+    **dict.fromkeys((*_MOMENTS, exp.DType.TIME, exp.DType.INTERVAL, exp.DType.ARRAY), _to_moment),
+    exp.DType.DECIMAL: _to_numeric,
+    exp.DType.DOUBLE: _to_double,
+    exp.DType.BOOLEAN: _to_truth,
+}

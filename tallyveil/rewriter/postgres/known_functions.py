@@ -7,7 +7,6 @@ that a function does not take. Over the wire neither may be: PostgreSQL has no s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
@@ -44,17 +43,15 @@ _NO_BRACKETS: Final = frozenset(
 _QUOTED: Final = frozenset({TokenType.IDENTIFIER, TokenType.STRING})
 
 _PLACE: Final = "Write position(part IN text)."
-_HINTS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("locate", "charindex", "instr", "str_position", "contains"), _PLACE),
-        **dict.fromkeys(("ifnull", "nvl"), "Write coalesce(a, b)."),
-        **dict.fromkeys(("if", "iif"), "Write CASE WHEN … THEN … ELSE … END."),
-        **dict.fromkeys(("date_from_parts", "datefromparts"), "Write make_date(2020, 1, 31)."),
-        **dict.fromkeys(("year", "quarter", "month", "week", "day"), "Write extract(… FROM …)."),
-        "len": "Write length(text).",
-        "try_cast": "Write CAST(… AS …).",
-    }
-)
+_HINTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("locate", "charindex", "instr", "str_position", "contains"), _PLACE),
+    **dict.fromkeys(("ifnull", "nvl"), "Write coalesce(a, b)."),
+    **dict.fromkeys(("if", "iif"), "Write CASE WHEN … THEN … ELSE … END."),
+    **dict.fromkeys(("date_from_parts", "datefromparts"), "Write make_date(2020, 1, 31)."),
+    **dict.fromkeys(("year", "quarter", "month", "week", "day"), "Write extract(… FROM …)."),
+    "len": "Write length(text).",
+    "try_cast": "Write CAST(… AS …).",
+}
 
 
 def refuse_other_functions(tree: exp.Expr, tokens: Sequence[Token]) -> None:

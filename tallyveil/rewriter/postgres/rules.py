@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sqlglot import exp
@@ -44,50 +43,48 @@ def _each(
     return dict.fromkeys(kinds, rules)
 
 
-_RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = MappingProxyType(
-    {
-        exp.Column: (identifiers.column,),
-        exp.TableAlias: (identifiers.relation,),
-        exp.Div: (numbers.exact_operands, numbers.divide),
-        exp.IntDiv: (numbers.divide_whole,),
-        exp.Mod: (numbers.remainder,),
-        **_each((exp.Lower, exp.Upper, exp.Trim), _TEXT),
-        **_each((exp.Mul, exp.Add, exp.Cbrt), numbers.exact_operands),
-        exp.Sub: (numbers.exact_operands, times.subtract),
-        exp.Round: (numbers.round_half,),
-        exp.Trunc: (numbers.truncate,),
-        **_each((exp.Log, exp.Pow, exp.Ln, exp.Exp), numbers.exact_operands, numbers.guard),
-        exp.Sqrt: (_root, numbers.exact_operands, numbers.guard),
-        **_each(
-            (
-                exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-                exp.StddevSamp,
-            ),
-            _NUMBERS,
+_RULES: Final[Mapping[type[exp.Expr], tuple[Rule, ...]]] = {
+    exp.Column: (identifiers.column,),
+    exp.TableAlias: (identifiers.relation,),
+    exp.Div: (numbers.exact_operands, numbers.divide),
+    exp.IntDiv: (numbers.divide_whole,),
+    exp.Mod: (numbers.remainder,),
+    **_each((exp.Lower, exp.Upper, exp.Trim), _TEXT),
+    **_each((exp.Mul, exp.Add, exp.Cbrt), numbers.exact_operands),
+    exp.Sub: (numbers.exact_operands, times.subtract),
+    exp.Round: (numbers.round_half,),
+    exp.Trunc: (numbers.truncate,),
+    **_each((exp.Log, exp.Pow, exp.Ln, exp.Exp), numbers.exact_operands, numbers.guard),
+    exp.Sqrt: (_root, numbers.exact_operands, numbers.guard),
+    **_each(
+        (
+            exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
+            exp.StddevSamp,
         ),
-        exp.Cast: (casts.cast,),
-        exp.Any: (comparisons.any_element,),
-        **_each((*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif), comparisons.compare),
-        exp.Between: (comparisons.between,),
-        exp.In: (comparisons.within,),
-        exp.Is: (comparisons.test,),
-        exp.Tuple: (comparisons.row,),
-        exp.Case: (comparisons.case,),
-        **_each((exp.Coalesce, exp.Greatest, exp.Least), comparisons.values),
-        **_each((exp.Like, exp.ILike), texts.like),
-        exp.Escape: (texts.escape,),
-        **_each((exp.RegexpLike, exp.RegexpILike), texts.regular),
-        exp.Substring: (texts.substring,),
-        exp.SplitPart: (texts.split_part,),
-        exp.Reverse: (texts.refuse_reverse,),
-        exp.DPipe: (texts.join,),
-        **_each((exp.Concat, exp.ConcatWs), texts.join_all),
-        exp.Extract: (times.extract,),
-        **_each((exp.TimestampTrunc, exp.DateTrunc), times.truncate),
-        exp.TimeToStr: (times.write,),
-        exp.Anonymous: (times.finite, times.make),
-    }
-)  # fmt: skip
+        _NUMBERS,
+    ),
+    exp.Cast: (casts.cast,),
+    exp.Any: (comparisons.any_element,),
+    **_each((*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif), comparisons.compare),
+    exp.Between: (comparisons.between,),
+    exp.In: (comparisons.within,),
+    exp.Is: (comparisons.test,),
+    exp.Tuple: (comparisons.row,),
+    exp.Case: (comparisons.case,),
+    **_each((exp.Coalesce, exp.Greatest, exp.Least), comparisons.values),
+    **_each((exp.Like, exp.ILike), texts.like),
+    exp.Escape: (texts.escape,),
+    **_each((exp.RegexpLike, exp.RegexpILike), texts.regular),
+    exp.Substring: (texts.substring,),
+    exp.SplitPart: (texts.split_part,),
+    exp.Reverse: (texts.refuse_reverse,),
+    exp.DPipe: (texts.join,),
+    **_each((exp.Concat, exp.ConcatWs), texts.join_all),
+    exp.Extract: (times.extract,),
+    **_each((exp.TimestampTrunc, exp.DateTrunc), times.truncate),
+    exp.TimeToStr: (times.write,),
+    exp.Anonymous: (times.finite, times.make),
+}  # fmt: skip
 
 
 def translate(tree: exp.Expr, scope: Scope) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from calendar import monthrange
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
@@ -17,7 +16,7 @@ from tallyveil.errors import (
     InvalidTimeZoneDisplacement,
 )
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
-from tallyveil.rewriter.sql import zones
+from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import spoken
 
@@ -133,24 +132,15 @@ def finite(node: exp.Anonymous, scope: Scope) -> None:
 # ('10:00 PM' is ten in the morning), takes '14-02-03' for a day of the year 14, drops a seventh
 # decimal where PostgreSQL rounds, and reads abbreviated time zones in its own way: PST is Los
 # Angeles, with its summer time, and IST is in India. So these are written as their offsets.
-_OFFSET: Final = r"[+-](?P<zh>[0-9]{1,2})(?::?(?P<zm>[0-9]{2})(?::(?P<zs>[0-9]{2}))?)?"
-_ZONE: Final = rf"\s*(?:{_OFFSET}|(?P<name>[A-Za-z][A-Za-z0-9_/+:-]*))"
-_TIME: Final = r"(?P<h>[0-9]{1,2}):(?P<min>[0-9]{1,2})(?::(?P<s>[0-9]{1,2}(?:\.[0-9]{1,6})?))?"
-_TEXT: Final = re.compile(
-    rf"(?P<y>[0-9]{{4,7}})(?P<by>[-/])(?P<m>[0-9]{{1,2}})(?P=by)(?P<d>[0-9]{{1,2}})"
-    rf"(?:[tT\s]\s*{_TIME}(?P<zone>{_ZONE})?)?"
-    r"|(?i:-?infinity|epoch)",
-    re.ASCII,
-)
+_DECIMALS: Final = re.compile(r"[^.]*(?:\.[0-9]{1,6})?")
+_ALWAYS: Final = frozenset({"infinity", "-infinity", "epoch"})
 
-_WORDS: Final = MappingProxyType(
-    {
-        "now": "now()",
-        "today": "current_date",
-        "tomorrow": "current_date + 1",
-        "yesterday": "current_date - 1",
-    }
-)
+_WORDS: Final = {
+    "now": "now()",
+    "today": "current_date",
+    "tomorrow": "current_date + 1",
+    "yesterday": "current_date - 1",
+}
 """Texts that PostgreSQL reads as the time they are read at, and what says the same."""
 
 
@@ -165,14 +155,16 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
     if not literal.is_string:
         return
     text = literal.this.strip()
-    found = _TEXT.fullmatch(text)
-    if found is None and text.lower() in _WORDS:
+    if text.lower() in _ALWAYS:
+        return
+    if text.lower() in _WORDS:
         raise FeatureNotSupported(
             f"'{text}' is not read as a {kind}: a text means the same whenever it is read",
             hint=f"Write {_WORDS[text.lower()]}.",
             position=position(literal),
         )
-    if found is None:
+    found = zones.TIMESTAMP.fullmatch(text)
+    if found is None or not _DECIMALS.fullmatch(found["s"] or ""):
         raise InvalidDatetimeFormat(
             f'invalid input syntax for type {kind}: "{literal.this[:40]}"',
             hint="Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
@@ -180,7 +172,7 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
         )
     parts = found.groupdict("0")
     year, month, day, hour, minute = (int(parts[name]) for name in ("y", "m", "d", "h", "min"))
-    if found["by"] and not _exists(year, month, day, hour, minute, float(parts["s"])):
+    if not _exists(year, month, day, hour, minute, float(parts["s"])):
         raise DatetimeFieldOverflow(
             f'date/time field value out of range: "{literal.this}"',
             position=position(literal),
@@ -191,28 +183,17 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
             hint="Keep it between -15:59:59 and +15:59:59.",
             position=position(literal),
         )
-    zone = _written_zone(found, literal) if found["zone"] else ""
+    zone = ""
+    if found["zone"]:  # as DuckDB reads it, which takes abbreviations for names, or for nothing
+        east = zones.zone_of(found)
+        if east is None:
+            raise zones.unknown(found["name"], position(literal))
+        zone = zones.written(east) if isinstance(east, int) else f" {east}"
     if hour == 24 and kind != "date" and year < dt.MAXYEAR:
         midnight = dt.datetime(year, month, day) + dt.timedelta(days=1)
         literal.set("this", f"{midnight.isoformat(' ')}{zone}")
     elif zone:
         literal.set("this", text[: found.start("zone")] + zone)
-
-
-def _written_zone(found: re.Match[str], literal: exp.Expr) -> str:
-    """As DuckDB reads it, which takes abbreviations for names, or for nothing."""
-    name = found["name"]
-    if name is None:
-        hours, minutes, seconds = (int(found[part] or 0) for part in ("zh", "zm", "zs"))
-        east = 3600 * hours + 60 * minutes + seconds
-        return zones.written(-east if found["zone"].strip().startswith("-") else east)
-    east_or_none = zones.offset(name)
-    if east_or_none is not None:
-        return zones.written(east_or_none)
-    named = zones.by_name(name)
-    if named is None:
-        raise zones.unknown(name, position(literal))
-    return f" {named}"
 
 
 def _exists(year: int, month: int, day: int, hour: int, minute: int, second: float) -> bool:

@@ -14,11 +14,10 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.cells import check_cells
-from tallyveil.rewriter.domain.coarse import CELLS
+from tallyveil.rewriter.domain.cells import CELLS, check_cells
 from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
-from tallyveil.rewriter.resolve.records import Found, reads_records, sources
+from tallyveil.rewriter.resolve.records import reads_records, sources
 from tallyveil.rewriter.resolve.scope import Lineage, Origin, Origins, holder
 from tallyveil.rewriter.sql.nodes import is_star
 
@@ -38,8 +37,7 @@ def check_above(
 
     Raises BinCut where a cell is cut through.
     """
-    known: Found = {}
-    nodes = [n for select in tree.find_all(exp.Select) for n in _keys(select, lineage, known)]
+    nodes = [n for select in tree.find_all(exp.Select) for n in _keys(select, lineage)]
     tops = {id(top): top for top in (_whole(node, lineage) for node in nodes)}.values()
     for top in tops:
         origins = lineage.of(top)
@@ -60,11 +58,11 @@ def check_above(
     return tuple(dict.fromkeys(found))
 
 
-def _keys(select: exp.Select, lineage: Lineage, known: Found) -> Iterator[exp.Expr]:
+def _keys(select: exp.Select, lineage: Lineage) -> Iterator[exp.Expr]:
     """The columns of a SELECT over noisy rows, and the queries in any SELECT's expressions, whose
     values may be an attribute's.
     """
-    above = not reads_records(select, known)
+    above = not reads_records(select)
     merged = _merged(select, lineage) if above else []
     for node in (*_own(select), *merged):
         if not above and not isinstance(node, exp.Query):

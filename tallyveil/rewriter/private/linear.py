@@ -10,7 +10,6 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
@@ -55,9 +54,11 @@ class Linear:
         return Linear(self.terms + other.terms, self.constants + other.constants)
 
 
-_COMBINED: Final[Mapping[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]]] = (
-    MappingProxyType({exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul})
-)
+_COMBINED: Final[Mapping[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+}
 
 
 def _number(node: exp.Expr) -> Fraction | None:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,15 +34,13 @@ from tallyveil.rewriter.sql.nodes import as_type, function_name, position
 __all__ = ["MOMENTS", "Centring", "centring", "moment", "over"]
 
 # (what n is reduced by, whether the root is taken)
-MOMENTS: Final[Mapping[type[exp.Expr], tuple[int, bool]]] = MappingProxyType(
-    {
-        exp.VariancePop: (0, False),
-        exp.Variance: (1, False),
-        exp.StddevPop: (0, True),
-        exp.Stddev: (1, True),
-        exp.StddevSamp: (1, True),
-    }
-)
+MOMENTS: Final[Mapping[type[exp.Expr], tuple[int, bool]]] = {
+    exp.VariancePop: (0, False),
+    exp.Variance: (1, False),
+    exp.StddevPop: (0, True),
+    exp.Stddev: (1, True),
+    exp.StddevSamp: (1, True),
+}
 
 
 @dataclass(frozen=True)

@@ -220,19 +220,13 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
     Public rows that match the same records make equal rows of the groups they stand for.
     """
     keys = output.column.row_keys
-    deadline.check()
-    told_apart: set[bytes] = set()
-    for some in deadline.portions(keys):
-        told_apart.update(some)
-    if len(told_apart) == output.column.height:
-        return output.column, output.rows
     first: dict[bytes, int] = {}
-    for row, key in enumerate(deadline.stoppable(keys)):
-        first.setdefault(key, row)
+    number = [first.setdefault(key, len(first)) for key in deadline.stoppable(keys)]
+    if len(first) == output.column.height:
+        return output.column, output.rows
+    rows = np.array(number, dtype=np.int64)
+    kept = np.unique(rows, return_index=True)[1]
     deadline.check()
-    kept = np.array(list(first.values()), dtype=np.int64)
-    number = {key: n for n, key in enumerate(first)}
-    rows = np.array([number[key] for key in deadline.stoppable(keys)], dtype=np.int64)
     return output.column.take(kept), rows if output.rows is None else rows[output.rows]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -25,16 +24,14 @@ __all__ = ["projection"]
 _MOST_VALUES: Final = 50_000
 _MOST_BYTES: Final = 1 << 20
 
-_TYPES: Final[Mapping[pa.DataType, str]] = MappingProxyType(
-    {
-        pa.int32(): "INTEGER",
-        pa.int64(): "BIGINT",
-        pa.float64(): "DOUBLE",
-        pa.bool_(): "BOOLEAN",
-        pa.string(): "VARCHAR",
-        pa.date32(): "DATE",
-    }
-)
+_TYPES: Final[Mapping[pa.DataType, str]] = {
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR",
+    pa.date32(): "DATE",
+}
 _LARGE: Final = 10**18  # 64 bits hold what is below
 
 _UNORDERED: Final = frozenset({"DOUBLE"})  # a NaN is greater than all numbers

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute, Value
-from tallyveil.rewriter.domain.coarse import comparisons, place_of
+from tallyveil.rewriter.domain.cells import comparisons, place_of
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
 from tallyveil.rewriter.plan import Caution

@@ -27,7 +27,7 @@ from tallyveil.rewriter.resolve.names import (
     references,
     refuse_reserved_names,
 )
-from tallyveil.rewriter.resolve.records import common_table, holds_noise
+from tallyveil.rewriter.resolve.records import common_table, holds_noise, mark_records
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import asks_the_time
 from tallyveil.rewriter.sql.naming import check_references, name_columns
@@ -47,7 +47,8 @@ __all__ = [
 
 
 def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
-    """Replace, in place, every name of a common table without noisy rows by its definition.
+    """Replace, in place, every name of a common table without noisy rows by its definition; then it
+    is known which queries yield records.
 
     Raises StatementTooComplex where the statement would grow beyond MAX_NODES.
     """
@@ -58,6 +59,7 @@ def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
     size = Size("the common tables", "Name each common table less often.")
     for item in list(_completed(tree)) if named else ():
         deadline.check()
+        mark_records(item.this)
         if holds_noise(item.this):
             continue
         for table in named.get(id(item), ()):
@@ -68,6 +70,7 @@ def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
         item.pop()
         if clause is not None and not clause.expressions:
             clause.pop()
+    mark_records(tree)
 
 
 def _completed(node: exp.Expr) -> Iterator[exp.CTE]:

@@ -15,9 +15,9 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.engine.cursor import Cursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
-from tallyveil.rewriter.resolve.correlation import mark_outer_columns
+from tallyveil.rewriter.resolve.columns import mark_outer_columns
+from tallyveil.rewriter.resolve.from_items import PublicItems, refuse_protected, unite
 from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.public_items import PublicItems, refuse_protected
 from tallyveil.rewriter.resolve.records import (
     check_record_level,
     holds_records,
@@ -25,7 +25,6 @@ from tallyveil.rewriter.resolve.records import (
     renamed,
     yields_records,
 )
-from tallyveil.rewriter.resolve.union import unite
 from tallyveil.rewriter.sql.nodes import conjunction, is_star, position
 from tallyveil.rewriter.sql.size import Size
 

@@ -7,7 +7,7 @@ tables and UNION ALL. What combines records (GROUP BY, an aggregate, DISTINCT) m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from sqlglot import exp
 
@@ -18,7 +18,6 @@ from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 __all__ = [
     "KIND",
     "OUTER",
-    "Found",
     "aggregates",
     "check_record_level",
     "common_table",
@@ -28,6 +27,7 @@ __all__ = [
     "is_aggregate",
     "is_listing",
     "level_nodes",
+    "mark_records",
     "outer_columns",
     "own_nodes",
     "own_parts",
@@ -46,8 +46,8 @@ KIND: Final = "relation"
 # is of the query around it (`correlation`).
 OUTER: Final = "outer"
 
-Found: TypeAlias = dict[int, bool]
-"""By a query's id, whether its rows are records."""
+# The key under which a query's meta says whether its rows are records still.
+_RECORDS: Final = "records"
 
 _CLAUSES = ("where", "group", "having", "order")
 
@@ -99,19 +99,21 @@ def sources(select: exp.Select) -> list[exp.Expr]:
     return [*([first.this] if first is not None else []), *(join.this for join in joins)]
 
 
-def holds_records(source: exp.Expr, found: Found | None = None) -> bool:
-    """Whether an item of FROM has one row per record, or several.
+def mark_records(tree: exp.Expr) -> None:
+    """Note of every query whether its rows are records still, the inner ones first."""
+    for query in reversed(list(tree.find_all(exp.Query))):
+        query.meta[_RECORDS] = _yields_records(query)
 
-    ``found`` keeps what was found out about queries, where many are asked about that do not change
-    meanwhile: of queries nested in each other each would look through all inside it again.
-    """
+
+def holds_records(source: exp.Expr) -> bool:
+    """Whether an item of FROM has one row per record, or several."""
     if isinstance(source, exp.Table):
         return bool(source.meta_get(KIND) == "protected")
-    return isinstance(source, exp.Subquery) and yields_records(source.this, found)
+    return isinstance(source, exp.Subquery) and yields_records(source.this)
 
 
-def reads_records(select: exp.Select, found: Found | None = None) -> bool:
-    return any(holds_records(source, found) for source in sources(select))
+def reads_records(select: exp.Select) -> bool:
+    return any(map(holds_records, sources(select)))
 
 
 def aggregates(select: exp.Select) -> bool:
@@ -121,23 +123,19 @@ def aggregates(select: exp.Select) -> bool:
     return any(is_aggregate(node) for node in own_nodes(select))
 
 
-def yields_records(query: exp.Expr, found: Found | None = None) -> bool:
-    """Whether the rows of a query are records still."""
-    if found is None:
-        return _yields_records(query, None)
-    if id(query) not in found:
-        found[id(query)] = _yields_records(query, found)
-    return found[id(query)]
+def yields_records(query: exp.Expr) -> bool:
+    """Whether the rows of a query are records still, as `mark_records` has noted."""
+    return bool(query.meta_get(_RECORDS))
 
 
-def _yields_records(query: exp.Expr, found: Found | None) -> bool:
+def _yields_records(query: exp.Expr) -> bool:
     if isinstance(query, exp.Subquery):
-        return yields_records(query.this, found)
+        return yields_records(query.this)
     if isinstance(query, exp.SetOperation):
-        return yields_records(query.this, found) or yields_records(query.expression, found)
+        return yields_records(query.this) or yields_records(query.expression)
     if not isinstance(query, exp.Select) or aggregates(query):
         return False
-    return reads_records(query, found) and not is_listing(query)
+    return reads_records(query) and not is_listing(query)
 
 
 def is_listing(select: exp.Select) -> bool:
@@ -152,9 +150,8 @@ def holds_noise(query: exp.Expr) -> bool:
     """
     if any(table.meta_get(KIND) in ("common", "dp") for table in query.find_all(exp.Table)):
         return True
-    found: Found = {}
     return any(
-        reads_records(select, found) and (aggregates(select) or is_listing(select))
+        reads_records(select) and (aggregates(select) or is_listing(select))
         for select in query.find_all(exp.Select)
     )
 

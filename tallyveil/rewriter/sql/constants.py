@@ -1,5 +1,4 @@
-"""Constants of one token: numbers and strings as PostgreSQL 18 and DuckDB read them, and the texts
-of intervals.
+"""Constants of one token: numbers and strings as PostgreSQL 18 and DuckDB read them.
 
 sqlglot's tokenizer takes ``1_000`` and ``123abc`` for a number and a name, and ``0x10`` for a
 string of bits. Here the characters of the statement decide: a number is one token with its
@@ -14,10 +13,13 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import InvalidDatetimeFormat, NumericValueOutOfRange, SQLSyntaxError
+from tallyveil.errors import (
+    InvalidEncoding,
+    NumericValueOutOfRange,
+    SQLSyntaxError,
+)
 
-__all__ = ["read_constants", "read_intervals", "refuse_wide"]
-
+__all__ = ["read_constants", "read_escapes", "refuse_wide", "replaced"]
 
 _DIGITS: Final = r"[0-9](?:_?[0-9])*+"
 _BASED: Final = re.compile(
@@ -160,11 +162,11 @@ def _continued(sql: str, first: Token, second: Token) -> Token:
             hint="Strings that follow each other are one string only with a line's end between.",
             position=second.start + 1,
         )
-    return _string(first.text + second.text, first, second)
+    return replaced(first.text + second.text, first, second)
 
 
-def _string(text: str, first: Token, last: Token) -> Token:
-    """In place of these."""
+def replaced(text: str, first: Token, last: Token) -> Token:
+    """A string in the place of these tokens."""
     return Token(
         TokenType.STRING,
         text,
@@ -176,77 +178,73 @@ def _string(text: str, first: Token, last: Token) -> Token:
     )
 
 
-# The text of an interval: quantities with units, and a time at the end; or a number, whose unit
-# follows as a word. The parser takes the first quantity that it finds and drops what it does not
-# understand, as in '1 day ago'.
-_UNITS: Final = {
-    "microsecond": ("microsecond", "us", "usec"),
-    "millisecond": ("millisecond", "ms", "msec"),
-    "second": ("second", "sec", "s"),
-    "minute": ("minute", "min", "m"),
-    "hour": ("hour", "hr", "h"),
-    "day": ("day", "d"),
-    "week": ("week", "w"),
-    "month": ("month", "mon"),
-    "year": ("year", "yr", "y"),
-    "decade": ("decade", "dec"),
-    "century": ("century", "cent", "c"),
-    "millennium": ("millennium", "mil"),
-}
-_UNIT: Final = {
-    **{word: unit for unit, words in _UNITS.items() for word in words},
-    **{word + "s": unit for unit, words in _UNITS.items() for word in words if len(word) > 2},
-    "hrs": "hour",
-    "yrs": "year",
-    "centuries": "century",
-    "millennia": "millennium",
-}
-_QUANTITY: Final = re.compile(r"([+-]?[0-9]++(?:\.[0-9]++)?)\s*+([a-zA-Z]++)\s*+", re.ASCII)
-_CLOCK: Final = re.compile(
-    r"([+-]?)([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}(?:\.[0-9]{1,6})?))?", re.ASCII
+_CODE: Final = r"\\(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
+_PART: Final = re.compile(
+    rf"(?P<codes>(?:{_CODE})++)|\\(?P<octal>[0-7]{{1,3}})|\\x(?P<hex>[0-9A-Fa-f]{{1,2}})"
+    r"|\\(?P<letter>.)|(?:''|[^\\'])",
+    re.DOTALL,
 )
-# The parser looks at each digit once for every other one.
-_BARE: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
+_LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def read_intervals(sql: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with the units of each interval written out.
+def read_escapes(written: str, position: int) -> str:
+    r"""The text that E'…' stands for; ``position`` is where it begins in the statement.
 
-    Raises InvalidDatetimeFormat for a text after INTERVAL that is not understood.
+    ``\x41`` and ``\101`` are bytes of UTF-8, ``\u0041`` and ``\U00000041`` characters.
+
+    Raises InvalidEncoding for bytes that are no UTF-8 or hold a NUL, and SQLSyntaxError for a
+    Unicode escape that names no character.
     """
-    read = list(tokens)
-    if "interval" not in sql.lower():
-        return read
-    for number in range(1, len(read)):
-        after_word = read[number - 1].token_type is TokenType.INTERVAL
-        if after_word and read[number].token_type is TokenType.STRING:
-            read[number] = _quantities(read[number])
-    return read
+    said = bytearray()
+    for part in _PART.finditer(written, 2, len(written) - 1):
+        match part.lastgroup:
+            case "octal":
+                said.append(int(part["octal"], 8) & 0xFF)
+            case "hex":
+                said.append(int(part["hex"], 16))
+            case "codes":
+                said += _characters(part, position)
+            case "letter":
+                if part["letter"] in "uU":
+                    raise _no_character(part, position)
+                said += _encoded(_LETTERS.get(part["letter"], part["letter"]))
+            case _:
+                said += _encoded(part[0][:1])
+    return _decoded(said, position)
 
 
-def _quantities(token: Token) -> Token:
-    text = token.text.strip()
-    if _BARE.fullmatch(text):
-        return _string(text, token, token)
-    parts, at = [], 0
-    while at < len(text) and (match := _QUANTITY.match(text, at)):
-        unit = _UNIT.get(match[2].lower())
-        if unit is None:
-            break
-        parts.append(f"{match[1]} {unit}")
-        at = match.end()
-    if clock := _CLOCK.fullmatch(text, at):
-        sign, *amounts = clock.groups("0")
-        # A sign before the clock is that of all its parts.
-        sign = sign.strip("0")
-        parts += [
-            f"{sign}{amount} {unit}"
-            for amount, unit in zip(amounts, ("hour", "minute", "second"), strict=True)
-        ]
-    elif at < len(text) or not parts:
-        raise InvalidDatetimeFormat(
-            f'invalid input syntax for type interval: "{token.text[:40]}"',
-            hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
-            position=token.start + 1,
+def _encoded(character: str) -> bytes:
+    return character.encode(errors="surrogatepass")
+
+
+def _characters(part: re.Match[str], position: int) -> bytes:
+    """Unicode escapes side by side: two halves of a surrogate pair are one character."""
+    codes = [int(one[2:], 16) for one in re.findall(_CODE, part["codes"])]
+    if not all(0 < code < 0x110000 for code in codes):
+        raise _no_character(part, position)
+    halves = "".join(map(chr, codes)).encode("utf-16-le", errors="surrogatepass")
+    try:
+        return halves.decode("utf-16-le").encode()
+    except UnicodeDecodeError:
+        raise _no_character(part, position) from None
+
+
+def _no_character(part: re.Match[str], position: int) -> SQLSyntaxError:
+    return SQLSyntaxError(
+        f'invalid Unicode escape at or near "{part[0][:40]}"',
+        hint="Unicode escapes are \\uXXXX and \\UXXXXXXXX, by the number of a character.",
+        position=position + part.start(),
+    )
+
+
+def _decoded(said: bytearray, position: int) -> str:
+    wrong = said.find(0)
+    try:
+        text = said.decode()
+    except UnicodeDecodeError as error:
+        text, wrong = "", error.start
+    if wrong >= 0:
+        raise InvalidEncoding(
+            f'invalid byte sequence for encoding "UTF8": 0x{said[wrong]:02x}', position=position
         )
-    return _string(" ".join(parts), token, token)
+    return text

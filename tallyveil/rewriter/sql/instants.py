@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import zoneinfo
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
@@ -21,7 +20,7 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.rewriter.sql import zones
+from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import (
     COMPARISONS,
     function_name,
@@ -36,8 +35,6 @@ from tallyveil.rewriter.sql.vocabulary import NOW
 __all__ = [
     "asks_the_time",
     "has_zones",
-    "is_utc",
-    "local_now",
     "settle_instants",
     "zone_outputs",
 ]
@@ -55,24 +52,10 @@ _COMPARING: Final[tuple[type[exp.Expr], ...]] = (
     exp.NullSafeNEQ,
 )
 _SUMS: Final = (exp.Add, exp.Sub)
-_DAYS: Final = frozenset({"current_date"})
-_UTC: Final = frozenset(
-    {"utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu", "etc/zulu", "universal", "etc/universal"}
-)
-
 # What strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, and punctuation.
 # Digits of a second's fraction stand after its point, of which there may be one to six.
 _FORMAT: Final = re.compile(r"(?:%[YmdHMS]|(?<=%S\.)%f|[^A-Za-z0-9%\s]|[ T])*")
 _EPOCH: Final = dt.datetime(1970, 1, 1)
-
-
-def local_now(zone: str) -> dt.datetime:
-    """This moment as a clock in the zone shows it."""
-    return dt.datetime.now(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
-
-
-def is_utc(zone: str) -> bool:
-    return zone.lower() in _UTC
 
 
 def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
@@ -80,7 +63,7 @@ def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
     names = {function_name(node) for node in tree.find_all(exp.Func)}
     if names & _INSTANTS:
         return "instant"
-    return "day" if names & _DAYS else None
+    return "day" if "current_date" in names else None
 
 
 def has_zones(tree: exp.Expr) -> bool:
@@ -110,7 +93,7 @@ def settle_instants(
     _zone_operands(tree, zone, type_of, source_type_of)
     epochs: list[exp.Expr] = []
     zoned = False
-    nodes = list(tree.find_all(exp.Func, exp.AtTimeZone, *(() if is_utc(zone) else _SUMS)))
+    nodes = list(tree.find_all(exp.Func, exp.AtTimeZone, *(() if zones.is_utc(zone) else _SUMS)))
     kinds = {id(n): (type_of(n.this), type_of(n.expression)) for n in nodes if isinstance(n, _SUMS)}
     types = {id(n): type_of(n.this) for n in nodes if isinstance(n, exp.AtTimeZone) or _is_text(n)}
 
@@ -127,7 +110,7 @@ def settle_instants(
             epochs.append(node)
 
     visit(reversed(nodes), settle)  # what is inside of others first
-    if epochs and zoned and not is_utc(zone):
+    if epochs and zoned and not zones.is_utc(zone):
         raise FeatureNotSupported(
             "extract(epoch) beside a timestamp with a zone is answered in time zone UTC only",
             hint="SET timezone = 'UTC', or write the seconds as a number.",
@@ -138,7 +121,7 @@ def settle_instants(
 def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: TypeOf) -> None:
     """Cast, in place, what is compared with a timestamp with a zone to one: a text's own zone would
     be lost, and a time that clocks leave out, such as a midnight, is a later one there."""
-    skips = not is_utc(zone) and has_zones(tree)
+    skips = not zones.is_utc(zone) and has_zones(tree)
     for node in tree.find_all(*_COMPARING):
         operands = [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
         zoned: list[exp.Expr] = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
@@ -179,7 +162,7 @@ def _settled(
         case exp.Cast() if types.get(id(node)) == "TIMESTAMPTZ":
             return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "text")
     name = function_name(node)
-    if name in _DAYS:
+    if name == "current_date":
         return _day(now.date())
     return _instant(now) if name in _INSTANTS else None
 
@@ -187,7 +170,7 @@ def _settled(
 def _need_one_clock(instant: dt.datetime | None, zone: str, node: exp.Expr) -> None:
     """Its time on the session's clocks stands for the instant: of two it stands for the later one,
     as in PostgreSQL."""
-    if instant is not None and not is_utc(zone) and zones.is_shown_again(instant, zone):
+    if instant is not None and not zones.is_utc(zone) and zones.is_shown_again(instant, zone):
         raise FeatureNotSupported(
             f"an instant whose time the clocks of {zone} show again, when they are put back, is "
             "not answered there",
@@ -232,7 +215,7 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
     """Of a timestamp the instant that a clock in that zone shows it at; of all else, which is an
     instant, the timestamp there. With the session in UTC too, UTC changes the type alone."""
     zone, operand = node.args["zone"], node.this
-    if zone.is_string and is_utc(zone.name) and is_utc(session):
+    if zone.is_string and zones.is_utc(zone.name) and zones.is_utc(session):
         return exp.cast(exp.cast(operand.copy(), "timestamptz"), "timestamp")
     if isinstance(zone, exp.Interval):
         raise FeatureNotSupported(
@@ -312,26 +295,26 @@ def _read(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
         ) from None
 
 
+def _bare(node: exp.Expr) -> exp.Expr:
+    """A constant as it is written, also where it was passed as a parameter."""
+    inner = node.unnest()
+    return inner.this.unnest() if isinstance(inner, exp.Cast) else inner
+
+
 def _text(node: exp.Expr | None) -> str | None:
-    """The string that a constant is, also where it was passed as a parameter."""
-    inner = node.unnest() if node is not None else None
-    if isinstance(inner, exp.Cast):
-        inner = inner.this.unnest()
+    inner = None if node is None else _bare(node)
     return str(inner.this) if isinstance(inner, exp.Literal) and inner.is_string else None
 
 
 def _since_epoch(node: exp.UnixToTime) -> dt.datetime:
-    inner = node.this.unnest()
-    inner = inner.this.unnest() if isinstance(inner, exp.Cast) else inner
-    negative = isinstance(inner, exp.Neg)
-    inner = inner.this.unnest() if negative else inner
+    inner = _bare(node.this)
+    sign, inner = (-1, inner.this.unnest()) if isinstance(inner, exp.Neg) else (1, inner)
     if not isinstance(inner, exp.Literal) or node.args.get("scale") is not None:
         raise FeatureNotSupported(
             "to_timestamp of a value that is no constant is not answered",
             hint="Write the seconds since 1970 as a number.",
         )
     try:
-        seconds = float(inner.this)
-        return _EPOCH + dt.timedelta(seconds=-seconds if negative else seconds)
+        return _EPOCH + dt.timedelta(seconds=sign * float(inner.this))
     except (ValueError, OverflowError):
         raise NumericValueOutOfRange(f"timestamp out of range: {inner.this[:60]}") from None

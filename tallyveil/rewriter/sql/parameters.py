@@ -9,7 +9,6 @@ import datetime as dt
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any, Final
 
 from sqlglot import exp
@@ -121,14 +120,12 @@ def _canonical(kind: exp.DataType) -> str:
     return _CANONICAL.get(name, name)
 
 
-_CANONICAL: Final = MappingProxyType(
-    {
-        **dict.fromkeys(("TEXT", "CHAR", "BPCHAR", "NAME"), "VARCHAR"),
-        "INT": "INTEGER",
-        "INT128": "HUGEINT",
-        "TIMESTAMPNTZ": "TIMESTAMP",
-    }
-)
+_CANONICAL: Final = {
+    **dict.fromkeys(("TEXT", "CHAR", "BPCHAR", "NAME"), "VARCHAR"),
+    "INT": "INTEGER",
+    "INT128": "HUGEINT",
+    "TIMESTAMPNTZ": "TIMESTAMP",
+}
 
 
 def _named(kind: str | None) -> str | None:

@@ -22,9 +22,9 @@ from tallyveil.errors import (
     StatementTooComplex,
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
-from tallyveil.rewriter.sql.constants import read_constants, read_intervals
-from tallyveil.rewriter.sql.escapes import read_escapes
+from tallyveil.rewriter.sql.constants import read_constants, read_escapes
 from tallyveil.rewriter.sql.short_forms import balance, spell_out_rows
+from tallyveil.rewriter.sql.times import read_intervals
 from tallyveil.rewriter.sql.tokens import (
     bracket_typed_texts,
     refuse_misread,

@@ -57,8 +57,8 @@ def declared_type(kind: str | None) -> str | None:
 
 def spoken(kind: str | None) -> str:
     """The type by PostgreSQL's name."""
-    names = {"VARCHAR": "text", "DOUBLE": "double precision", "QUOTIENT": "numeric"}
-    return names.get(kind or "", "numeric" if kind == "INEXACT" else (kind or "unknown").lower())
+    name = "numeric" if kind in NUMERICS else (kind or "unknown").lower()
+    return {"VARCHAR": "text", "DOUBLE": "double precision"}.get(kind or "", name)
 
 
 def common_type(types: Sequence[str | None]) -> str | None:

@@ -1,0 +1,211 @@
+"""Texts of times: zones by name, abbreviation and hours east, timestamps, and intervals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallyveil.errors import InvalidDatetimeFormat, InvalidParameterValue
+from tallyveil.rewriter.sql.constants import replaced
+
+__all__ = [
+    "ABBREVIATIONS", "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset",
+    "read_intervals", "unknown", "utc_of", "written", "zone_of",
+]  # fmt: skip
+
+ABBREVIATIONS: Final = {
+    "akdt": -8, "akst": -9, "bst": 1, "cdt": -5, "cest": 2, "cet": 1, "cst": -6, "edt": -4,
+    "eest": 3, "eet": 2, "est": -5, "gmt": 0, "hst": -10, "jst": 9, "kst": 9, "mdt": -6,
+    "mest": 2, "met": 1, "mst": -7, "pdt": -7, "pst": -8, "utc": 0, "west": 1, "wet": 0,
+    "z": 0, "zulu": 0,
+}  # fmt: skip
+"""Hours east of Greenwich, in winter and in summer: PostgreSQL's own list, as far as it stands for
+one offset at all times and is not mistaken for another country's."""
+
+_CLOCK: Final = r"(\d{1,2})(?::([0-5]\d)(?::([0-5]\d))?)?"
+_POSIX: Final = re.compile(rf"(?:gmt|utc)?([+-]?){_CLOCK}", re.ASCII)
+_MOST: Final = 24 * 3600
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, str]:
+    """By the name in lower case, those that DuckDB knows too."""
+    return {zone.lower(): zone for zone in zoneinfo.available_timezones() - {"localtime"}}
+
+
+def by_name(text: str) -> str | None:
+    """The name of the zone, as it is written; None where there is none."""
+    return _names().get(text.lower())
+
+
+def offset(text: str) -> int | None:
+    """Seconds east of Greenwich where a zone is an abbreviation or has POSIX's form, UTC+3 or +3,
+    which is three hours west of it; None where it is neither."""
+    word = text.strip().lower()
+    if word in ABBREVIATIONS:
+        return ABBREVIATIONS[word] * 3600
+    match = _POSIX.fullmatch(word)
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+    west = hours * 3600 + minutes * 60 + seconds
+    if west > _MOST:
+        return None
+    return west if match[1] == "-" else -west
+
+
+_OFFSET: Final = r"[+-](?P<zh>[0-9]{1,2})(?::?(?P<zm>[0-9]{2})(?::(?P<zs>[0-9]{2}))?)?"
+_ZONE: Final = rf"\s*(?:{_OFFSET}|(?P<name>[A-Za-z][A-Za-z0-9_/+:-]*))"
+_TIME: Final = r"(?P<h>[0-9]{1,2}):(?P<min>[0-9]{1,2})(?::(?P<s>[0-9]{1,2}(?:\.[0-9]*+)?))?"
+TIMESTAMP: Final = re.compile(
+    rf"(?P<y>[0-9]{{4,7}})(?P<by>[-/])(?P<m>[0-9]{{1,2}})(?P=by)(?P<d>[0-9]{{1,2}})"
+    rf"(?:[tT\s]\s*{_TIME}(?P<zone>{_ZONE})?)?",
+    re.ASCII,
+)
+"""A day, perhaps with a time and with its zone: hours and more east of Greenwich, or a name."""
+
+
+def zone_of(found: re.Match[str]) -> int | str | None:
+    """The zone of a TIMESTAMP that has one: seconds east of Greenwich, or a name; None where there
+    is none such."""
+    if found["name"] is not None:
+        east = offset(found["name"])
+        return by_name(found["name"]) if east is None else east
+    hours, minutes, seconds = (int(found[part] or 0) for part in ("zh", "zm", "zs"))
+    away = 3600 * hours + 60 * minutes + seconds
+    return -away if found["zone"].strip().startswith("-") else away
+
+
+def utc_of(text: str) -> dt.datetime | None:
+    """The instant, to the second, that a text with a zone stands for; None where it has none, or is
+    none of Python's."""
+    found = TIMESTAMP.fullmatch(text.strip())
+    zone = zone_of(found) if found is not None and found["zone"] else None
+    if found is None or zone is None:
+        return None
+    parts = found.groupdict("0")
+    try:
+        year, month, day, hour, minute = (int(parts[name]) for name in ("y", "m", "d", "h", "min"))
+        local = dt.datetime(year, month, day, hour, minute, int(float(parts["s"])))
+        if isinstance(zone, str):
+            there = local.replace(tzinfo=zoneinfo.ZoneInfo(zone), fold=1)
+            return there.astimezone(dt.UTC)
+        return (local - dt.timedelta(seconds=zone)).replace(tzinfo=dt.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_shown_again(instant: dt.datetime, zone: str) -> bool:
+    """Whether clocks there show its time once more, when they are put back."""
+    local = instant.astimezone(zoneinfo.ZoneInfo(zone))
+    return not local.fold and local.utcoffset() != local.replace(fold=1).utcoffset()
+
+
+def written(east: int) -> str:
+    """As ISO 8601 has it, with the seconds."""
+    minutes, seconds = divmod(abs(east), 60)
+    return f"{'-' if east < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+
+
+def unknown(text: str, position: int | None) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f'time zone "{text[:60]}" not recognized',
+        hint="Write a name such as 'Europe/Paris', or an offset such as 'UTC-5': that is east.",
+        position=position,
+    )
+
+
+_UTC: Final = frozenset(
+    {"utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu", "etc/zulu", "universal", "etc/universal"}
+)
+
+
+def local_now(zone: str) -> dt.datetime:
+    """This moment as a clock in the zone shows it."""
+    return dt.datetime.now(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
+
+
+def is_utc(zone: str) -> bool:
+    return zone.lower() in _UTC
+
+
+# The text of an interval: quantities with units, and a time at the end; or a number, whose unit
+# follows as a word. The parser takes the first quantity that it finds and drops what it does not
+# understand, as in '1 day ago'.
+_UNITS: Final = {
+    "microsecond": ("microsecond", "us", "usec"),
+    "millisecond": ("millisecond", "ms", "msec"),
+    "second": ("second", "sec", "s"),
+    "minute": ("minute", "min", "m"),
+    "hour": ("hour", "hr", "h"),
+    "day": ("day", "d"),
+    "week": ("week", "w"),
+    "month": ("month", "mon"),
+    "year": ("year", "yr", "y"),
+    "decade": ("decade", "dec"),
+    "century": ("century", "cent", "c"),
+    "millennium": ("millennium", "mil"),
+}
+_UNIT: Final = {
+    **{word: unit for unit, words in _UNITS.items() for word in words},
+    **{word + "s": unit for unit, words in _UNITS.items() for word in words if len(word) > 2},
+    "hrs": "hour",
+    "yrs": "year",
+    "centuries": "century",
+    "millennia": "millennium",
+}
+_QUANTITY: Final = re.compile(r"([+-]?[0-9]++(?:\.[0-9]++)?)\s*+([a-zA-Z]++)\s*+", re.ASCII)
+_INTERVAL_CLOCK: Final = re.compile(
+    r"([+-]?)([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}(?:\.[0-9]{1,6})?))?", re.ASCII
+)
+# The parser looks at each digit once for every other one.
+_BARE: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
+
+
+def read_intervals(sql: str, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with the units of each interval written out.
+
+    Raises InvalidDatetimeFormat for a text after INTERVAL that is not understood.
+    """
+    read = list(tokens)
+    if "interval" not in sql.lower():
+        return read
+    for number in range(1, len(read)):
+        after_word = read[number - 1].token_type is TokenType.INTERVAL
+        if after_word and read[number].token_type is TokenType.STRING:
+            read[number] = _quantities(read[number])
+    return read
+
+
+def _quantities(token: Token) -> Token:
+    text = token.text.strip()
+    if _BARE.fullmatch(text):
+        return replaced(text, token, token)
+    parts, at = [], 0
+    while at < len(text) and (match := _QUANTITY.match(text, at)):
+        unit = _UNIT.get(match[2].lower())
+        if unit is None:
+            break
+        parts.append(f"{match[1]} {unit}")
+        at = match.end()
+    if clock := _INTERVAL_CLOCK.fullmatch(text, at):
+        sign, *amounts = clock.groups("0")
+        # A sign before the clock is that of all its parts.
+        sign = sign.strip("0")
+        parts += [
+            f"{sign}{amount} {unit}"
+            for amount, unit in zip(amounts, ("hour", "minute", "second"), strict=True)
+        ]
+    elif at < len(text) or not parts:
+        raise InvalidDatetimeFormat(
+            f'invalid input syntax for type interval: "{token.text[:40]}"',
+            hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
+            position=token.start + 1,
+        )
+    return replaced(" ".join(parts), token, token)
