@@ -57,6 +57,12 @@ def told(world: World, sql: str) -> int:
         "WHERE age <> 4 OR sex = 'M' GROUP BY 1, 2",
         "SELECT CASE WHEN age > 3 OR state = 'AL' THEN DATE '2020-01-01' END, count(*) "
         "FROM person GROUP BY 1",
+        "SELECT sum(CASE WHEN age > 3 AND state = 'AL' THEN 2 WHEN lower(state) = 'al' THEN 0.5 "
+        "END), "
+        "sum(CASE WHEN age % 2 = 1 OR sex = 'F' THEN -1 WHEN age > 9 THEN 7 ELSE NULL END) "
+        "FILTER (WHERE state <> 'AK' OR age < 4) FROM person",
+        "SELECT state, sum(CASE WHEN age > 3 AND sex = 'F' THEN 1e0 WHEN age > 1 THEN 2.5 ELSE 4 "
+        "END) FROM person GROUP BY state",
     ],
 )
 def test_conditions_on_one_attribute_each_are_asked_apart(world: World, sql: str) -> None:
@@ -74,6 +80,8 @@ def test_conditions_on_one_attribute_each_are_asked_apart(world: World, sql: str
         "SELECT count(*) FROM person WHERE sex = 'F' OR EXISTS "
         "(SELECT 1 FROM (VALUES (1)) AS v (x) WHERE x = age)",
         "SELECT count(*) FROM person WHERE (age <> 0 AND 10 / age > 2) OR sex = 'F'",
+        "SELECT sum(CASE WHEN age > 3 OR sex = 'F' THEN 'x' WHEN age > 2 THEN 'y' END) FROM person",
+        "SELECT sum(CASE WHEN age <> 0 AND sex = 'F' THEN 10 / age ELSE 1 END) FROM person",
     ],
 )
 def test_others_are_asked_about_all_cells(world: World, sql: str) -> None:

@@ -6,12 +6,9 @@ analyst's own SQL: a linear query's coefficient is its answer on the table with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 from sqlglot import exp
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
@@ -27,9 +24,8 @@ MAX_CELLS: Final = 4_000_000
 MAX_COEFFICIENTS: Final = 12_000_000
 
 
-def _relation(component: Component, chosen: Mapping[str, npt.NDArray[np.int64]]) -> str:
-    """A parenthesised query: ``__cell`` (C-order over the component's axes) and their values, of
-    those cells alone that are ``chosen`` of an axis.
+def _relation(component: Component) -> str:
+    """A parenthesised query: ``__cell`` (C-order over the component's axes) and their values.
 
     Raises InvalidParameterValue where the axes have more than MAX_CELLS cells together.
     """
@@ -43,26 +39,18 @@ def _relation(component: Component, chosen: Mapping[str, npt.NDArray[np.int64]])
         )
     if not axes:
         return "(SELECT CAST(0 AS BIGINT) AS __cell)"
-    terms, values, sources, conditions = [], [], [], []
+    terms, values, sources = [], [], []
     stride = cells
     for number, axis in enumerate(axes):
         stride //= axis.size
         terms.append(f"a{number}.code * {stride}")
         values.append(f'a{number}.value AS "{axis.name}"')
         sources.append(f'"{domain_table(component.domain, axis)}" AS a{number}')
-        if axis.name in chosen:
-            conditions.append(f"a{number}.code IN ({', '.join(map(str, chosen[axis.name]))})")
-    query = f"SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)}"
-    return f"({query} WHERE {' AND '.join(conditions)})" if conditions else f"({query})"
+    return f"(SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)})"
 
 
-def coefficient_query(
-    component: Component,
-    source: Source,
-    chosen: Mapping[str, npt.NDArray[np.int64]] = MappingProxyType({}),
-) -> str:
-    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it; of
-    the ``chosen`` cells of an attribute alone.
+def coefficient_query(component: Component, source: Source) -> str:
+    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
 
     Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so
     that what only counts and sums it takes no grouping.
@@ -78,7 +66,7 @@ def coefficient_query(
         guarded = _guarded(coefficient)
         value = guarded if grouped else _of_one_row(guarded)
         items.append(f"{duckdb_sql(value)} AS __c{number}")
-    query = f"SELECT {', '.join(items)} FROM {source.sql(_relation(component, chosen))}"
+    query = f"SELECT {', '.join(items)} FROM {source.sql(_relation(component))}"
     if where is not None:
         query += f" WHERE {duckdb_sql(where)}"
     if coefficients and grouped:

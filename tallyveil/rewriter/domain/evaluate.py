@@ -22,7 +22,6 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.classes import classes
 from tallyveil.rewriter.domain.components import Asked, Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.integers import IntArray
@@ -156,9 +155,7 @@ def _evaluate(component: Component, source: Source, ask: _Answers, known: Parts)
         told = known.ask(component, source, ask)
         if told is not None:
             return told
-        alike = classes(component, source, ask)
-        query = coefficient_query(component, source, {} if alike is None else alike.chosen)
-        return part_of_rows(component, ask(query), alike)
+        return part_of_rows(component, ask(coefficient_query(component, source)))
     except StatementTooComplex as error:
         if deadline.remaining() > 0:
             raise

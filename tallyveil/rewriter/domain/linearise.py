@@ -93,7 +93,11 @@ def factor(
     values: pa.ChunkedArray,
 ) -> tuple[Factor, Fraction]:
     """A matrix in integers, over no more axes than it depends on, and the unit they count."""
-    _refuse_other_than_numbers(values.type)
+    if not is_number(values.type):
+        raise DatatypeMismatch(
+            "SUM and AVG over records take numbers only",
+            hint="Extract a number from the value first.",
+        )
     coefficients, multiplier = integers_of(values)
     return _factor(domain, mentioned, height, rows, cells, coefficients), multiplier
 
@@ -132,12 +136,10 @@ def _factor(
     return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
 
 
-def _refuse_other_than_numbers(kind: pa.DataType) -> None:
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise DatatypeMismatch(
-            "SUM and AVG over records take numbers only",
-            hint="Extract a number from the value first.",
-        )
+def is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _without_axis(

@@ -20,11 +20,10 @@ from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.domain.classes import FEW, Classes
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.integers import IntArray, whole
-from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
+from tallyveil.rewriter.domain.linearise import factor, groups, indicator, is_number, numbers
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Ask, Conditions, Space, values_of
 from tallyveil.rewriter.resolve.branches import Source
@@ -41,6 +40,9 @@ _ENTRY: Final = 8192
 _NODE: Final = 1024
 
 _LARGE: Final = 10**9
+
+# Up to so many cells are sooner evaluated one by one.
+FEW: Final = 20_000
 
 _SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
 
@@ -92,10 +94,8 @@ class Part:
         return self.counted.get(output) or self.passing
 
 
-def part_of_rows(component: Component, result: pa.Table, alike: Classes | None) -> Part:
-    """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``; those of the first
-    cells of ``alike`` speak for their classes.
-    """
+def part_of_rows(component: Component, result: pa.Table) -> Part:
+    """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
     cells = whole(result.column("__cell"))
     keys = result.select([f"__k{number}" for number in component.keys])
     _refuse_composite(keys)
@@ -105,12 +105,7 @@ def part_of_rows(component: Component, result: pa.Table, alike: Classes | None) 
     values = {number: result.column(f"__c{number}") for number in component.outputs}
     chosen = keys.take(pa.array(first))
     types = {number: values[number].type for number in component.coefficients}
-    first_cells = cells[first]
-    if alike is not None:
-        cells, places = alike.spread(cells)
-        rows, own = rows[places], pa.array(places)
-        values = {number: value.take(own) for number, value in values.items()}
-    return _part(component, chosen, rows, cells, first_cells, values, types)
+    return _part(component, chosen, rows, cells, cells[first], values, types)
 
 
 def _part(
@@ -234,7 +229,7 @@ def _read(
     cells = np.flatnonzero(passing)
     found: dict[exp.Expr, pa.ChunkedArray] = {}
     for output in dict.fromkeys(component.outputs.values()):
-        value = _value(output, space, cells)
+        value = _value(output, space, cells, of_case)
         if value is None:
             return None
         if not isinstance(output, exp.Count) or not isinstance(output.this, exp.Star):
@@ -242,9 +237,11 @@ def _read(
     return places, cases, cells, found
 
 
-def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
+def _value(
+    output: exp.Expr, space: Space, cells: IntArray, of_case: Callable[[exp.Case], pa.Array | None]
+) -> Any:
     """What the output counts of each cell; None where it is more than a COUNT, or a SUM of an
-    attribute, with a FILTER perhaps.
+    attribute or of a CASE of constants, with a FILTER perhaps.
     """
     deadline.check()
     summed = isinstance(output, exp.Coalesce)
@@ -259,7 +256,10 @@ def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
     if each is not None and each < _LARGE and type(aggregate) in (exp.Count, exp.Sum):
         times = each if summed else 1
         return np.broadcast_to(passes, cells.shape).astype(np.int64) * times
-    place = space.place(aggregate.this) if isinstance(aggregate.this, exp.Expr) else None
+    argument = aggregate.this.unnest() if isinstance(aggregate.this, exp.Expr) else None
+    if type(aggregate) is exp.Sum and summed and isinstance(argument, exp.Case):
+        return _chosen(of_case(argument), space.branches(argument), passes, cells)
+    place = None if argument is None else space.place(argument)
     if place is None:
         return None
     axis, own = space.axes[place], space.coordinates(place, cells)
@@ -268,6 +268,21 @@ def _value(output: exp.Expr, space: Space, cells: IntArray) -> Any:
     if type(aggregate) is exp.Sum and summed and axis.attribute.sql_type in _SUMMED:
         return np.where(passes, axis.numbers[own], 0)
     return None
+
+
+def _chosen(
+    results: pa.Array | None, branches: IntArray | None, passes: Any, cells: IntArray
+) -> pa.Array | None:
+    """What the branches of a CASE come to in the cells that pass; 0 in the others, and for NULL."""
+    if results is None or branches is None:
+        return None
+    if pa.types.is_null(results.type):
+        return results  # not known yet
+    if not is_number(results.type):
+        return None
+    own = np.where(passes, branches[cells], len(results))
+    chosen = pa.concat_arrays([results, pa.nulls(1, results.type)]).take(pa.array(own))
+    return chosen.fill_null(pa.scalar(0, results.type))
 
 
 def _bytes(key: Any, part: Part) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -86,9 +86,9 @@ def values_of(case: exp.Case, ask: Ask) -> pa.Array | None:
     They are of one type, the CASE's, which follows from all of them.
     """
     results = [branch.args["true"] for branch in case.args["ifs"]]
-    if case.this is not None or any(
-        one.find(exp.Column, exp.Query) for one in [*results, *filter(None, [case.args["default"]])]
-    ):
+    default = case.args.get("default")
+    every = results if default is None else [*results, default]
+    if case.this is not None or any(one.find(exp.Column, exp.Query) for one in every):
         return None
     numbered = case.copy()
     for number, branch in enumerate(numbered.args["ifs"]):
@@ -102,9 +102,6 @@ def values_of(case: exp.Case, ask: Ask) -> pa.Array | None:
         return None
     return values.column("v").combine_chunks()
 
-
-# Conditions of a CASE that are looked at cell by cell.
-_SEVERAL: Final = 30
 
 Told: TypeAlias = Callable[[exp.Expr], Truth | None]
 
@@ -170,23 +167,20 @@ class Space:
 
     def branches(self, case: exp.Case) -> IntArray | None:
         """Of every cell the number of the first condition that is true there, or that of the ELSE;
-        None where one is left to DuckDB, or too many are more than boxes."""
-        last, several = len(case.args["ifs"]), 0
-        found = np.full(self.shape, last)
+        None where one is left to DuckDB."""
+        last = len(case.args["ifs"])
+        found = np.full(self.shape, last, dtype=np.min_scalar_type(last + 1))
         for number, branch in reversed(list(enumerate(case.args["ifs"]))):
             region = self._region(branch.this, sure=True)
             if region is None:
                 return None
             if isinstance(region, np.ndarray):
-                several += 1
                 bits = np.unpackbits(region, axis=-1, count=self.shape[-1])
-                found[bits.view(np.bool_)] = number
+                np.copyto(found, number, where=bits.view(np.bool_))
             else:
                 every = enumerate(self.axes)
                 lines = [np.flatnonzero(region.get(n, axis.every)) for n, axis in every]
                 found[_index(lines)] = number
-            if several > _SEVERAL:
-                return None
         return found.ravel()
 
     def _region(self, node: exp.Expr, sure: bool) -> _Region | None:
