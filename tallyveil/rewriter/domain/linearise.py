@@ -19,7 +19,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.integers import PORTION, IntArray, integers_of, portions
 from tallyveil.workload.workload import Factor
 
-__all__ = ["by_first_cells", "factor", "groups", "indicator", "nothing", "numbers"]
+__all__ = ["by_first_cells", "factor", "groups", "indicator", "is_number", "nothing", "numbers"]
 
 # Up to so many different numbers groups have before they are numbered anew.
 _CODES: Final = 1 << 24

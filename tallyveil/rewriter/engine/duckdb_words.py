@@ -63,13 +63,8 @@ _SAYINGS: Final = (
         "Cast to a wider type.",
     ),
     _Saying(
-        r"Could not cast value .* to DECIMAL\((?P<type>.*?)\)(?: when .*)?",
-        NumericValueOutOfRange,
-        "numeric field overflow",
-        "The type numeric({type}) has too few digits for the value.",
-    ),
-    _Saying(
-        r'Casting value ".*?" to type DECIMAL\((?P<type>.*?)\) failed: value is out of range!',
+        r'(?:Could not cast value .* to|Casting value ".*?" to type) DECIMAL\((?P<type>.*?)\)'
+        r"(?: when .*| failed: value is out of range!)?",
         NumericValueOutOfRange,
         "numeric field overflow",
         "The type numeric({type}) has too few digits for the value.",
@@ -145,14 +140,9 @@ _SAYINGS: Final = (
         'column "{value}" does not exist',
     ),
     _Saying(
-        r'Referenced column "(?P<name>.+?)" (?:was )?not found.*',
-        UndefinedColumn,
-        'column "{name}" does not exist',
-    ),
-    _Saying(
-        # Every column asked for has a name, so that DuckDB takes one it does not know for its own.
-        r'Column "(?P<name>.+)" referenced that exists in the SELECT clause - but this column '
-        r"cannot be referenced before it is defined.*",
+        # Every column asked for has a name, so that DuckDB may take one it lacks for its own.
+        r'(?:Referenced column|Column) "(?P<name>.+?)" (?:(?:was )?not found|referenced that exists'
+        r" in the SELECT clause - but this column cannot be referenced before it is defined).*",
         UndefinedColumn,
         'column "{name}" does not exist',
     ),

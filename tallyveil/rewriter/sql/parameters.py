@@ -148,27 +148,12 @@ def types_of(values: Sequence[Any]) -> tuple[str | None, ...]:
 
 
 def _type_of(value: Any) -> str | None:
-    match value:
-        case bool():
-            return "BOOLEAN"
-        case int():
-            return "BIGINT" if -(2**63) <= value < 2**63 else "HUGEINT"
-        case float() | Decimal():
-            return "DOUBLE"
-        case dt.datetime():
-            return "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
-        case dt.date():
-            return "DATE"
-        case dt.timedelta():
-            return "INTERVAL"
-        case list() | tuple():
-            kinds = {_type_of(one) for one in value if one is not None}
-            wide = [kind for one in _WIDER if kinds <= set(one) for kind in one if kind in kinds]
-            element = wide[0] if wide else kinds.pop() if len(kinds) == 1 else None
-            return f"{element}[]" if element else None
-        case None | str() | dt.time() | uuid.UUID():
-            return None
-    raise _unsupported(value)
+    if not isinstance(value, list | tuple):
+        return _read(value)[0]
+    kinds = {_type_of(one) for one in value if one is not None}
+    wide = [kind for one in _WIDER if kinds <= set(one) for kind in one if kind in kinds]
+    element = wide[0] if wide else kinds.pop() if len(kinds) == 1 else None
+    return f"{element}[]" if element else None
 
 
 def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
@@ -195,7 +180,7 @@ def _constant(value: Any, kind: str) -> exp.Expr:
         element = kind.removesuffix("[]")
         items = exp.Array(expressions=[_constant(item, element) for item in value])
         return _typed(items, f"{element}[]")
-    return _typed(_scalar(value), kind)
+    return _typed(_read(value)[1], kind)
 
 
 def _typed(value: exp.Expr, kind: str) -> exp.Expr:
@@ -207,25 +192,29 @@ def _typed(value: exp.Expr, kind: str) -> exp.Expr:
     return as_type(value, kind)
 
 
-def _scalar(value: Any) -> exp.Expr:
+def _read(value: Any) -> tuple[str | None, exp.Expr]:
+    """The type that a value declares, None where that is open, and the constant that it is."""
     match value:
         case None:
-            return exp.null()
+            return None, exp.null()
         case bool():
-            return exp.Boolean(this=value)
+            return "BOOLEAN", exp.Boolean(this=value)
         case int():
             refuse_wide(value)
-            return exp.Literal.number(value)
+            return "BIGINT" if -(2**63) <= value < 2**63 else "HUGEINT", exp.Literal.number(value)
         case float():
-            return exp.Literal.string(repr(float(value)))
+            return "DOUBLE", exp.Literal.string(repr(float(value)))
         case Decimal():
-            return exp.Literal.string(format(value, "f"))
-        case str() | uuid.UUID():
-            return exp.Literal.string(str(value))
-        case dt.date() | dt.time():
-            return exp.Literal.string(value.isoformat())
+            return "DOUBLE", exp.Literal.string(format(value, "f"))
+        case dt.datetime():
+            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
+            return kind, exp.Literal.string(value.isoformat())
+        case dt.date():
+            return "DATE", exp.Literal.string(value.isoformat())
         case dt.timedelta():
-            return exp.Literal.string(Interval.of(value).quantities)
+            return "INTERVAL", exp.Literal.string(Interval.of(value).quantities)
+        case str() | uuid.UUID() | dt.time():
+            return None, exp.Literal.string(str(value))
     raise _unsupported(value)
 
 
