@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -16,7 +15,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.errors import DatatypeMismatch
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.integers import PORTION, IntArray, integers_of, portions
+from tallyveil.rewriter.domain.integers import IntArray, integers_of, portions
 from tallyveil.workload.workload import Factor
 
 __all__ = ["by_first_cells", "factor", "groups", "indicator", "is_number", "nothing", "numbers"]
@@ -63,7 +62,7 @@ def by_first_cells(
         if size > _CODES:
             found, codes = np.unique(codes, return_inverse=True)
             size = len(found)
-    order = order_of(cells, int(cells.max(initial=0)) + 1)
+    order = _order_of(cells)
     deadline.check()
     codes_in_order = codes[order]
     deadline.check()
@@ -124,7 +123,7 @@ def _factor(
     coefficients: IntArray,
 ) -> Factor:
     size = math.prod(axis.size for axis in domain.project(mentioned))
-    rows, cells, coefficients = in_order(height, size, rows, cells, coefficients)
+    rows, cells, coefficients = _in_order(height, size, rows, cells, coefficients)
     axes = domain.project(mentioned)
     names = [axis.name for axis in axes]
     shape = [axis.size for axis in axes]
@@ -197,105 +196,46 @@ def _ends_are_repeated(
     return True
 
 
-# How many numbers are sorted by counting them, and how many of these at a time.
-_MANY: Final = 1 << 16
-_SORTED: Final = 1 << 20
-_WORD: Final = np.iinfo(np.int32).max
-
-
-def in_order(
+def _in_order(
     height: int, size: int, rows: IntArray, cells: IntArray, coefficients: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
     """The entries other than 0, sorted by (row, cell); each of ``height`` rows has ``size`` cells.
 
-    Sorted by laying them out where that takes little room, since DuckDB gives them in any order.
+    DuckDB gives them in any order: they are laid out where that takes little room.
     """
-    several = bool(rows.any())
-    places = rows * size + cells if several else cells
+    if not coefficients.all():
+        keep = np.flatnonzero(coefficients)
+        rows, cells, coefficients = (of.take(keep) for of in (rows, cells, coefficients))
     deadline.check()
-    ascending = _ascending(places)
-    if not ascending and height * size <= 2 * len(places):
+    places = rows * size + cells
+    if (places[1:] > places[:-1]).all():
+        return rows, cells, coefficients
+    deadline.check()
+    if height * size <= 2 * len(places):
         laid_out = np.zeros(height * size, dtype=np.int64)
         for some, own in zip(portions(places), portions(coefficients), strict=True):
             laid_out[some] = own
         places = np.flatnonzero(laid_out)
-        deadline.check()
-        if len(places) == np.count_nonzero(coefficients):
-            if len(places) < len(laid_out):
-                laid_out = laid_out[places]
-            deadline.check()
-            return (*(np.divmod(places, size) if several else (0 * places, places)), laid_out)
-    if not coefficients.all():
-        keep = np.flatnonzero(coefficients)
-        rows, cells, coefficients = (
-            of.take(keep) for of in deadline.stoppable((rows, cells, coefficients), 1)
-        )
+        if len(places) == len(cells):
+            return (*np.divmod(places, size), laid_out[places])
+    numbered = (rows.astype(np.int32), cells.astype(np.int32))
+    entries = sparse.coo_array((coefficients, numbered), (height, size))
+    entries.has_canonical_format = True  # no two are of one cell in one row
+    by_row = entries.tocsr()
     deadline.check()
-    if ascending or not len(coefficients):
-        return rows, cells, coefficients
-    alike = bool((coefficients == coefficients[0]).all())
+    by_row.sort_indices()
     deadline.check()
-    if (cells[1:] < cells[:-1]).any():
-        order = order_of(cells, size)
-        deadline.check()
-        rows, cells = rows[order], cells[order]
-        coefficients = coefficients if alike else coefficients[order]
-    deadline.check()
-    if alike:
-        cells = _stably(cells, rows, height)
-    else:
-        order = order_of(rows, height)
-        deadline.check()
-        cells, coefficients = cells[order], coefficients[order]
-    deadline.check()
-    return np.repeat(np.arange(height), np.bincount(rows, minlength=height)), cells, coefficients
+    every = np.repeat(np.arange(height), np.diff(by_row.indptr))
+    return every, by_row.indices.astype(np.int64), by_row.data
 
 
-def _ascending(values: IntArray) -> bool:
-    return all(
-        (some[1:] > some[:-1]).all() and (some[-1:] < values[stop : stop + 1]).all()
-        for stop, some in zip(itertools.count(PORTION, PORTION), portions(values), strict=False)
-    )
-
-
-def order_of(numbers: IntArray, size: int) -> IntArray:
-    """The stable order of numbers less than ``size``."""
-    return _stably(np.arange(len(numbers)), numbers, size)
-
-
-def _stably(values: IntArray, numbers: IntArray, size: int) -> IntArray:
-    """``values`` in the stable order of ``numbers``, which are less than ``size``: of many by
-    counting them, in 32 bits."""
+def _order_of(numbers: IntArray) -> IntArray:
+    """The stable order of numbers of 32 bits, by the lower half and then the upper: numpy sorts
+    16 bits in linear time."""
     deadline.check()
     if (numbers[1:] >= numbers[:-1]).all():
-        return values
-    if len(numbers) < _MANY or max(size, len(numbers), int(values.max())) > _WORD:
-        return values[np.argsort(numbers, kind="stable")]
-    if len(numbers) <= size <= 2 * len(numbers):
-        laid_out = np.full(size, -1, dtype=np.int64)
-        for some, own in zip(portions(numbers), portions(values), strict=True):
-            laid_out[some] = own
-        found = laid_out[laid_out >= 0]
-        if len(found) == len(values):
-            return found
-    return _counted(values, numbers, size)
-
-
-def _counted(values: IntArray, numbers: IntArray, size: int) -> IntArray:
-    """As `_stably`, portion by portion: each puts its values after those of the ones before."""
-    each = np.bincount(numbers, minlength=size)
-    following = np.cumsum(each) - each
-    result = np.empty(len(values), dtype=np.int64)
-    for start in range(0, len(numbers), _SORTED):
-        deadline.check()
-        own = values[start : start + _SORTED].astype(np.int32)
-        places = numbers[start : start + _SORTED].astype(np.int32)
-        whole = np.array([0, len(own)], dtype=np.int32)
-        ordered = sparse.csr_array((own, places, whole), (1, size)).tocsc()
-        deadline.check()
-        here = np.diff(ordered.indptr)
-        moved = np.repeat(following - ordered.indptr[:-1], here)
-        deadline.check()
-        result[moved + np.arange(len(own))] = ordered.data
-        following += here
-    return result
+        return np.arange(len(numbers))
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    deadline.check()
+    upper = (numbers[order] >> 16).astype(np.uint16)
+    return order[np.argsort(upper, kind="stable")] if upper.any() else order
