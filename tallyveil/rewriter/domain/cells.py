@@ -38,13 +38,11 @@ __all__ = ["CELLS", "check_cells", "comparisons", "place_of"]
 Constant = Callable[[exp.Expr], Any]
 
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
-_UNITS: Final = frozenset(
-    {
-        "year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "isoyear", "decade",
-        "century", "millennium", "era", "yearweek", "weekday", "dayofweek", "dayofyear",
-        "weekofyear", "dayofmonth",
-    }
-)  # fmt: skip
+_UNITS: Final = frozenset({
+    "year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "isoyear", "decade",
+    "century", "millennium", "era", "yearweek", "weekday", "dayofweek", "dayofyear", "weekofyear",
+    "dayofmonth",
+})  # fmt: skip
 _OF_THE_DATE: Final = (
     exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
     exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.LastDay,
@@ -223,10 +221,7 @@ CELLS: Final = "cells"
 
 Comparison = tuple[type[exp.Expr], exp.Expr]
 
-_EXACT: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
-    exp.NullSafeEQ: exp.EQ,
-    exp.NullSafeNEQ: exp.NEQ,
-}
+_EXACT: Final[dict[type, type[exp.Expr]]] = {exp.NullSafeEQ: exp.EQ, exp.NullSafeNEQ: exp.NEQ}
 _WHOLE: Final = (
     exp.Is, exp.Count, exp.Group, exp.Select, exp.Alias, exp.Ordered, exp.Rollup, exp.Cube,
     exp.GroupingSets, exp.Grouping, exp.Distinct, exp.Window,

@@ -72,17 +72,15 @@ def _keys(select: exp.Select, lineage: Lineage) -> Iterator[exp.Expr]:
 
 
 def _own(select: exp.Select) -> Iterator[exp.Expr]:
-    stack = [child for child in select.iter_expressions() if not isinstance(child, exp.With)]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, exp.Query):
-            if not isinstance(node.parent, exp.From | exp.Join | exp.Exists):
+    """The columns and the nested queries of its expressions."""
+    for child in select.iter_expressions():
+        if isinstance(child, exp.With):
+            continue
+        for node in child.dfs(prune=lambda part: isinstance(part, exp.Query | exp.Column)):
+            read = isinstance(node.parent, exp.From | exp.Join | exp.Exists)
+            column = isinstance(node, exp.Column) and not is_star(node)
+            if column or (isinstance(node, exp.Query) and not read):
                 yield node
-        elif isinstance(node, exp.Column):
-            if not is_star(node):
-                yield node
-        else:
-            stack.extend(node.iter_expressions())
 
 
 def _merged(select: exp.Select, lineage: Lineage) -> Sequence[exp.Column]:

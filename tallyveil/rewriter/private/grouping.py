@@ -19,15 +19,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
-from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, InvalidColumnReference, StatementTooComplex
+from tallyveil.rewriter.domain.linearise import groups
 from tallyveil.rewriter.resolve.branches import FIELD
 from tallyveil.rewriter.resolve.records import is_aggregate, level_nodes, own_nodes
 from tallyveil.rewriter.sql.nodes import position
@@ -219,21 +219,9 @@ def sums(fine: pa.Table, coarse: pa.Table, names: Sequence[str]) -> IntArray | N
 
     None where some row has no place; then the sets are better asked apart.
     """
-    places = {key: row for row, key in enumerate(_rows(coarse, names))}
-    found = [places.get(key) for key in _rows(fine, names)]
-    if len(places) != coarse.num_rows and names:
-        return None
-    if any(place is None for place in found):
-        return None
-    return np.array(found, dtype=np.int64)
-
-
-def _rows(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    if not names:
-        return [()] * table.num_rows
-    columns = []
-    for name in names:
-        deadline.check()
-        columns.append(table.column(name).to_pylist())
-    rows = deadline.stoppable(zip(*columns, strict=True))
-    return [tuple("NaN" if v != v else v for v in row) for row in rows]
+    height = coarse.num_rows
+    both = pa.concat_tables([coarse.select(names), fine.select(names)])
+    numbers, _ = groups(both.columns, np.arange(height + fine.num_rows))
+    first, places = numbers[:height], numbers[height:]
+    apart = (first == np.arange(height)).all() and (places < height).all()
+    return places if apart else None

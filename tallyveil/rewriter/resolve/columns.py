@@ -10,7 +10,6 @@ it means on the records.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -157,40 +156,12 @@ def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> li
     return unknown
 
 
-@dataclass(frozen=True)
-class _From:
-    """The names a SELECT's FROM brings in."""
-
-    select: exp.Select
-    columns: Columns
-
-    def has(self, column: exp.Column) -> bool:
-        """Names that differ in case only are one: DuckDB would take the inner one."""
-        tables = sources(self.select)
-        if column.table:
-            return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
-        names = (name for table in tables for name in self.columns.names(table))
-        return any(name.lower() == column.name.lower() for name in names)
-
-    @property
-    def known(self) -> bool:
-        return all(map(self.columns.are_known, sources(self.select)))
-
-    def names_item(self, column: exp.Column) -> bool:
-        """Whether an item that is something else is called by the column's name."""
-        return any(
-            item.alias_or_name.lower() == column.name.lower()
-            for item in self.select.expressions
-            if not (isinstance(item.unalias(), exp.Column) and item.unalias().name == column.name)
-        )
-
-
 class _Search:
     def __init__(self, records: Records, catalog: Catalog) -> None:
         self._records = records
         self._columns = Columns(catalog)
 
-    def free(self, node: exp.Expr, around: Sequence[_From]) -> Iterator[exp.Column]:
+    def free(self, node: exp.Expr, around: Sequence[exp.Select]) -> Iterator[exp.Column]:
         """The columns below ``node`` that no FROM inside or ``around`` it has."""
         if isinstance(node, exp.Column):
             if not isinstance(node.this, exp.Star) and not self._is_inner(node, around):
@@ -202,7 +173,7 @@ class _Search:
             return
         if reads_records(node):
             return  # a block of its own
-        inside = [_From(node, self._columns), *around]
+        inside = [node, *around]
         items = {id(source) for source in sources(node)}
         for child in node.iter_expressions():
             if isinstance(child, exp.From | exp.Join):
@@ -211,14 +182,14 @@ class _Search:
             else:
                 yield from self.free(child, inside)
 
-    def _is_inner(self, column: exp.Column, around: Sequence[_From]) -> bool:
-        for level in around:
-            if level.has(column):
+    def _is_inner(self, column: exp.Column, around: Sequence[exp.Select]) -> bool:
+        for select in around:
+            if self._has(select, column):
                 return True
             if column.table:
                 continue
             ours = self._records.knows(column.name)
-            if level.names_item(column):
+            if _names_item(select, column):
                 if not ours:
                     return True
                 raise AmbiguousColumn(
@@ -226,7 +197,7 @@ class _Search:
                     hint="Write it with the name of its table.",
                     position=position(column),
                 )
-            if not level.known:
+            if not all(map(self._columns.are_known, sources(select))):
                 if not ours:
                     return True
                 raise FeatureNotSupported(
@@ -235,6 +206,23 @@ class _Search:
                     position=position(column),
                 )
         return False
+
+    def _has(self, select: exp.Select, column: exp.Column) -> bool:
+        """Names that differ in case only are one: DuckDB would take the inner one."""
+        tables = sources(select)
+        if column.table:
+            return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
+        names = (name for table in tables for name in self._columns.names(table))
+        return any(name.lower() == column.name.lower() for name in names)
+
+
+def _names_item(select: exp.Select, column: exp.Column) -> bool:
+    """Whether an item that is something else is called by the column's name."""
+    return any(
+        item.alias_or_name.lower() == column.name.lower()
+        for item in select.expressions
+        if not (isinstance(item.unalias(), exp.Column) and item.unalias().name == column.name)
+    )
 
 
 def _has(records: Records, column: exp.Column) -> bool:

@@ -9,7 +9,6 @@ zone afterwards.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
@@ -17,8 +16,6 @@ from sqlglot import exp
 
 from tallyveil.errors import (
     FeatureNotSupported,
-    InvalidTextRepresentation,
-    NumericValueOutOfRange,
 )
 from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import (
@@ -52,10 +49,6 @@ _COMPARING: Final[tuple[type[exp.Expr], ...]] = (
     exp.NullSafeNEQ,
 )
 _SUMS: Final = (exp.Add, exp.Sub)
-# What strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, and punctuation.
-# Digits of a second's fraction stand after its point, of which there may be one to six.
-_FORMAT: Final = re.compile(r"(?:%[YmdHMS]|(?<=%S\.)%f|[^A-Za-z0-9%\s]|[ T])*")
-_EPOCH: Final = dt.datetime(1970, 1, 1)
 
 
 def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
@@ -143,11 +136,11 @@ def _settled(
 ) -> exp.Expr | None:
     match node:
         case exp.StrToDate():
-            return _day(_read(node).date())
+            return _day(zones.read_formatted(node).date())
         case exp.StrToTime():
-            return _instant(_read(node))
+            return _instant(zones.read_formatted(node))
         case exp.UnixToTime():
-            moment = _since_epoch(node)
+            moment = zones.since_epoch(node)
             _need_one_clock(moment.replace(tzinfo=dt.UTC), zone, node)
             utc = exp.Literal.string(moment.isoformat(" ") + "+00")
             return exp.cast(exp.cast(utc, "timestamptz"), "timestamp")
@@ -268,53 +261,3 @@ def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
     ]
     inner = exp.Subquery(this=tree, alias=exp.TableAlias(this=exp.to_identifier("result")))
     return exp.Select(expressions=[exp.Star(replace=casts)]).from_(inner)
-
-
-def _read(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
-    """The text by its format, as strptime reads it."""
-    name = function_name(node)
-    text, pattern = _text(node.this), _text(node.args.get("format"))
-    if text is None or pattern is None:
-        raise FeatureNotSupported(
-            f"{name} of a value that is no constant is not answered",
-            hint="Declared dates are dates already: compare them with a date.",
-        )
-    if not _FORMAT.fullmatch(pattern):
-        raise FeatureNotSupported(
-            f"this format of {name} is not answered",
-            detail="YYYY, MM, DD, HH24, MI, SS and SS.US are, with punctuation between them.",
-            hint="Write the time as a constant: DATE '2020-01-31'.",
-            position=position(node.args["format"]),
-        )
-    try:
-        return dt.datetime.strptime(text.strip(), pattern)
-    except ValueError:
-        raise InvalidTextRepresentation(
-            f"'{text[:60]}' is not written in the format of {name}",
-            position=position(node.this),
-        ) from None
-
-
-def _bare(node: exp.Expr) -> exp.Expr:
-    """A constant as it is written, also where it was passed as a parameter."""
-    inner = node.unnest()
-    return inner.this.unnest() if isinstance(inner, exp.Cast) else inner
-
-
-def _text(node: exp.Expr | None) -> str | None:
-    inner = None if node is None else _bare(node)
-    return str(inner.this) if isinstance(inner, exp.Literal) and inner.is_string else None
-
-
-def _since_epoch(node: exp.UnixToTime) -> dt.datetime:
-    inner = _bare(node.this)
-    sign, inner = (-1, inner.this.unnest()) if isinstance(inner, exp.Neg) else (1, inner)
-    if not isinstance(inner, exp.Literal) or node.args.get("scale") is not None:
-        raise FeatureNotSupported(
-            "to_timestamp of a value that is no constant is not answered",
-            hint="Write the seconds since 1970 as a number.",
-        )
-    try:
-        return _EPOCH + dt.timedelta(seconds=sign * float(inner.this))
-    except (ValueError, OverflowError):
-        raise NumericValueOutOfRange(f"timestamp out of range: {inner.this[:60]}") from None

@@ -9,14 +9,22 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import InvalidDatetimeFormat, InvalidParameterValue
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidDatetimeFormat,
+    InvalidParameterValue,
+    InvalidTextRepresentation,
+    NumericValueOutOfRange,
+)
 from tallyveil.rewriter.sql.constants import replaced
+from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
     "ABBREVIATIONS", "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset",
-    "read_intervals", "unknown", "utc_of", "written", "zone_of",
+    "read_formatted", "read_intervals", "since_epoch", "unknown", "utc_of", "written", "zone_of",
 ]  # fmt: skip
 
 ABBREVIATIONS: Final = {
@@ -209,3 +217,59 @@ def _quantities(token: Token) -> Token:
             position=token.start + 1,
         )
     return replaced(" ".join(parts), token, token)
+
+
+# What strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, and punctuation.
+# Digits of a second's fraction stand after its point, of which there may be one to six.
+_FORMAT: Final = re.compile(r"(?:%[YmdHMS]|(?<=%S\.)%f|[^A-Za-z0-9%\s]|[ T])*")
+_EPOCH: Final = dt.datetime(1970, 1, 1)
+
+
+def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
+    """The text by its format, as strptime reads it."""
+    name = function_name(node)
+    text, pattern = _text(node.this), _text(node.args.get("format"))
+    if text is None or pattern is None:
+        raise FeatureNotSupported(
+            f"{name} of a value that is no constant is not answered",
+            hint="Declared dates are dates already: compare them with a date.",
+        )
+    if not _FORMAT.fullmatch(pattern):
+        raise FeatureNotSupported(
+            f"this format of {name} is not answered",
+            detail="YYYY, MM, DD, HH24, MI, SS and SS.US are, with punctuation between them.",
+            hint="Write the time as a constant: DATE '2020-01-31'.",
+            position=position(node.args["format"]),
+        )
+    try:
+        return dt.datetime.strptime(text.strip(), pattern)
+    except ValueError:
+        raise InvalidTextRepresentation(
+            f"'{text[:60]}' is not written in the format of {name}",
+            position=position(node.this),
+        ) from None
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """A constant as it is written, also where it was passed as a parameter."""
+    inner = node.unnest()
+    return inner.this.unnest() if isinstance(inner, exp.Cast) else inner
+
+
+def _text(node: exp.Expr | None) -> str | None:
+    inner = None if node is None else _bare(node)
+    return str(inner.this) if isinstance(inner, exp.Literal) and inner.is_string else None
+
+
+def since_epoch(node: exp.UnixToTime) -> dt.datetime:
+    inner = _bare(node.this)
+    sign, inner = (-1, inner.this.unnest()) if isinstance(inner, exp.Neg) else (1, inner)
+    if not isinstance(inner, exp.Literal) or node.args.get("scale") is not None:
+        raise FeatureNotSupported(
+            "to_timestamp of a value that is no constant is not answered",
+            hint="Write the seconds since 1970 as a number.",
+        )
+    try:
+        return _EPOCH + dt.timedelta(seconds=sign * float(inner.this))
+    except (ValueError, OverflowError):
+        raise NumericValueOutOfRange(f"timestamp out of range: {inner.this[:60]}") from None
