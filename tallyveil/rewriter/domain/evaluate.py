@@ -204,7 +204,7 @@ def _keys(parts: Sequence[Part], height: int, rows: IntArray | None) -> pa.Table
     grouping = [part for part in parts if part.keys.num_columns]
     if rows is None and len(grouping) == 1 and grouping[0].height == height:
         return grouping[0].keys  # its groups are those of the block
-    for part, own in zip(parts, _own_rows(parts, height), strict=True):
+    for part, own in zip(parts, _own_rows(parts, height), strict=True) if grouping else ():
         chosen = pa.array(own if rows is None else own[rows])
         for name in part.keys.column_names:
             arrays[name] = part.keys.column(name).take(chosen)
