@@ -143,21 +143,18 @@ def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
 
 
 def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
-    """For axes that every part has for itself: the kind of each coordinate, and a coordinate of
-    each kind. Coordinates of one kind have the same weight in every part.
+    """For axes on which some coordinates have the same weights in every part: the kind of each
+    coordinate, and a coordinate of each kind.
     """
-    tied = {name for part in parts if len(part.axes) > 1 for name in part.axes}
     codes: dict[str, IntArray] = {}
-    counts: dict[str, int] = {}
     for part in parts:
-        if len(part.axes) == 1 and part.axes[0] not in tied:
+        for name, own in zip(part.axes, part.kinds, strict=True):
             deadline.check()
-            (name,) = part.axes
-            own, distinct = part.coded
             if name in codes:
-                own, distinct = coded(codes[name] * len(distinct) + own)
-            codes[name], counts[name] = own, len(distinct)
-    codes = {name: kind for name, kind in codes.items() if counts[name] < len(kind)}
+                codes[name], _ = coded(codes[name] * (int(own.max()) + 1) + own)
+            else:
+                codes[name] = own
+    codes = {name: kinds for name, kinds in codes.items() if int(kinds.max()) + 1 < len(kinds)}
     return codes, {name: np.unique(k, return_index=True)[1] for name, k in codes.items()}
 
 
@@ -203,7 +200,9 @@ def _multiplied(
     product: IntArray = np.ones((1,) * len(axes), dtype=np.int64)
     for part in parts:
         deadline.check()
-        chosen = kinds.get(part.axes[0]) if len(part.axes) == 1 else None
-        values = part.values if chosen is None else part.values[chosen]
+        values = part.values
+        for n, name in enumerate(part.axes):
+            if name in kinds:
+                values = values.take(kinds[name], axis=n)
         product = product * align(values, part.axes, axes)
     return product

@@ -15,13 +15,15 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import coded
+from tallyveil.alike import alike, coded
 from tallyveil.mechanisms.units import CEILING, IntArray
 
 __all__ = ["CELL_LIMIT", "Tensor", "align", "independent", "join_axes", "place"]
 
 # More cells than this are not multiplied out: 32 MB, and 15 ms a pass.
 CELL_LIMIT = 4_000_000
+
+_COMPARED = 1 << 16  # entries of a tensor whose coordinates are
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +49,20 @@ class Tensor:
         return max(int(self.values.max()), self.outside)
 
     @cached_property
-    def coded(self) -> tuple[IntArray, IntArray]:
-        """The kind of each entry, and the value of each kind (`alike.coded`)."""
-        return coded(self.values)
+    def kinds(self) -> tuple[IntArray, ...]:
+        """For each axis the kind of each coordinate, from 0: those of one kind have the same
+        entries. Of a large tensor of several axes all are told apart."""
+        if len(self.axes) == 1:
+            return (coded(self.values)[0],)
+        if self.values.size > _COMPARED:
+            return tuple(np.arange(size) for size in self.values.shape)
+        found = []
+        for n, size in enumerate(self.values.shape):
+            deadline.check()
+            entries = np.moveaxis(self.values, n, 0).ravel()
+            starts = np.arange(size + 1) * (len(entries) // size)
+            found.append(coded(alike([], (starts, [entries])))[0])
+        return tuple(found)
 
     @cached_property
     def merged(self) -> Tensor:

@@ -138,7 +138,7 @@ def _plain(factor: Factor, power: int) -> Tensor:
 
 
 _PARTS: Final[WeakKeyDictionary[Factor, dict[int, Tensor]]] = WeakKeyDictionary()
-_SMALL: Final = 4096
+_SMALL: Final = 1 << 14
 _PORTION: Final = 1 << 18
 """Entries between two looks at the deadline."""
 
