@@ -7,14 +7,14 @@ is charged, recorded and told is the mechanism's own name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tallyveil import deadline
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.matrix.designing import Leaf, flowchart
+from tallyveil.mechanisms.matrix.named import NAMED
 from tallyveil.mechanisms.matrix.privacy_level import alpha_for, checked_range
 from tallyveil.mechanisms.matrix.properties import Property, closure
 from tallyveil.mechanisms.noise import calibrate
@@ -58,15 +58,8 @@ that of SUBSPACE's Algorithms 2 and 3. Imaged (TWO-VIEWS) is projected, by anoth
 conditioned, the noise is drawn given that it agrees (`constrained.conditioned`), and for disjoint
 groups and Laplace noise that is the k-norm mechanism."""
 
-# What `matrix.choose` solves at each leaf, by the names and properties of `counts`.
-_LEAVES: Final[MappingProxyType[Leaf, tuple[str, tuple[str, ...]]]] = MappingProxyType(
-    {
-        "GM": ("truncated_geometric", ()),
-        "EM": ("fair", ()),
-        "WH": ("weakly_honest", ()),
-        "WM": ("designed", ("WH", "RM", "CM", "S")),
-    }
-)
+# What `designing.choose` solves at WM; at the other leaves it is what has their name.
+_WM: Final = CountMechanism("designed", 1, closure(("WH", "RM", "CM", "S")))
 
 
 @dataclass(frozen=True)
@@ -98,8 +91,9 @@ class Flowchart:
             deadline.check()
             leaves.add(flowchart(n, alpha_for(rate), self.properties))
         plain: Leaf = "EM" if Property.FAIR in self.properties else "GM"
-        family, properties = _LEAVES[next(iter(leaves - {"GM"}), plain)]
-        return CountMechanism(family, n, closure(properties))
+        leaf = next(iter(leaves - {"GM"}), plain)
+        family = NAMED[leaf].family
+        return replace(_WM, n=n) if leaf == "WM" or family is None else CountMechanism(family, n)
 
 
 def chart_of(text: str) -> Flowchart | None:

@@ -24,12 +24,7 @@ from tallyveil.mechanisms.losses.tensors import (
     join_axes,
     place,
 )
-from tallyveil.mechanisms.losses.weights import (
-    Weights,
-    check_magnitude,
-    from_midrange,
-    from_zero,
-)
+from tallyveil.mechanisms.losses.weights import Weights, check_magnitude, from_midrange, from_zero
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.units import IntArray, loss_units
 from tallyveil.workload.workload import Column
