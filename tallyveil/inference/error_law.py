@@ -26,13 +26,14 @@ from scipy.special import ndtri
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws import LAWS, NoiseLaw, exact_miss
 from tallyveil.inference.noise import FloatArray, Noises
-from tallyveil.inference.spectrum import Bounds, Lattice, Outer, Spectrum, spectrum
+from tallyveil.inference.spectrum import Bounds, Lattice, Outer, Spectrum, rough_spectrum, spectrum
 from tallyveil.inference.weighted_noise import WeightedNoise
 
 __all__ = ["ErrorLaw"]
 
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
+_ROUGHLY_NEGLECTED: Final = 1e-6
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
 _FURTHER: Final = 1.04  # than for a normal law the half-width mostly is
 _TABLED: Final = 1e-11  # that sums of tabled probabilities can be off by
@@ -71,6 +72,10 @@ class ErrorLaw:
     @cached_property
     def _spectrum(self) -> Spectrum:
         return spectrum(self._law, _NEGLECTED)
+
+    @cached_property
+    def _rough_spectrum(self) -> Spectrum | None:
+        return rough_spectrum(self._law, _ROUGHLY_NEGLECTED)
 
     @cached_property
     def _single(self) -> _Discrete | _Tabled | None:
@@ -139,9 +144,16 @@ class ErrorLaw:
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
         miss = exact_miss(confidence)
-        if miss < _LEAST_MISS or self._single is not None or isinstance(self._spectrum, Outer):
+        if not miss > _ROUGHLY_NEGLECTED or self._single is not None:
             return self.half_width(confidence) <= h
-        return self.within(h * (1 - 1e-6)).lower >= float(1 - miss) + 1e-15
+        here, target = h * (1 - 1e-6) - self._law.slack, float(1 - miss) + 1e-15
+        if self._rough_spectrum is not None:
+            roughly = self._rough_spectrum.within(here)
+            if not roughly.lower < target <= roughly.upper:
+                return roughly.lower >= target
+        if isinstance(self._spectrum, Outer):
+            return self.half_width(confidence) <= h
+        return self._spectrum.within(here).lower >= target
 
     def outer_half_width(self, confidence: float | Fraction) -> float:
         """An h with P(|X| ≤ h) ≥ confidence by Chernoff's bound: quick, and somewhat too wide.

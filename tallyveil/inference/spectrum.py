@@ -31,13 +31,14 @@ from tallyveil.inference.noise import FloatArray
 from tallyveil.inference.waves import as_table, wave_sums
 from tallyveil.inference.weighted_noise import WeightedNoise, sum_bound
 
-__all__ = ["Bounds", "Lattice", "Outer", "Spectrum", "spectrum"]
+__all__ = ["Bounds", "Lattice", "Outer", "Spectrum", "rough_spectrum", "spectrum"]
 
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17
+_ROUGH_POINTS: Final = 2**10
 _FEWEST_POINTS: Final = 2**9
 _WORK: Final = 3_000_000  # operations, where noises are drawn together
-_FIRST_BLOCK: Final = 96
+_FIRST_BLOCK: Final = 48
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000
 _ROUNDED: Final = 1e-9
@@ -153,14 +154,19 @@ def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
     reach = law.reach(neglected)
     return (
         _lattice(law, reach, neglected)
-        or _bracket(law, reach, neglected)
+        or _bracket(law, reach, neglected, _BRACKET_POINTS)
         or Outer(2 * reach, reach, neglected, np.zeros(0), law)
     )
 
 
-def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | None:
-    """None where too few points can be worked out."""
-    number = _BRACKET_POINTS
+def rough_spectrum(law: WeightedNoise, neglected: float) -> Spectrum | None:
+    """One that is soon made, with bounds that are about half a hundredth apart; None of noises
+    drawn together."""
+    return None if law.work else _bracket(law, law.reach(neglected), neglected, _ROUGH_POINTS)
+
+
+def _bracket(law: WeightedNoise, reach: float, neglected: float, number: int) -> Bracket | None:
+    """Of so many points at the most; None where too few can be worked out."""
     while number * law.work > _WORK:
         number //= 2
     if number < _FEWEST_POINTS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -57,28 +57,30 @@ class Weights:
         return last[1]
 
     def _half_width(self, confidence: Fraction) -> float:
+        return self._unit_times(ErrorLaw.half_width, confidence)
+
+    def _unit_times(
+        self, width: Callable[[ErrorLaw, Fraction], float], confidence: Fraction
+    ) -> float:
         if self.rough:
-            return self.outer_half_width(confidence)
+            width = ErrorLaw.outer_half_width
         size, unit = self._unit
-        key = "half", unit, confidence
-        return size * _WIDTHS.get(key, lambda: _error(*unit).half_width(confidence)) * _ROUNDED_UP
+        own = _WIDTHS.get((width, unit, confidence), lambda: width(_error(*unit), confidence))
+        return size * own * _ROUNDED_UP
 
     def has_half_width(self, half: float, confidence: Fraction) -> bool:
         """Whether the half-width is no more, or hardly; quicker than to work it out."""
         if self.rough:
             return self.outer_half_width(confidence) <= half
         size, unit = self._unit
-        known = _WIDTHS.find(("half", unit, confidence))
+        known = _WIDTHS.find((ErrorLaw.half_width, unit, confidence))
         if known is not None:
             return size * known * _ROUNDED_UP <= half
         return _error(*unit).has_half_width(half / (size * _ROUNDED_UP), confidence)
 
     def outer_half_width(self, confidence: Fraction) -> float:
         """No less than the half-width, and quick."""
-        size, unit = self._unit
-        key: Hashable = "outer", unit, confidence
-        outer = _WIDTHS.get(key, lambda: _error(*unit).outer_half_width(confidence))
-        return size * outer * _ROUNDED_UP
+        return self._unit_times(ErrorLaw.outer_half_width, confidence)
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
