@@ -143,14 +143,13 @@ class ErrorLaw:
 
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
-        miss = exact_miss(confidence)
-        if not miss > _ROUGHLY_NEGLECTED or self._single is not None:
-            return self.half_width(confidence) <= h
+        miss, rough = exact_miss(confidence), self._rough_spectrum
+        if rough is None or not miss > _ROUGHLY_NEGLECTED or self._single is not None:
+            return self.outer_half_width(confidence) <= h or self.half_width(confidence) <= h
         here, target = h * (1 - 1e-6) - self._law.slack, float(1 - miss) + 1e-15
-        if self._rough_spectrum is not None:
-            roughly = self._rough_spectrum.within(here)
-            if not roughly.lower < target <= roughly.upper:
-                return roughly.lower >= target
+        roughly = rough.within(here)
+        if not roughly.lower < target <= roughly.upper:
+            return roughly.lower >= target
         if isinstance(self._spectrum, Outer):
             return self.half_width(confidence) <= h
         return self._spectrum.within(here).lower >= target

@@ -38,7 +38,7 @@ _LATTICE_POINTS: Final = 2**17
 _ROUGH_POINTS: Final = 2**10
 _FEWEST_POINTS: Final = 2**9
 _WORK: Final = 3_000_000  # operations, where noises are drawn together
-_FIRST_BLOCK: Final = 48
+_FIRST_BLOCK: Final = 16
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000
 _ROUNDED: Final = 1e-9
@@ -162,7 +162,10 @@ def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
 def rough_spectrum(law: WeightedNoise, neglected: float) -> Spectrum | None:
     """One that is soon made, with bounds that are about half a hundredth apart; None of noises
     drawn together."""
-    return None if law.work else _bracket(law, law.reach(neglected), neglected, _ROUGH_POINTS)
+    if law.joint or not len(law.steps):
+        return None
+    reach = sum_bound(law.steps * law.scales, neglected)
+    return _bracket(law, reach, neglected, _ROUGH_POINTS)
 
 
 def _bracket(law: WeightedNoise, reach: float, neglected: float, number: int) -> Bracket | None:

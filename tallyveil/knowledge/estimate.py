@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -22,7 +22,6 @@ __all__ = ["Criterion", "Estimate", "Weights", "WithError", "improves", "surpass
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
-_FAR: Final = 0.6  # less variance, from which on a bound of the half-width may tell
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
 
 Criterion = Fraction | None
@@ -39,6 +38,7 @@ class Weights:
     noises: Noises
     rough: bool = False
     _last: tuple[Fraction | None, float] = field(init=False, default=(None, 0.0))
+    _last_asked: tuple[object, bool] = field(init=False, default=(None, False))
 
     @property
     def error(self) -> ErrorLaw:
@@ -57,30 +57,24 @@ class Weights:
         return last[1]
 
     def _half_width(self, confidence: Fraction) -> float:
-        return self._unit_times(ErrorLaw.half_width, confidence)
-
-    def _unit_times(
-        self, width: Callable[[ErrorLaw, Fraction], float], confidence: Fraction
-    ) -> float:
-        if self.rough:
-            width = ErrorLaw.outer_half_width
+        width = ErrorLaw.outer_half_width if self.rough else ErrorLaw.half_width
         size, unit = self._unit
         own = _WIDTHS.get((width, unit, confidence), lambda: width(_error(*unit), confidence))
         return size * own * _ROUNDED_UP
 
     def has_half_width(self, half: float, confidence: Fraction) -> bool:
-        """Whether the half-width is no more, or hardly; quicker than to work it out."""
-        if self.rough:
-            return self.outer_half_width(confidence) <= half
-        size, unit = self._unit
-        known = _WIDTHS.find((ErrorLaw.half_width, unit, confidence))
-        if known is not None:
-            return size * known * _ROUNDED_UP <= half
-        return _error(*unit).has_half_width(half / (size * _ROUNDED_UP), confidence)
+        """Whether the half-width is no more, or hardly; quicker than to work it out. The last is
+        kept, as by `half_width`."""
+        asked = half, confidence
+        if self._last_asked[0] != asked:
+            object.__setattr__(self, "_last_asked", (asked, self._has_half_width(half, confidence)))
+        return self._last_asked[1]
 
-    def outer_half_width(self, confidence: Fraction) -> float:
-        """No less than the half-width, and quick."""
-        return self._unit_times(ErrorLaw.outer_half_width, confidence)
+    def _has_half_width(self, half: float, confidence: Fraction) -> bool:
+        size, unit = self._unit
+        if self.rough or _WIDTHS.find((ErrorLaw.half_width, unit, confidence)) is not None:
+            return self.half_width(confidence) <= half
+        return _error(*unit).has_half_width(half / (size * _ROUNDED_UP), confidence)
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
@@ -199,12 +193,6 @@ def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
 
 def improves(new: Estimate, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
     """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
-    return surpasses(new, reported, by) and (by is not None or _no_wider(new, reported, confidence))
-
-
-def _no_wider(new: Estimate, reported: WithError, confidence: Fraction) -> bool:
-    """Where the variance is far less a bound of the half-width tells, without the error's law."""
-    half, far = reported.half_width(confidence), new.variance < _FAR * reported.variance
-    if far and new.weights.outer_half_width(confidence) <= half:
-        return True
-    return new.weights.has_half_width(half, confidence)
+    return surpasses(new, reported, by) and (
+        by is not None or new.weights.has_half_width(reported.half_width(confidence), confidence)
+    )
