@@ -20,7 +20,7 @@ from tallyveil.workload.workload import IntArray
 
 __all__ = ["Ranking", "first"]
 
-_MOST: Final = 2048
+_MOST: Final = 1024
 
 
 @dataclass(frozen=True, eq=False)
