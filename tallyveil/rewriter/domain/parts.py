@@ -276,10 +276,8 @@ def _chosen(
     """What the branches of a CASE come to in the cells that pass; 0 in the others, and for NULL."""
     if results is None or branches is None:
         return None
-    if pa.types.is_null(results.type):
-        return results  # not known yet
     if not is_number(results.type):
-        return None
+        return results if pa.types.is_null(results.type) else None  # not known yet
     own = np.where(passes, branches[cells], len(results))
     chosen = pa.concat_arrays([results, pa.nulls(1, results.type)]).take(pa.array(own))
     return chosen.fill_null(pa.scalar(0, results.type))
