@@ -8,36 +8,30 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Final
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
-from tallyveil.cache import Cache
-from tallyveil.inference import NoiseLaw, Noises
+from tallyveil.inference import Noises
 from tallyveil.inference.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
-from tallyveil.knowledge.answer import InRange, Known, ranged
+from tallyveil.knowledge.answer import Known
 from tallyveil.knowledge.drawn import DrawnRows
 from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
 from tallyveil.knowledge.holding import Holding
-from tallyveil.knowledge.many import Alike
 from tallyveil.knowledge.matrix import COLUMN
 from tallyveil.knowledge.outside import keys_of, outside
-from tallyveil.knowledge.released_answer import Released, variance_of
+from tallyveil.knowledge.own_answer import alike, noises_of, place_of, said, spread_of
+from tallyveil.knowledge.released_answer import variance_of
 from tallyveil.knowledge.relevance import Relevance
 from tallyveil.knowledge.spans import Spans
-from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["EXACT", "State"]
 
 EXACT = "exact"  # instead of a mechanism's name
 _BASES = 4  # of a row, for as many criteria: the latest
-_PORTION = 2_000  # rows between two looks at the deadline
-_LESS = 1 - 1e-9
 
 
 class State:
@@ -202,21 +196,20 @@ class State:
         if len(best) == len(drawn) == 1 and self.answer(drawn[0]).column.row_keys == keys:
             return self.known(drawn[0]) or ()
         answers = {own: None if n is None else self.answer(n) for own, n in best.items()}
-        alike = None if drawn else _alike(answers, held, keys)
-        if alike is not None:
-            return alike
+        of_one_law = None if drawn else alike(answers, held, keys)
+        if of_one_law is not None:
+            return of_one_law
         found: list[Known | None] = []
-        for place, (key, numbers) in enumerate(zip(keys, held, strict=True)):
-            if not place % _PORTION:
-                deadline.check()
+        every = zip(keys, held, strict=True)
+        for place, (key, numbers) in enumerate(deadline.stoppable(every)):
             number = best[numbers]
             rows = None if number is None else self._drawn_rows(number)
             if number is None:
                 found.append(None)
             elif rows is not None:
-                found.append(rows.known[_place(self.answer(number).column, key, place)])
+                found.append(rows.known[place_of(self.answer(number).column, key, place)])
             else:
-                found.append(_said(self.answer(number), key, place))
+                found.append(said(self.answer(number), key, place))
         return found
 
     def known(self, number: int) -> Sequence[Known] | None:
@@ -239,7 +232,7 @@ class State:
             for number in numbers
             if only == (one.mechanism if (one := self.answer(number)).law is None else None)
         ]
-        return min(own, key=lambda number: _spread(self.answer(number)), default=None)
+        return min(own, key=lambda number: spread_of(self.answer(number)), default=None)
 
     def sequence(self, column: Column, seen: int) -> list[list[Look]]:
         """Of each row the answers of its own with independent noise, among the first ``seen``
@@ -254,15 +247,15 @@ class State:
                 if number < seen:
                     answer = self.answer(number)
                     if answer.law is not None and answer.scale and answer.together is None:
-                        value = int(answer.values[_place(answer.column, key, place)])
+                        value = int(answer.values[place_of(answer.column, key, place)])
                         looks.append(((answer.charge_id, number), (answer.law, value)))
             found.append([look for _, look in sorted(looks, key=lambda one: one[0])])
         return found
 
     def noises(self, number: int, row: int = 0) -> Noises | None:
         """Of one row of a column; None if they are not added."""
-        drawn = self._drawn_rows(number)
-        return _noises(self.answer(number)) if drawn is None else drawn.noises.take(np.array([row]))
+        every = self._every(number)
+        return every if every is None or number not in self._drawn else every.take(np.array([row]))
 
     def noise_numbers(self, number: int) -> IntArray:
         """What tells the noises of a column's rows apart from all others."""
@@ -289,14 +282,14 @@ class State:
     def _every(self, number: int) -> Noises | None:
         """Of all rows of a column drawn together, else of one for all."""
         drawn = self._drawn_rows(number)
-        return _noises(self.answer(number)) if drawn is None else drawn.noises
+        return noises_of(self.answer(number)) if drawn is None else drawn.noises
 
     def with_own(self, estimate: Estimate | None, number: int, key: bytes) -> Estimate | None:
         """The estimate of a row together with the row's own answer in column ``number``."""
         answer = self.answer(number)
         if answer.law is None or key not in answer.column.row_keys:
             return estimate
-        place = _place(answer.column, key, 0)
+        place = place_of(answer.column, key, 0)
         noises = self.noises(number, place)
         if noises is None:
             return estimate
@@ -305,68 +298,3 @@ class State:
             weights = Weights(np.ones(1), noises)
             return Estimate(value, np.array([noise]), weights, Basis(own=(number,)))
         return estimate.mixed(number, noise, value, noises)
-
-
-def _said(answer: Answer, key: bytes, guess: int) -> Released | InRange:
-    value = int(answer.values[_place(answer.column, key, guess)])
-    law = answer.law
-    return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
-
-
-def _alike(
-    best: Mapping[tuple[int, ...], Answer | None],
-    held: Sequence[tuple[int, ...]],
-    keys: Sequence[bytes],
-) -> Alike | None:
-    """What the best answers say of the rows with these keys, if all noise is of one law."""
-    laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
-    noisy = {law for law in laws.values() if law is not None and law.scale}
-    if None in laws.values() or len(noisy) != 1:
-        return None
-    values = [
-        int(one.values[_place(one.column, key, n)])
-        for n, (key, numbers) in enumerate(zip(keys, held, strict=True))
-        if (one := best[numbers]) is not None
-    ]
-    silent = {numbers for numbers, law in laws.items() if law not in noisy}
-    exact = frozenset(n for n, numbers in enumerate(held) if numbers in silent)
-    return Alike(values, noisy.pop(), exact)
-
-
-def _place(column: Column, key: bytes, guess: int) -> int:
-    """Of the row with this key."""
-    keys = column.row_keys
-    return guess if guess < len(keys) and keys[guess] == key else _places(column)[key]
-
-
-_PLACES: Final[Cache[tuple[Column, Mapping[bytes, int]]]] = Cache(
-    64, 1 << 26, lambda _, kept: kept[0].nbytes + 100 * len(kept[1])
-)
-
-
-def _places(column: Column) -> Mapping[bytes, int]:
-    keys = column.row_keys
-    return _PLACES.get(column, lambda: (column, {key: n for n, key in enumerate(keys)}))[1]
-
-
-def _noises(answer: Answer) -> Noises | None:
-    return None if answer.law is None else _of_law(answer.law)
-
-
-@lru_cache(maxsize=4096)
-def _of_law(law: NoiseLaw) -> Noises:
-    return Noises.of(type(law), law.scale)
-
-
-def _spread(answer: Answer) -> float:
-    """By which answers of one kind are compared; of noise that is drawn together it is less than of
-    such independent noise."""
-    law = answer.law
-    if law is None:
-        return _ranged_spread(answer.mechanism, answer.scale)
-    return variance_of(law) * (1 if answer.together is None else _LESS)
-
-
-@lru_cache(maxsize=4096)
-def _ranged_spread(name: str, scale: float) -> float:
-    return mechanism(name).spread(scale)
