@@ -35,10 +35,12 @@ test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
 $(RUNS): run-%: $(VENV)/stamp
 	@unset PYTHONDONTWRITEBYTECODE; export OPENBLAS_NUM_THREADS=1; \
 	pytest="$(RUN)/pytest -q --override-ini=cache_dir=.pytest_cache/$*"; \
-	if [ $* != 1 ]; then said=$(CLAIMS)/run-$*; exec 3>&1 >"$$said" 2>&1; fi; \
-	status=0; $$pytest --assert=plain --claims=$(CLAIMS) || status=$$?; \
-	if [ $$status = 1 ]; then $$pytest --last-failed --last-failed-no-failures=none; fi; \
-	if [ $* != 1 ]; then cat "$$said" >&3; fi; exit $$status
+	run() { \
+		status=0; $$pytest --assert=plain $(addprefix --claims=,$(CLAIMS)) || status=$$?; \
+		if [ $$status = 1 ]; then $$pytest --last-failed --last-failed-no-failures=none; fi; \
+	}; \
+	if [ $* = 1 ]; then run; else said=$(CLAIMS)/run-$*; run >"$$said" 2>&1; cat "$$said"; fi; \
+	exit $$status
 
 check: $(VENV)/stamp  ## Lint, formatting, types
 	@$(RUN)/ruff check .
