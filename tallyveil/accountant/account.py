@@ -73,7 +73,7 @@ class Room:
 class Account:
     """What the policy says about one table's budget: ``budget`` in ``measure`` per privacy unit.
 
-    ``delta`` is the δ at which a budget of ρ is told in ε, and ``epsilon`` the ε at that δ it was
+    ``delta`` is the δ that converts a budget of ρ to ε, and ``epsilon`` the ε at that δ it was
     declared as, None if it was declared as ρ; both are None for a budget of pure ε.
 
     ``fingerprint`` stands for everything past charges are to be read by (the domain, the

@@ -78,8 +78,8 @@ def exceeded(quote: TableQuote) -> BudgetExceeded:
         remaining = math.nextafter(remaining, 0.0)
     costs = f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains where most was"
     hint = (
-        f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records that"
-        " less was asked about, or again what is answered from history for free."
+        f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records with"
+        " budget left, or again what is answered from history for free."
     )
     if quote.analyst is None:
         message = f'the budget of table "{quote.table}" does not allow this: {costs} asked'

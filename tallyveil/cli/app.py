@@ -56,9 +56,7 @@ def _ask(
     policy: Policy,
     query: Annotated[str, typer.Argument(help="SQL in quotes.", metavar="SQL")],
     json: Json = False,
-    dialect: Literal["postgres", "duckdb"] = option(
-        "Whose SQL it is.", "postgres", show_default=True
-    ),
+    dialect: Literal["postgres", "duckdb"] = option("SQL dialect.", "postgres", show_default=True),
     epsilon: str | None = option("What the statement may cost, in ε.", metavar="ε"),
     rho: str | None = option("What the statement may cost, in ρ instead.", metavar="ρ"),
     half_width: str | None = option("Buy just enough for intervals ± this.", metavar="NUMBER"),
@@ -161,7 +159,7 @@ def audit(
     draws: int = option("From each of two inputs, for each test of a sampler.", 20_000),
     json: Json = False,
 ) -> None:
-    """Put the mechanisms' claims to the test. Meets no confidential data, and is free."""
+    """Put the mechanisms' claims to the test. Reads no confidential data, and is free."""
     from tallyveil.cli.auditing import run
 
     run(names or (), epsilon or ("0.25", "1"), draws, json=json)

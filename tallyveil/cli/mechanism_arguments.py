@@ -87,7 +87,7 @@ class Options:
     def _by_alpha(self) -> bool:
         if (self.alpha is None) == (self.epsilon is None):
             raise InvalidParameterValue(
-                "a mechanism has one privacy level", hint="Give either --alpha or --epsilon."
+                "give --epsilon or --alpha", hint="Both say the mechanism's privacy level."
             )
         return self.alpha is not None
 

@@ -27,7 +27,10 @@ _LEGIBLE: Final = 12  # numbers fit the fields of a heatmap up to this n
 def check_drawing(path: Path) -> None:
     """Raises OutputError for an ending that names no kind of drawing."""
     if path.suffix not in _FORMATS:
-        raise OutputError(f"{path} is no drawing", hint=f"End it in {' or '.join(_FORMATS)}.")
+        raise OutputError(
+            f"unsupported format {path.suffix or path}",
+            hint=f"End the file's name in {' or '.join(_FORMATS)}.",
+        )
 
 
 def heatmap(matrix: CountMatrix, path: Path) -> None:

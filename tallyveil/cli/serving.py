@@ -45,7 +45,7 @@ from tallyveil.proxy.processes import Assigned, Supervisor, WorkerFailed
 __all__ = ["Options", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
 
 _BELIEVED: Final = (
-    "without users whoever connects is believed, so anybody can spend any analyst's share; the "
+    "without users any user name is accepted, so anybody can spend any analyst's share; the "
     "tables' budgets hold all the same."
 )
 _MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})

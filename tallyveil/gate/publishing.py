@@ -23,7 +23,7 @@ from tallyveil.mechanisms.constrained.release import published
 from tallyveil.policy import Policy
 from tallyveil.rewriter import Column, Workload
 
-__all__ = ["SMALL", "Declared", "Published", "check_ledger", "publish", "unpublished"]
+__all__ = ["Published", "check_ledger", "publish", "unpublished"]
 
 SMALL: Final = 10
 """Counts of fewer records, but some, are small."""

@@ -44,7 +44,7 @@ def what_remains(
     if half is None and error.analyst is not None and not parts:
         parts.append("ask the custodian: the policy says who may spend, and how much")
     elif half is None:
-        parts.append("ask about records that less was asked about; history does not determine this")
+        parts.append("ask about records with budget left; history does not determine this")
     else:
         known = sum(row is not None for _, row in rows)
         some = "" if known == len(rows) else f" for {known} of {len(rows)} rows"

@@ -36,7 +36,7 @@ from tallyveil.mechanisms.losses.weights import can_account
 from tallyveil.mechanisms.measure import power
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Follow", "Saving", "Translations", "reach"]
+__all__ = ["Saving", "Translations", "reach"]
 
 
 def reach(column: Column, relation: Relation, squared: bool) -> float:

@@ -1,6 +1,6 @@
 """What the declared counts give away: all counts that follow from them.
 
-Looked at are the declared rows, and the cells as far as the declared rows tell them apart: each by
+It checks the declared rows, and the cells as far as the declared rows tell them apart: each by
 itself, exactly, and together with x ≥ 0, by bounds that are handed on from row to row. These bounds
 are right; where rows are no two-way table or nested groups, narrower ones may exist.
 """

@@ -1,6 +1,6 @@
 """What a purchase would tell: previews of how precisely counts would be known.
 
-Looked at are the rows to be bought, recorded rows that bear on them, and the differences of two
+It checks the rows to be bought, recorded rows that bear on them, and the differences of two
 nested groups of which one is to be bought: who knows a group, and the same group less a few
 records, knows these few.
 """

@@ -30,7 +30,6 @@ __all__ = [
     "EXTENDED",
     "IMAGED",
     "KNORM",
-    "OPTIMAL",
     "PROJECTED",
     "TOGETHER",
     "Flowchart",

@@ -18,7 +18,6 @@ from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.spec import Spec, count_mechanism, read
 
 __all__ = [
-    "EXACT_LAW",
     "AnyMechanism",
     "additive",
     "additive_by_law",

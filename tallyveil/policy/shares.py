@@ -1,7 +1,7 @@
 """Analysts' shares of the tables' budgets: contradictions as written, and the shares themselves.
 
-A share is told as its table's budget is: in epsilon where that has epsilon, in rho where it has
-rho. δ is the table's own.
+A share uses its table's unit: epsilon where that has epsilon, rho where it has rho. δ is the
+table's own.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _against(
         if delta is not None and delta != _amount("delta", budget.get("delta")):
             yield (
                 f"{key}.delta = {written(share['delta'])}: expected none: "
-                f"a share is told at the delta of {owner}"
+                f"a share uses the delta of {owner}"
             )
 
 

@@ -1,28 +1,6 @@
 """Errors that only the wire can meet: its own states, and values that arrive as bytes.
 
-::
-
-    TallyveilError
-    ├── ConnectionRefused               08004  and below: the connection ends with it
-    │   ├── ProtocolViolation           08P01  bytes that are no PostgreSQL message
-    │   ├── UnsupportedProtocol         0A000
-    │   ├── InvalidAuthorization        28000
-    │   ├── InvalidPassword             28P01
-    │   ├── TooManyConnections          53300
-    │   ├── ConnectionFailure           08006
-    │   ├── IdleTimeout                 57P05
-    │   └── AdminShutdown               57P01
-    ├── BadMessage                      08P01  a well-formed message that does not fit its statement
-    ├── DuplicatePreparedStatement      42P05
-    ├── DuplicatePortal                 42P03
-    ├── UndefinedPreparedStatement      26000
-    ├── UndefinedPortal                 34000
-    ├── PortalCannotRun                 55000
-    ├── TooManyPrepared                 54000
-    ├── NoActiveTransaction             25P01
-    ├── ActiveTransaction               25001
-    ├── UndefinedSavepoint              3B001
-    └── InvalidBinaryRepresentation     22P03
+The connection ends with those below `ConnectionRefused`; all others are about a statement.
 """
 
 from __future__ import annotations
@@ -59,7 +37,8 @@ class ConnectionRefused(TallyveilError, sqlstate="08004"):
     """The connection cannot go on; the client is told once, then it is closed."""
 
 
-class ProtocolViolation(ConnectionRefused, sqlstate="08P01"): ...
+class ProtocolViolation(ConnectionRefused, sqlstate="08P01"):
+    """Bytes that are no PostgreSQL message."""
 
 
 class UnsupportedProtocol(ConnectionRefused, sqlstate="0A000"): ...
@@ -83,7 +62,8 @@ class IdleTimeout(ConnectionRefused, sqlstate="57P05"): ...
 class AdminShutdown(ConnectionRefused, sqlstate="57P01"): ...
 
 
-class BadMessage(StatementError, sqlstate="08P01"): ...
+class BadMessage(StatementError, sqlstate="08P01"):
+    """A message that does not fit its statement."""
 
 
 class DuplicatePreparedStatement(StatementError, sqlstate="42P05"): ...

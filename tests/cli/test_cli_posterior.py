@@ -143,7 +143,7 @@ def test_what_is_drawn_adds_up_to_one(policy: Path) -> None:
         (["--posterior", f"{WOMEN}; {WOMEN}"], "expected one SELECT"),
         (["--posterior", "SET dp.source = auto"], "expected one SELECT"),
         (["--posterior", "SELECT max(age) FROM person"], "max over records"),
-        (["--posterior", WOMEN, "--plot", "p.txt"], "p.txt is no drawing"),
+        (["--posterior", WOMEN, "--plot", "p.txt"], "unsupported format .txt"),
         (["--posterior", WOMEN, "--confidence", "2"], "dp.confidence"),
         (["person", "--posterior", WOMEN], "goes with a query alone"),
         (["--confidence", "0.9"], "--confidence with --posterior"),

@@ -223,7 +223,7 @@ def test_how_many_columns_fit_is_bounded_before_any_is_laid_out(seed: int) -> No
         found = related([Prepared.of(asked)], range(600), prepared.__getitem__, work)
         assert found is not None
         assert len(found.used) <= most
-        assert most <= 600 or work == 300_000
+        assert most < 600
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -288,4 +288,4 @@ def test_of_very_many_columns_few_are_looked_at(monkeypatch: pytest.MonkeyPatch)
     assert not looked_at
     [(_, first)] = relevance.nearest(boxes(1, draw), 30_000, most=600)
     assert len(first) == 600
-    assert sum(looked_at) <= 30_000
+    assert sum(looked_at) < 10_000

@@ -43,7 +43,7 @@ __all__ = [
 KIND: Final = "relation"
 
 # The key under which a column's meta says that it stands in a query nested in an expression, and
-# is of the query around it (`correlation`).
+# is of the query around it (`columns`).
 OUTER: Final = "outer"
 
 # The key under which a query's meta says whether its rows are records still.
@@ -125,7 +125,7 @@ def aggregates(select: exp.Select) -> bool:
 
 def yields_records(query: exp.Expr) -> bool:
     """Whether the rows of a query are records still, as `mark_records` has noted."""
-    return bool(query.meta_get(_RECORDS))
+    return isinstance(query, exp.Query) and bool(query.meta[_RECORDS])
 
 
 def _yields_records(query: exp.Expr) -> bool:

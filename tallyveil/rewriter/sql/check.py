@@ -1,4 +1,4 @@
-"""Refuse, before anything is evaluated, whatever is not wholly understood."""
+"""Refuse, before anything is evaluated, anything that cannot be analysed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tallyveil.rewriter.sql.constants import replaced
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
-    "ABBREVIATIONS", "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset",
+    "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset",
     "read_formatted", "read_intervals", "since_epoch", "unknown", "utc_of", "written", "zone_of",
 ]  # fmt: skip
 
