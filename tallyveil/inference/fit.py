@@ -8,8 +8,8 @@ Where cells are many more than rows, H R takes the place of H and q R that of q,
 (n×k) of some more columns than H has rows: almost surely, what combines to nothing in the one does
 so in the other, and that is all that A depends on.
 
-`blocks` finds combinations that are right to the last digits, for answers. Here all variances of
-thousands of queries come together, to about eight digits, for questions about precision.
+`combinations` are right to the last digits, for answers. Here all variances of thousands of queries
+come together, to about eight digits, for questions about precision.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What of a history can have a part in the answers to some queries, decided cell by cell.
 
-Rows of integers, as in `blocks`. A recorded row that alone touches some cell nobody asks for has no
-part in a combination that is to leave this cell out. A query that touches a cell no row is left for
-is not determined. A query that is a recorded row, with a cell that no other touches, is answered by
-this row alone. Each of these may make way for the next.
+Rows of integers, as in `combinations`. A recorded row that alone touches some cell nobody asks for
+has no part in a combination that is to leave this cell out. A query that touches a cell no row is
+left for is not determined. A query that is a recorded row, with a cell that no other touches, is
+answered by this row alone. Each of these may make way for the next.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ def centres(
     column: Column, span: Span, numbers: IntArray, *, squares: bool, most: int = _ROWS
 ) -> list[Translate]:
     """Translates of a column worth comparing, each of all its rows. ``numbers[i]`` is what row i of
-    the span is called; ``squares``: what rows cost adds up in squares; a column of more than
-    ``most`` rows has none."""
-    if column.height > most:
+    the span is called; ``squares``: what rows cost adds up in squares; a column of no rows, or more
+    than ``most``, has none."""
+    if not 0 < column.height <= most:
         return []
     several = squares and column.height > 1
     found = []

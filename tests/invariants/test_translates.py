@@ -239,3 +239,9 @@ def test_a_cell_of_thousands_takes_milliseconds() -> None:
         centres(cell("a", "b", sizes=sizes), span, numbers, squares=False)
         spent.append(time.process_time() - start)
     assert min(spent) < 0.5  # of as many cells as there are it takes many seconds
+
+
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+def test_a_column_of_no_rows_has_none(measure: Measure) -> None:
+    empty = Column.joint(("a",), (3,), 0, *np.zeros((3, 0), dtype=np.int64))
+    assert candidates(empty, [groups("a")], SIZES, measure) == []

@@ -73,7 +73,7 @@ NAMED: Final = {
         Named(
             "WH",
             "weakly honest",
-            "no count is told less often than by a guess",
+            "no count is reported less often than by a guess",
             lambda n, alpha: choose(n, alpha, ["WH"]),
             "weakly_honest",
         ),
@@ -88,7 +88,7 @@ NAMED: Final = {
         Named(
             "EM",
             "explicit fair",
-            "every count is told equally often; all seven properties, no solver",
+            "every count is reported equally often; all seven properties, no solver",
             explicit_fair,
             "fair",
         ),
