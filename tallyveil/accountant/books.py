@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from functools import partial
 from typing import Final
 
@@ -170,8 +171,7 @@ class Books:
         """Charges that were appended are durable."""
         for end, one, filters in zip(ends, priced, steps, strict=True):
             charge, table = one.charge, one.charge.table
-            release = Release(end.number, table, charge.mechanism, partial(_same, charge))
-            self._admit(release, filters)
+            self._admit(end.number, charge, filters)
             self.recording.add(table, analyst, one.amount)
             if charge.translates:
                 self.translated.add(table)
@@ -274,7 +274,9 @@ class Books:
                 if stored.id > covered.charges.number:
                     self._work_out(stored)
                 elif stored.table in covered.tables:
-                    self.memory.expect(_asked(stored))
+                    row = stored.table, stored.mechanism
+                    decoded = partial(decode_charge, *row, stored.columns)
+                    self.memory.expect(Release(stored.id, *row, decoded))
                 else:
                     raise _OfAnother
                 self.taken_in += 1
@@ -282,9 +284,10 @@ class Books:
         for answer, position in self._ledger.answers_after(self._answers, answers):
             awaited = self.memory.asked.get(answer.charge_id)
             if awaited is not None:
+                noisy: Noisy | bytes = answer.noisy
                 if answer.id > covered.answers.number:
-                    decode_answers(answer.noisy, awaited.decoded().heights)
-                self.memory.learn(answer.charge_id, answer.noisy)
+                    noisy = decode_answers(answer.noisy, awaited.decoded().heights)
+                self.memory.learn(answer.charge_id, noisy)
                 self.taken_in += 1
             self._answers = position
         if answers < 0:
@@ -318,29 +321,21 @@ class Books:
         if charge.plainly:
             anew = self.recomposition.start(stored.table, charge.plainly, stored.id)
             filters = anew.of(filters)
-        self._admit(_asked(stored), filters.after(stored.table, stored.analyst, loss))
+        # A copy: what it was priced at goes with the charge itself.
+        self._admit(stored.id, copy(charge), filters.after(stored.table, stored.analyst, loss))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
         if self._opened:  # whoever died before does not answer any more
             self.memory.expect_elsewhere(stored.id, charge)
 
-    def _admit(self, asked: Release, filters: Filters) -> None:
+    def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Keep a charge, the filters after it, and the odometer's reading of its table."""
-        self.memory.expect(asked)
-        meter = filters.tables[asked.table]
-        self.filters, self.readings[asked.charge_id] = filters, (meter.spent, meter.exact)
-
-
-def _asked(stored: StoredCharge) -> Release:
-    row = stored.table, stored.mechanism
-    return Release(stored.id, *row, partial(decode_charge, *row, stored.columns))
+        self.memory.expect(Release(number, charge.table, charge.mechanism, lambda: charge))
+        meter = filters.tables[charge.table]
+        self.filters, self.readings[number] = filters, (meter.spent, meter.exact)
 
 
 def _portion(seen: Position, covered: Position) -> int:
     """How many rows are taken in at a time: never some that are covered and some that are not."""
     left = covered.number - seen.number
     return min(_MANY, left) if left > 0 else _BATCH
-
-
-def _same(charge: Charge) -> Charge:
-    return charge
