@@ -86,17 +86,13 @@ class Kind:
                 met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
         return met
 
-    def expected(self, axes: frozenset[str]) -> FloatArray:
-        """About the variance of an answer over these axes by one of them alone."""
-        result = self.variances.copy()
-        for place in self.needed(axes):
-            result *= self.rows[:, place]
-        result[self.wide] = np.inf
+    def expected(self, axes: frozenset[str], which: IntArray | slice = slice(None)) -> FloatArray:
+        """About the variance of an answer over these axes by one of some columns alone."""
+        result = np.where(self.wide[which], np.inf, self.variances[which])
+        for place, own in enumerate(self.axes):
+            if not axes.issuperset(own):  # such an answer has to add up over it
+                result *= self.rows[which, place]
         return result
-
-    def needed(self, axes: frozenset[str]) -> list[int]:
-        """The factors that such an answer has to add up over."""
-        return [place for place, own in enumerate(self.axes) if not axes.issuperset(own)]
 
 
 ARRAYS: Final = MappingProxyType(

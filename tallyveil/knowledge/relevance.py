@@ -140,11 +140,11 @@ class Relevance:
         at first."""
         most, ranking = work // each, self._ranking(questions, seen)
         asked = Spans.of_columns(questions, ranking.spans.cuts)
-        met = ranking.meeting(asked, seen)
-        if not same and min(most, len(met)) >= _FEW:
-            spans = ranking.spans.take(met[:_FEW])
+        met = ranking.meeting(asked, seen)[: min(most, _FEW)]
+        if not same:
+            spans = ranking.spans.take(met)
             room = spans.room(asked, work, each)
-            if room <= _FEW:
+            if room <= len(met):
                 return ranking.numbers[met[:room]].tolist(), spans.take(slice(room))
         found = dict.fromkeys(same)
         for _, level in self.nearest(questions, seen, exact, most):
@@ -183,8 +183,9 @@ class Relevance:
             met = [(kind, own) for kind, own in zip(kinds, which, strict=True) if own.any()]
             joined = [hull for hull in beside if any(_meet(hull, one) for one in reached)]
             if met:
-                numbers = np.concatenate([kind.numbers[own] for kind, own in met])
-                expected = np.concatenate([kind.take(own).expected(axes) for kind, own in met])
+                here = [(kind, np.flatnonzero(own)) for kind, own in met]
+                numbers = np.concatenate([kind.numbers[own] for kind, own in here])
+                expected = np.concatenate([kind.expected(axes, own) for kind, own in here])
                 numbers = numbers[first(expected, numbers, most)]
                 yield distance, numbers.tolist()
                 if len(numbers) == most:
