@@ -49,6 +49,11 @@ _RANGES: Final = ", ".join(
     f"sum(CASE WHEN a BETWEEN {k} AND {9 * k + 50} THEN 1 ELSE 0 END)" for k in range(200)
 )
 _CASES: Final = _joined("WHEN a = {k} AND b > {k} THEN {k}", 500, " ")
+_OF_TWO: Final = _joined(
+    "WHEN a = {k} AND b > {k} THEN a + {k} WHEN a = {k} AND b = {k} THEN b", 250, " "
+)
+_BRANCHES: Final = _joined("WHEN a = {k} AND b > {k} THEN b + 1", 500, " ")
+_DECIDED: Final = _joined("WHEN a = {k} AND b > {k} THEN b % 2 = 1", 500, " ")
 _CHOSEN: Final = _joined("sum(CASE WHEN a = {k} THEN b ELSE 0 END)", 300, ", ")
 _COUNTED: Final = "q{k} AS (SELECT d, count(*) AS n FROM t WHERE d <> {k} AND c <> {n} GROUP BY d)"
 
@@ -77,6 +82,13 @@ STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "300 ORs of LIKE": "SELECT count(*) FROM t WHERE a = {n} OR "
         + _joined("CAST(a AS text) LIKE '%{k}' AND b = {k}", 300, " OR "),
         "CASE of 500": f"SELECT CASE {_CASES} ELSE {{n}} END AS part, count(*) FROM t GROUP BY 1",
+        "sum of a CASE of 500": f"SELECT sum(CASE {_BRANCHES} ELSE a END) FROM t WHERE c > {{n}}",
+        "sum of a CASE of 500 for two attributes": f"SELECT sum(CASE {_OF_TWO} END) FROM t "
+        "WHERE c > {n}",
+        "sum of a CASE of 500, in groups": f"SELECT c, sum(CASE {_BRANCHES} ELSE a END) "
+        "FILTER (WHERE a > 3 OR b < {n}) FROM t GROUP BY c",
+        "condition that is a CASE of 500": "SELECT count(*) FROM t "
+        f"WHERE c > {{n}} AND CASE {_DECIDED} ELSE a > 9 END",
         "300 sums of CASE": f"SELECT {_CHOSEN} FROM t WHERE c > {{n}}",
         "90 common tables": "WITH q0 AS (SELECT a, b FROM t), "
         + ", ".join(f"q{k} AS (SELECT * FROM q{k - 1})" for k in range(1, 90))

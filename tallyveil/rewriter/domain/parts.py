@@ -6,7 +6,7 @@ the attributes, and kept; DuckDB evaluates every other one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -23,9 +23,10 @@ from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.integers import IntArray, whole
-from tallyveil.rewriter.domain.linearise import factor, groups, indicator, is_number, numbers
+from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
-from tallyveil.rewriter.domain.regions import Ask, Conditions, Space, values_of
+from tallyveil.rewriter.domain.regions import Ask, Conditions, Space
+from tallyveil.rewriter.domain.results import OfCase, counted, results_of, summed, unknown
 from tallyveil.rewriter.resolve.branches import Source
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
@@ -53,8 +54,8 @@ _Read: TypeAlias = tuple[
     IntArray,
     Mapping[exp.Expr, pa.ChunkedArray],
 ]
-"""The axis of each key, or if it is a CASE the branch of each cell and what the branches come to;
-the cells that pass; and what outputs count of them, if not each once."""
+"""The axis of each key, or if it is a CASE which value each cell has, and the values; the cells
+that pass; and what outputs count of them, if not each once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def part_of_rows(component: Component, result: pa.Table) -> Part:
     """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
     cells = whole(result.column("__cell"))
     keys = result.select([f"__k{number}" for number in component.keys])
-    _refuse_composite(keys)
+    _refuse_composite(keys.schema.types)
     rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
     if component.keys:
         rows, first = groups(keys.columns, cells)
@@ -157,12 +158,13 @@ class Parts:
         if component.cells <= FEW or not source.plain or not _fits(component):
             return None
         axes, conditions = self._axes_of(component), Conditions(component.domain)
-        if _read(component, Space(axes, conditions), _unknown) is None:
+        if _read(component, Space(axes, conditions), unknown) is None:
             return None
         truths = conditions.asked(source, ask)
         if truths is None:
             return None
-        return _made(component, Space(axes, truths.get), partial(values_of, ask=ask))
+        of_case = partial(results_of, domain=component.domain, source=source, ask=ask)
+        return _made(component, Space(axes, truths.get), of_case)
 
     def _axes_of(self, component: Component) -> Sequence[Axis]:
         axes = []
@@ -178,37 +180,36 @@ def _fits(component: Component) -> bool:
     return len(component.attributes) < 2 or fits(component)
 
 
-def _unknown(case: exp.Case) -> pa.Array:
-    return pa.nulls(len(case.args["ifs"]) + 1)
-
-
 def _made(
     component: Component,
     space: Space,
-    of_case: Callable[[exp.Case], pa.Array | None] = lambda case: None,
+    of_case: OfCase = lambda case: None,
 ) -> Part | None:
-    """``of_case`` says what the branches of a CASE of constants come to."""
+    """``of_case`` says what the branches of a CASE come to."""
     read = _read(component, space, of_case)
     if read is None:
         return None
     places, cases, cells, found = read
     values = {n: found[output] for n, output in component.outputs.items() if output in found}
     types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
-    numbered = [numbers(results, branches[cells]) for branches, results in cases.values()]
+    _refuse_composite([results.type for _, results in cases.values()])
+    numbered = [numbers(results, own) for own, results in cases.values()]
     rows, first = space.groups(set(places.values()), cells, numbered)
     first_cells = cells[first]
     at = {place: pa.array(space.coordinates(place, first_cells)) for place in places.values()}
     keys = {n: space.axes[place].values.take(at[place]) for n, place in places.items()}
-    keys |= {n: results.take(pa.array(of[first_cells])) for n, (of, results) in cases.items()}
+    keys |= {n: results.take(pa.array(own[first])) for n, (own, results) in cases.items()}
     named = pa.table({f"__k{n}": keys[n] for n in component.keys})
-    _refuse_composite(named)
     return _part(component, named, rows, cells, first_cells, values, types)
 
 
-def _read(
-    component: Component, space: Space, of_case: Callable[[exp.Case], pa.Array | None]
-) -> _Read | None:
+def _read(component: Component, space: Space, of_case: OfCase) -> _Read | None:
     """None where something else is to be evaluated."""
+    passing = space.meeting(component.where or exp.true())
+    if passing is None:
+        return None
+    # What is to be asked follows from no cell.
+    cells = np.flatnonzero(passing[:0] if of_case is unknown else passing)
     places: dict[int, int] = {}
     cases: dict[int, tuple[IntArray, pa.Array]] = {}
     for number, key in component.keys.items():
@@ -219,14 +220,10 @@ def _read(
         if not isinstance(case, exp.Case):
             return None
         results = of_case(case)
-        branches = None if results is None else space.branches(case)
-        if branches is None or results is None:
+        own = None if results is None else results.places(case, space, cells)
+        if own is None or results is None:
             return None
-        cases[number] = branches, results
-    passing = space.meeting(component.where or exp.true())
-    if passing is None:
-        return None
-    cells = np.flatnonzero(passing)
+        cases[number] = own, results.values
     found: dict[exp.Expr, pa.ChunkedArray] = {}
     for output in dict.fromkeys(component.outputs.values()):
         value = _value(output, space, cells, of_case)
@@ -237,15 +234,13 @@ def _read(
     return places, cases, cells, found
 
 
-def _value(
-    output: exp.Expr, space: Space, cells: IntArray, of_case: Callable[[exp.Case], pa.Array | None]
-) -> Any:
+def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> Any:
     """What the output counts of each cell; None where it is more than a COUNT, or a SUM of an
-    attribute or of a CASE of constants, with a FILTER perhaps.
+    attribute, or either of a CASE, with a FILTER perhaps.
     """
     deadline.check()
-    summed = isinstance(output, exp.Coalesce)
-    aggregate = output.this if summed else output
+    total = isinstance(output, exp.Coalesce)
+    aggregate = output.this if total else output
     passes: Any = np.True_
     if isinstance(aggregate, exp.Filter):
         meeting = space.meeting(aggregate.expression.this)
@@ -254,33 +249,24 @@ def _value(
         aggregate, passes = aggregate.this, meeting[cells]
     each = 1 if isinstance(aggregate.this, exp.Star) else whole_number(aggregate.this)
     if each is not None and each < _LARGE and type(aggregate) in (exp.Count, exp.Sum):
-        times = each if summed else 1
+        times = each if total else 1
         return np.broadcast_to(passes, cells.shape).astype(np.int64) * times
     argument = aggregate.this.unnest() if isinstance(aggregate.this, exp.Expr) else None
-    if type(aggregate) is exp.Sum and summed and isinstance(argument, exp.Case):
-        return _chosen(of_case(argument), space.branches(argument), passes, cells)
+    if isinstance(argument, exp.Case) and (total or type(aggregate) is exp.Count):
+        results = of_case(argument)
+        at = None if results is None else results.places(argument, space, cells)
+        if at is None or results is None:
+            return None
+        return (summed if total else counted)(results.values, at, passes)
     place = None if argument is None else space.place(argument)
     if place is None:
         return None
     axis, own = space.axes[place], space.coordinates(place, cells)
     if type(aggregate) is exp.Count:
         return (passes & axis.known[own]).astype(np.int64)
-    if type(aggregate) is exp.Sum and summed and axis.attribute.sql_type in _SUMMED:
+    if type(aggregate) is exp.Sum and total and axis.attribute.sql_type in _SUMMED:
         return np.where(passes, axis.numbers[own], 0)
     return None
-
-
-def _chosen(
-    results: pa.Array | None, branches: IntArray | None, passes: Any, cells: IntArray
-) -> pa.Array | None:
-    """What the branches of a CASE come to in the cells that pass; 0 in the others, and for NULL."""
-    if results is None or branches is None:
-        return None
-    if not is_number(results.type):
-        return results if pa.types.is_null(results.type) else None  # not known yet
-    own = np.where(passes, branches[cells], len(results))
-    chosen = pa.concat_arrays([results, pa.nulls(1, results.type)]).take(pa.array(own))
-    return chosen.fill_null(pa.scalar(0, results.type))
 
 
 def _bytes(key: Any, part: Part) -> int:
@@ -290,8 +276,8 @@ def _bytes(key: Any, part: Part) -> int:
     return _ENTRY + _NODE * nodes + part.nbytes
 
 
-def _refuse_composite(keys: pa.Table) -> None:
-    for kind in keys.schema.types:
+def _refuse_composite(kinds: Sequence[pa.DataType]) -> None:
+    for kind in kinds:
         if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
             raise FeatureNotSupported(
                 "groups are formed by numbers, texts, booleans and dates only",

@@ -21,15 +21,14 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import StatementError
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.components import Component
-from tallyveil.rewriter.domain.domain_relation import coefficient_query
+from tallyveil.rewriter.domain.components import Component, attributes_of
+from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query
 from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
 from tallyveil.rewriter.resolve.branches import RECORD, Source
-from tallyveil.rewriter.sql.nodes import duckdb_sql
 
-__all__ = ["Ask", "Conditions", "Space", "values_of"]
+__all__ = ["Ask", "Conditions", "Space", "listed"]
 
 
 Ask: TypeAlias = Callable[[str], pa.Table]
@@ -59,20 +58,11 @@ class Conditions:
         """What DuckDB says of them; None where one fails, which others may guard, or is none."""
         truths: dict[exp.Expr, Truth] = {}
         for name, conditions in self._found.items():
-            every = exp.Array(
-                expressions=[one.copy() for one in deadline.stoppable(conditions, 50)]
-            )
-            alone = Component(self._domain, frozenset({name}), keys={0: every})
-            try:
-                answers = ask(coefficient_query(alone, source))
-            except StatementError:
-                deadline.check()
+            found = listed(self._domain, {name}, conditions, source, ask)
+            if found is None or not pa.types.is_boolean(found[1].type):
                 return None
-            cells, lists = (answers.column(one).combine_chunks() for one in ("__cell", "__k0"))
-            if not pa.types.is_boolean(lists.type.value_type):
-                return None
+            cells, told = found
             yes, no = np.zeros((2, len(cells), len(conditions)), dtype=np.bool_)
-            told = lists.flatten()
             yes[cells] = told.fill_null(False).to_numpy(False).reshape(yes.shape)
             no[cells] = ~told.fill_null(True).to_numpy(False).reshape(no.shape)
             for number, condition in enumerate(conditions):
@@ -80,27 +70,23 @@ class Conditions:
         return truths
 
 
-def values_of(case: exp.Case, ask: Ask) -> pa.Array | None:
-    """What DuckDB makes of each branch of a CASE of constants, and of its ELSE; None if it is none.
-
-    They are of one type, the CASE's, which follows from all of them.
-    """
-    results = [branch.args["true"] for branch in case.args["ifs"]]
-    default = case.args.get("default")
-    every = results if default is None else [*results, default]
-    if case.this is not None or any(one.find(exp.Column, exp.Query) for one in every):
+def listed(
+    domain: Domain, names: Collection[str], wanted: Collection[exp.Expr], source: Source, ask: Ask
+) -> tuple[IntArray, pa.Array] | None:
+    """What DuckDB makes of expressions on the cells of one attribute, or of none: these cells, and
+    the values of each one after the other. None where one fails, which others may guard, or they
+    are too many."""
+    every = exp.Array(expressions=[one.copy() for one in deadline.stoppable(wanted, 50)])
+    alone = Component(domain, frozenset(names), keys={0: every})
+    if len(wanted) * alone.cells > MAX_COEFFICIENTS:
         return None
-    numbered = case.copy()
-    for number, branch in enumerate(numbered.args["ifs"]):
-        is_it = exp.EQ(this=exp.column("i", quoted=True), expression=exp.Literal.number(number))
-        branch.set("this", is_it)
-    sql = duckdb_sql(numbered)
     try:
-        values = ask(f'SELECT {sql} AS v FROM range({len(results) + 1}) AS t("i") ORDER BY "i"')
+        answers = ask(coefficient_query(alone, source))
     except StatementError:
         deadline.check()
         return None
-    return values.column("v").combine_chunks()
+    cells, lists = (answers.column(one).combine_chunks() for one in ("__cell", "__k0"))
+    return cells.to_numpy(), lists.flatten()
 
 
 Told: TypeAlias = Callable[[exp.Expr], Truth | None]
@@ -191,6 +177,10 @@ class Space:
                 return self._region(node.this, sure)
             case exp.Boolean():
                 return {} if node.this else self._complement({})
+            case exp.Null():
+                return self._complement({}) if sure else {}
+            case exp.Case() if node.this is None and len(attributes_of(node)) > 1:
+                return self._of_case(node, sure)
             case exp.Not():
                 inner = self._region(node.this, not sure)
                 return None if inner is None else self._complement(inner)
@@ -203,6 +193,18 @@ class Space:
                     parts.append(region)
                 return self._intersection(parts) if type(node) is exp.And else self._union(parts)
         return self._compared(node, sure)
+
+    def _of_case(self, case: exp.Case, sure: bool) -> _Region | None:
+        """A CASE of conditions: from the last to the first, each decides where it is true."""
+        default = case.args.get("default") or exp.null()
+        found = self._region(default, sure)
+        for branch in reversed(case.args["ifs"]):
+            here, value = self._region(branch.this, True), self._region(branch.args["true"], sure)
+            if found is None or here is None or value is None:
+                return None
+            others = self._intersection([self._complement(here), found])
+            found = self._union([others, self._intersection([here, value])])
+        return found
 
     def _compared(self, node: exp.Expr, sure: bool) -> _Region | None:
         column = node.find(exp.Column)
