@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp, parse_one
 
 from tallyveil.errors import StatementError, StatementTooComplex
+from tallyveil.rewriter.resolve.records import mark_records, yields_records
 from tests.rewriter.surface import World
 from tests.rewriter.world import normal
 
@@ -258,3 +260,11 @@ def test_a_view_means_the_same_in_every_dialect(world: World) -> None:
     sql = "SELECT half, count(*) FROM adult GROUP BY half"
     assert normal(world.exact(sql, "postgres")) == normal(world.exact(sql, "duckdb"))
     assert world.plan("SELECT count(*) FROM person WHERE age / 2 = 2.5", "duckdb").private
+
+
+def test_a_query_that_nobody_looked_at_is_not_taken_for_public() -> None:
+    query = parse_one("SELECT 1", into=exp.Select)
+    with pytest.raises(KeyError):
+        yields_records(query)
+    mark_records(query)
+    assert not yields_records(query)
