@@ -55,6 +55,7 @@ def add_up(
         np.concatenate([values[known], exact.values]),
         np.concatenate([spread[known], np.zeros(len(exact.values))]),
         counts,
+        np.append(of[known], np.full(len(exact.values), -1)),
     )
     if told is None:
         return exact.whole

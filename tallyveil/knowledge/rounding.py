@@ -12,6 +12,7 @@ that do, each the less the better it is known (docs/mathematics.md, "Rows that a
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +33,7 @@ __all__ = ["Rounded", "jointly_rounded", "nearest_integers"]
 
 _DIGITS: Final = 6  # of values, so that what differs by rounding errors is rounded alike
 _FAMILIES: Final = 8
+_FRUITLESS: Final = 500_000  # entries that are looked at on and on though no sums are found
 _LARGEST: Final = 2.0**50
 _ROWS: Final = 20_000  # in other families than `parts` and `margins` have
 _WORK: Final = 3e7  # products of the sums' parts, for values to be moved so that they add up
@@ -64,12 +66,13 @@ def jointly_rounded(
     values: FloatArray,
     variances: FloatArray,
     counts: npt.NDArray[np.bool_] | None = None,
+    columns: IntArray | None = None,
 ) -> Rounded | None:
     """An integer for each row of ``matrix`` (k×n), near its value, such that rows which are sums
-    of others have the sums of theirs, and ``counts`` are at least 0; None if no row is a sum of
-    others.
+    of others have the sums of theirs, and ``counts`` are at least 0; None if there are none.
 
-    A value of variance 0 is an integer and stays.
+    A value of variance 0 is an integer and stays. Rows of one of the statement's ``columns``, each
+    its own if that is None, are looked at together.
     """
     if not np.abs(values).max(initial=0) < _LARGEST:
         return Rounded()
@@ -79,7 +82,7 @@ def jointly_rounded(
             return Rounded(rounded, agree=True)
     if matrix.shape[0] > _ROWS:
         return Rounded()
-    families, sums = _families(matrix)
+    families, sums = _families(matrix, np.arange(len(values)) if columns is None else columns)
     if not sums:
         return None
     relations = _relations(sums, matrix.shape[0])
@@ -104,42 +107,52 @@ def _one_by_one(
         own = [one for one in sums if set(one.parts.tolist()) <= family]
         given = [one for one in own if one.row in result]
         _match(family, given, nearest, result)
-        _diffuse(sorted(family - result.keys()), own, nearest, variances, result)
+        _diffuse(sorted(family - result.keys()), sums, nearest, variances, result)
         for one in own:
             if one.row not in result:
                 parts = (result[part] for part in one.parts.tolist())
-                result[one.row] = sum(map(_product, parts, one.factors.tolist()))
+                result[one.row] = sum(map(operator.mul, parts, one.factors.tolist()))
     for row in np.flatnonzero(variances == 0).tolist():
         result[row] = round(nearest[row])
     return np.array([result[row] for row in range(len(nearest))], dtype=np.int64)
 
 
-def _product(value: int, factor: int) -> int:
-    return value * factor
-
-
-def _families(matrix: sparse.csr_matrix) -> tuple[list[set[int]], list[_Sum]]:
-    """Every row that is no sum of an earlier family's rows, in families of disjoint rows; and all
-    rows that are sums of a family's. The last family has all that is left, disjoint or not.
+def _families(matrix: sparse.csr_matrix, columns: IntArray) -> tuple[list[set[int]], list[_Sum]]:
+    """Families of disjoint rows, and all rows that are sums of a family's. The last family has all
+    that is left, disjoint or not.
 
     Of rows of as many cells those of the least coefficients come first: a sum of numbers is a
-    whole multiple of the count of the same records, and not the other way round.
+    whole multiple of the count of the same records, and not the other way round. Later families
+    begin with the rows of one column, and have rows of earlier ones too: where a part of one group
+    was asked for as well, the total is still that of all groups.
     """
     sizes = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((np.bincount(rows, np.abs(matrix.data), len(sizes)), sizes))
-    left, families, sums = order.tolist(), list[set[int]](), list[_Sum]()
-    while left and len(families) < _FAMILIES:
-        owners = _Owners(matrix)
-        family = {row for row in deadline.stoppable(left) if owners.take(row)}
-        own = [one for one in owners.sums(rows) if one.row not in family]
-        if not own and families:
+    left, families, sums = order.tolist(), list[set[int]](), dict[tuple[int, bytes], _Sum]()
+    groups = order[np.bincount(columns + 1)[columns[order] + 1] > 1].tolist()  # of several
+    begun = set[int]()  # columns
+    for looked in range(_FAMILIES):
+        seed = next((row for row in (*left, *groups) if columns[row] not in begun), None)
+        if not left or seed is None:
             break
+        owners, tried = _Owners(matrix), left
+        if families:
+            begun.add(int(columns[seed]))
+            beside = order[columns[order] == columns[seed]]
+            tried = [seed, *beside.tolist(), *left, *order.tolist()]
+        family = {row for row in deadline.stoppable(tried) if owners.take(row)}
+        found = [one for one in owners.sums(rows) if one.row not in family]
+        own = {key: one for one in found if (key := (one.row, one.parts.tobytes())) not in sums}
+        if families and not own:
+            if looked * matrix.nnz > _FRUITLESS:
+                break
+            continue
         families.append(family)
-        sums += own
-        done = family | {one.row for one in own}
+        sums |= own
+        done = family | {one.row for one in own.values()}
         left = [row for row in left if row not in done]
-    return [*families, set(left)], sums
+    return [*families, set(left)], [*sums.values()]
 
 
 class _Owners:
@@ -223,6 +236,9 @@ def _diffuse(
             part_of.setdefault(part, []).append((number, factor))
     weights = [_EXACTLY if variances[one.row] == 0 else 1.0 for one in sums]
     off = [0.0] * len(sums)
+    for row in result.keys() & part_of.keys():
+        for n, factor in part_of[row]:
+            off[n] += factor * (result[row] - values[row])
     for row in rows:
         own, low = part_of.get(row, []), math.floor(values[row])
         costs = [

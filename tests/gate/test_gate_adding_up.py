@@ -65,6 +65,27 @@ def test_groups_and_their_total_agree(
     agree(connection)
 
 
+def test_groups_and_their_total_agree_where_a_part_of_one_group_is_asked_too(
+    connect: Connect,
+) -> None:
+    connection = connect(budget={"epsilon": 100})
+    for age in range(10, 70, 5):
+        person = f"FROM person WHERE age < {age}"
+        for keys in ("state", "sex", "state, sex"):
+            connection.execute(f"SELECT {keys}, count(*) {person} GROUP BY {keys}")
+        part = "state = 'WY' AND sex = 'F'"
+        rows = connection.execute(
+            f"SELECT grouping(state), count(*), count(*) FILTER (WHERE {part}) {person}"
+            " GROUP BY ROLLUP (state)"
+        ).fetchall()
+        assert sum(n for g, n, _ in rows if not g) == sum(n for g, n, _ in rows if g)
+        rows = connection.execute(
+            f"SELECT 0, count(*) {person} GROUP BY sex UNION ALL SELECT 1, count(*) {person}"
+            f" UNION ALL SELECT 2, count(*) {person} AND {part}"
+        ).fetchall()
+        assert sum(n for g, n in rows if g == 0) == sum(n for g, n in rows if g == 1)
+
+
 def test_they_are_the_same_again_and_after_a_restart(connect: Connect) -> None:
     connection = connect(budget={"epsilon": 100})
     connection.execute(BEFORE[0])

@@ -32,6 +32,8 @@ def rounded(rows: np.ndarray, values: np.ndarray, variances: np.ndarray) -> list
         np.vstack([HALVES, THIRDS, 3 * TOTAL]),
         np.vstack([CELLS, [[0, 1, 2, 3, 4, 5]]]),
         np.vstack([CELLS[:2], CELLS[:1] + CELLS[1:2], CELLS[4:]]),
+        np.vstack([HALVES, TOTAL, CELLS[:1]]),
+        np.vstack([HALVES, TOTAL, CELLS[:1], THIRDS[1:], CELLS[5:]]),
     ],
 )
 def test_sums_are_the_sums_of_their_parts(rows: np.ndarray) -> None:
@@ -46,6 +48,24 @@ def test_sums_are_the_sums_of_their_parts(rows: np.ndarray) -> None:
         assert np.abs(rows @ cells - reported).max() < 1e-9
         slack = 1 if rows.max() == 1 else 16
         assert np.abs(reported - values).max() < slack + 1
+
+
+def test_groups_are_rounded_to_an_exact_total_that_smaller_rows_add_up_to_as_well() -> None:
+    """And rows of another column, which are no part of it, come first."""
+    random = np.random.default_rng(0)
+    groups = np.kron(np.eye(3, dtype=np.int64), [[1, 1]])
+    rows = np.vstack([groups[:, [0, 2, 4, 1, 3, 5]], [[1, 1, 0, 0, 0, 0]], groups, TOTAL])
+    columns = np.array([0, 0, 0, 1, 2, 2, 2, 3])
+    variances = np.array([1.0, 1, 1, 1, 0, 0, 0, 0])
+    for _ in range(20):
+        cells = random.uniform(0, 20, 6)
+        values = rows @ cells
+        exact = np.rint(values[4:7])
+        values[4:] = [*exact, exact.sum()]
+        found = jointly_rounded(sparse.csr_matrix(rows), values, variances, None, columns)
+        assert found is not None
+        assert found.agree
+        assert sum(found.values[:3]) == exact.sum()
 
 
 @pytest.mark.parametrize("seed", range(20))
