@@ -131,7 +131,7 @@ def _families(matrix: sparse.csr_matrix, columns: IntArray) -> tuple[list[set[in
     order = np.lexsort((np.bincount(rows, np.abs(matrix.data), len(sizes)), sizes))
     left, families, sums = order.tolist(), list[set[int]](), dict[tuple[int, bytes], _Sum]()
     groups = order[np.bincount(columns + 1)[columns[order] + 1] > 1].tolist()  # of several
-    begun = set[int]()  # columns
+    begun = set[int]()  # columns that a family began with, or has all rows of
     for looked in range(_FAMILIES):
         seed = next((row for row in (*left, *groups) if columns[row] not in begun), None)
         if not left or seed is None:
@@ -139,14 +139,14 @@ def _families(matrix: sparse.csr_matrix, columns: IntArray) -> tuple[list[set[in
         owners, tried = _Owners(matrix), left
         if families:
             begun.add(int(columns[seed]))
-            beside = order[columns[order] == columns[seed]]
-            tried = [seed, *beside.tolist(), *left, *order.tolist()]
+            tried = [seed, *order[columns[order] == columns[seed]].tolist(), *left, *order.tolist()]
         family = {row for row in deadline.stoppable(tried) if owners.take(row)}
+        begun |= {*columns.tolist()} - {*np.delete(columns, [*family]).tolist()}
         found = [one for one in owners.sums(rows) if one.row not in family]
         own = {key: one for one in found if (key := (one.row, one.parts.tobytes())) not in sums}
+        if families and not own and looked * matrix.nnz > _FRUITLESS:
+            break
         if families and not own:
-            if looked * matrix.nnz > _FRUITLESS:
-                break
             continue
         families.append(family)
         sums |= own
