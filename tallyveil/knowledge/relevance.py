@@ -27,7 +27,7 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Relevance"]
 
-_FEW: Final = 64  # columns that are searched for at first
+_FEW: Final = 128  # columns that are searched for at first
 
 
 class Relevance:
