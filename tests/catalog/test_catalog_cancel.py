@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -71,18 +72,25 @@ def takes_nobody_in(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("how", ["cancel", "timeout"])
-@pytest.mark.parametrize(
-    ("asked", "where"),
-    [
-        pytest.param(SLEEPING, lambda *_: nullcontext(), id="it is answered"),
-        pytest.param(UNHEEDING, lambda *_: nullcontext(), id="it heeds no signal"),
-        pytest.param(ASKED, no_place, id="it waits for a place"),
-        pytest.param(ASKED, not_started, id="the catalog starts"),
-        pytest.param(ASKED, not_there, id="the catalog is gone"),
-        pytest.param(ASKED, takes_nobody_in, id="the catalog takes nobody in"),
-    ],
-)
+STATES: dict[str, tuple[str, Where]] = {
+    "it is answered": (SLEEPING, lambda *_: nullcontext()),
+    "it heeds no signal": (UNHEEDING, lambda *_: nullcontext()),
+    "it waits for a place": (ASKED, no_place),
+    "the catalog starts": (ASKED, not_started),
+    "the catalog is gone": (ASKED, not_there),
+    "the catalog takes nobody in": (ASKED, takes_nobody_in),
+}
+
+
+def _stops() -> Iterator[Any]:
+    """What heeds no signal keeps a processor busy for seconds: one of the two is for long runs."""
+    for state, how in itertools.product(STATES, ("cancel", "timeout")):
+        slow = state == "it heeds no signal" and how == "timeout"
+        marks = [pytest.mark.slow] if slow else []
+        yield pytest.param(*STATES[state], how, id=f"{state}-{how}", marks=marks)
+
+
+@pytest.mark.parametrize(("asked", "where", "how"), list(_stops()))
 def test_a_question_is_stopped_wherever_it_is(
     catalogued: Any, monkeypatch: pytest.MonkeyPatch, asked: str, where: Where, how: str
 ) -> None:
