@@ -16,24 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tallyveil.accountant import Accountant, Charge
+from tallyveil.arrow import array_of
 from tallyveil.cube import load_cubes
 from tallyveil.errors import BudgetExceeded, OutputError
 from tallyveil.files import flush
 from tallyveil.mechanisms import Sanitiser
-from tallyveil.policy import Attribute, Policy
+from tallyveil.policy import Policy
 from tallyveil.sanitise.description import KEY, describe
 from tallyveil.sanitise.plan import Plan
 
 __all__ = ["sanitise"]
-
-_ARROW_TYPES = {
-    "VARCHAR": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-}
 
 
 def sanitise(
@@ -96,12 +88,10 @@ def _table(plan: Plan, codes: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]
     columns = {}
     for part, own in zip(plan.parts, codes, strict=True):
         for attribute, code in zip(part.attributes, np.unravel_index(own, part.shape), strict=True):
-            columns[attribute.name] = _cells(attribute).take(pa.array(code))
+            columns[attribute.name] = array_of(attribute.cells, attribute.sql_type).take(
+                pa.array(code)
+            )
     return pa.table({n: columns[n] for n in plan.table.domain.names if n in columns})
-
-
-def _cells(attribute: Attribute) -> pa.Array:
-    return pa.array(attribute.cells, _ARROW_TYPES[attribute.sql_type])
 
 
 @contextmanager

@@ -22,9 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
+from tallyveil.arrow import array_of
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.cells import comparisons
-from tallyveil.rewriter.engine.database import ARROW_TYPES
 from tallyveil.rewriter.resolve.branches import RECORD
 
 __all__ = ["Axis", "BoolArray", "Truth"]
@@ -86,7 +86,7 @@ class Axis:
     @cached_property
     def values(self) -> pa.Array:
         """The cells' values, as DuckDB gives them to Arrow."""
-        return pa.array(self.attribute.cells, ARROW_TYPES[self.attribute.sql_type])
+        return array_of(self.attribute.cells, self.attribute.sql_type)
 
     @cached_property
     def known(self) -> BoolArray:

@@ -15,12 +15,13 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from tallyveil.arrow import array_of
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.cursor import Cursor, Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tallyveil.truth import TRUTH_TEXTS
 
-__all__ = ["ARROW_TYPES", "BOUNDED_REPLACE", "PublicDatabase", "domain_table", "public_table"]
+__all__ = ["BOUNDED_REPLACE", "PublicDatabase", "domain_table", "public_table"]
 
 
 _SETTINGS: Final = (
@@ -181,7 +182,7 @@ def _create_domain_table(
     cells = pa.table(
         {
             "code": pa.array(range(attribute.size), pa.int64()),
-            "value": pa.array(attribute.cells, ARROW_TYPES[attribute.sql_type]),
+            "value": array_of(attribute.cells, attribute.sql_type),
         }
     )
     _create(
@@ -201,13 +202,3 @@ def _create(
     connection.execute(f'CREATE TABLE "{name}" AS {query}')
     for given in tables:
         connection.unregister(given)
-
-
-ARROW_TYPES: Final = {
-    "VARCHAR": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-}
